@@ -20,7 +20,8 @@ constexpr char kCniStrand[] = "cni-check";
 constexpr std::chrono::milliseconds kRearmPause{5000};
 constexpr std::chrono::milliseconds kReadPause{50};
 
-// Whether the events are on this link, or on what leads to it.
+// Returns whether the events name this link, or the route or neighbour that
+// leads to it.
 bool AreOnLink(const netns::LinkEvents& events, const netns::Ipv4& ipv4,
                const netns::Ipv6& ipv6) {
   return events.overflowed || events.ipv4.contains(ipv4) ||
@@ -34,18 +35,21 @@ bool Concern(const netns::LinkEvents& events, const NetworkRecord& record) {
           AreOnLink(events, record.ipv4, record.ipv6));
 }
 
-// Of the host end with that name; nothing: the name is none of a host end's.
+// Returns the address of the host end with that name, nullopt if no host end
+// has such a name.
 std::optional<netns::Ipv4> AddressOf(const std::string& link) {
   netns::Ipv4 address{};
   if (std::sscanf(link.c_str(), "md%2hhx%2hhx%2hhx%2hhx", &address[0],
                   &address[1], &address[2], &address[3]) != 4 ||
+      // sscanf(3) ignores the rest of a longer name, and takes a single digit.
       netns::HostLinkName(address) != link) {
     return std::nullopt;
   }
   return address;
 }
 
-// What its record has of each network that they may concern.
+// Returns the keys by which NetworksWith finds the records of the networks that
+// the events may concern: names of allocations, and addresses.
 std::vector<std::string> KeysOf(const netns::LinkEvents& events) {
   std::vector<std::string> keys(events.allocations.begin(),
                                 events.allocations.end());
@@ -69,7 +73,7 @@ bool HasAny(const netns::LinkEvents& events) {
          !events.ipv6.empty();
 }
 
-// As if all had changed.
+// Returns the events that stand for a change of everything.
 netns::LinkEvents AnyChange() {
   netns::LinkEvents events;
   events.overflowed = true;
@@ -116,8 +120,11 @@ NetworkWatch::NetworkWatch(const Parts& parts, Events events)
   ruleset_.look = [this] { Restore(); };
 }
 
-// One after the other: all is looked at once the links are watched.
+// All three open on one strand, so they open in this order. The comparison of
+// everything runs once the links are watched.
 void NetworkWatch::Start() {
+  // This makes Armed compare everything, because a network may have changed
+  // before mountd started.
   links_.missed = true;
   Arm(&namespaces_);
   Arm(&links_);
@@ -161,7 +168,8 @@ void NetworkWatch::Watch(Watched* watched) {
   }
 }
 
-// Most changes are mountd's own, and it is in the middle of making more.
+// Waits before it reads, because most changes are mountd's own and mountd is in
+// the middle of making more.
 void NetworkWatch::OnReadable(Watched* watched) {
   watched->source.reset();
   parts_.loop.After(kReadPause, [this, watched] {
@@ -196,7 +204,8 @@ Result<void> NetworkWatch::ReadNamespaces(int fd) {
 Result<void> NetworkWatch::ReadRuleset(int fd) {
   const auto events = ruleset_reader_.Read(fd);
   if (!events) {
-    ruleset_reader_ = {};  // the next one's transactions are others
+    // The next socket reports other transactions.
+    ruleset_reader_ = {};
     return events.error();
   }
   if (events->changed || events->overflowed) {
@@ -232,7 +241,8 @@ std::vector<RetryRounds::Job> NetworkWatch::JobsToTryAgain() {
   return jobs;
 }
 
-// Puts back the host's addresses and the forward rules, `what` for the log.
+// Restores the host's addresses and the forward rules. `what` names them in the
+// log.
 void NetworkWatch::PrepareHost(const std::string& what) {
   if (const auto prepared = parts_.executor.PrepareNetworks(false); !prepared) {
     spdlog::warn("the {} of networks cannot be restored: {}", what,
@@ -261,7 +271,7 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
                            ? parts_.store.ListNetworks()
                            : parts_.store.NetworksWith(KeysOf(events));
   if (!quarantine || !records) {
-    // More than these events may have come by then.
+    // The retry looks at everything, because more events may come by then.
     TryAgain({"all networks", kWatchStrand,
               [this] { LookAtNetworks(AnyChange()); }});
   }
@@ -279,7 +289,8 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
   }
 }
 
-// The rules come first: what an allocation is kept from is in them.
+// Restores the rules before it looks at any network, because the rules keep
+// allocations apart.
 void NetworkWatch::Restore() {
   if (const auto prepared = parts_.executor.PrepareNetworks(true); !prepared) {
     spdlog::error(
@@ -290,7 +301,9 @@ void NetworkWatch::Restore() {
     return;
   }
   events_.ruleset_restored();
-  LookAtNetworks(AnyChange());  // the host's addresses have just been looked at
+  // PrepareNetworks has just restored the host's addresses, so Look would only
+  // repeat that.
+  LookAtNetworks(AnyChange());
 }
 
 void NetworkWatch::LookAt(const NetworkRecord& seen) {
@@ -299,14 +312,16 @@ void NetworkWatch::LookAt(const NetworkRecord& seen) {
 }
 
 void NetworkWatch::RepairNow(const NetworkRecord& seen) {
-  // It may be another by now: of the same name, and with no namespace.
+  // The record may be another one by now, with the same name and without a
+  // namespace.
   const auto record = Created(seen.allocation, seen.interface);
   if (record && HasNamespace(record->mode)) {
     RepairOne(*record);
   }
 }
 
-// Beside what is done to the allocation: its strand is not to wait for plugins.
+// Runs on a strand of its own, because the allocation's strand must not wait
+// for plugins.
 void NetworkWatch::CheckCni(const std::string& allocation,
                             const std::string& interface) {
   const auto record = Created(allocation, interface);
@@ -318,6 +333,7 @@ void NetworkWatch::CheckCni(const std::string& allocation,
     spdlog::warn("network {}/{}: {}", allocation, interface,
                  checked.error().Message());
   }
+  // The plugins may have taken long, and the network may be another one now.
   const auto now = Created(allocation, interface);
   const bool is_same = now && now->network == record->network &&
                        now->netns_inode == record->netns_inode &&

@@ -23,29 +23,34 @@
 
 namespace mountd {
 
-// Notices when somebody else takes away or changes a part of what allocations'
-// networks are made of, and has it put right: links, routes and neighbours by
-// rtnetlink's notifications, the table by those of nf_tables. Namespaces that
-// lose their names, by inotify, cannot be.
+// Notices when somebody else removes or changes a part of an allocation's
+// network, and repairs the part. rtnetlink notifies of links, routes and
+// neighbours, nf_tables of the table. inotify notifies of a namespace that
+// loses its name; mountd cannot repair that, and reports the network as lost.
 //
 //   Start --> arm --> compare all --> read events --> ...
 //              ^                        |     |
 //              +-- an fd has broken ----+     |
 //        compare what the events are on, or all  <----+
 //
-// What nothing is told of is seen when something else is, at the latest with
-// the next start: settings of a link in /proc/sys, what is done in a namespace,
-// and one that is unmounted while its file stays.
+// The kernel does not notify of some changes: a setting of a link in /proc/sys,
+// a change inside a namespace, and a namespace that is unmounted while its file
+// stays. The watch finds them when another event makes it look at the network,
+// at the latest at the next start.
 //
-// A repair that fails is tried again by RetryRounds, because its executor may
-// have been killed and nothing else tells of what it left.
+// RetryRounds retries a repair that fails, because its executor may have been
+// killed and the kernel does not notify again of the state that it left.
 //
-// What has changed is looked at 50 ms later, with all that came meanwhile; each
-// network on its allocation's strand, so that what mountd itself takes away is
-// not. Of CNI's networks the namespace is; their plugins are asked (CHECK)
-// where anything may have changed, one network after the other, and what they
-// miss is told: only they could put it right. Of the loop's thread; plans and
-// the store are for workers. Outlives neither the strands nor the loop.
+// The watch reads events 50 ms after the first one, with all that came
+// meanwhile. It looks at each network on the strand of its allocation, so a
+// network that mountd itself removes is gone from the store by then.
+//
+// The watch compares only the namespace of a CNI network. It asks the network's
+// plugins (CHECK) where anything may have changed, one network after the other,
+// and reports a failed check as lost, because only the plugins could repair it.
+//
+// Runs on the loop's thread; plans and queries of the store run on workers.
+// Never outlives the strands or the loop.
 class NetworkWatch {
  public:
   struct Parts {
@@ -54,14 +59,14 @@ class NetworkWatch {
     exec::Executor& executor;
     store::BootStore& store;
     Networks& networks;
-    bool forward_rules = false;  // are to be kept in iptables' chain
+    bool forward_rules = false;  // keep our rules in iptables' chain FORWARD
     std::string namespaces = paths::kNetnsDir;
   };
-  // All from workers.
+  // Workers call all of them.
   struct Events {
     std::function<void(const NetworkRecord& record, const std::string& what)>
         repaired;
-    // Once, until it is set up anew.
+    // Called once for a network, and again only after Forget.
     std::function<void(const NetworkRecord& record, const std::string& reason)>
         lost;
     std::function<void()> ruleset_restored;
@@ -71,17 +76,18 @@ class NetworkWatch {
 
   void Start();
 
-  // It is torn down. From any thread.
+  // Lets `lost` report the network again, because it was torn down. Callable
+  // from any thread.
   void Forget(const NetworkRecord& record);
 
  private:
   struct Watched {
-    std::function<Result<UniqueFd>()> open;  // from a worker
+    std::function<Result<UniqueFd>()> open;  // runs on a worker
     std::function<Result<void>(int fd)> read;
-    std::function<void()> look;  // at all, from a worker
+    std::function<void()> look;  // compares everything; runs on a worker
     UniqueFd fd{};
     std::unique_ptr<Loop::Source> source{};
-    bool missed = false;  // maybe something, while it was not there
+    bool missed = false;  // events may be lost, because fd was not open
   };
 
   void Arm(Watched* watched);
@@ -93,20 +99,20 @@ class NetworkWatch {
   Result<void> ReadRuleset(int fd);
   Result<void> ReadNamespaces(int fd);
   void LookLater(const netns::LinkEvents& events);
-  // From a worker.
+  // Run on a worker, up to Restore.
   void Look(const netns::LinkEvents& events);
   void LookAtNetworks(const netns::LinkEvents& events);
   void LookAt(const NetworkRecord& record);
   void Restore();
-  // Both from a worker.
+  // Run on a worker, too.
   void TryAgain(RetryRounds::Job job);
   std::vector<RetryRounds::Job> JobsToTryAgain();
   void PrepareHost(const std::string& what);
-  // On the allocation's strand, both.
+  // Run on the allocation's strand, both of them.
   void RepairNow(const NetworkRecord& seen);
   void RepairOne(const NetworkRecord& record);
   void CheckCni(const std::string& allocation, const std::string& interface);
-  // The record, if there is one that was created.
+  // Returns the record, if there is one in state kCreated.
   std::optional<NetworkRecord> Created(const std::string& allocation,
                                        const std::string& interface) const;
   void Lost(const NetworkRecord& record, const std::string& reason);
@@ -124,7 +130,8 @@ class NetworkWatch {
   RetryRounds retries_;
 };
 
-// "link", "host-end", "inside", "elements", several with "+".
+// Returns the names of the bits of NetworkRepair: "link", "host-end", "inside",
+// "elements", joined by "+".
 std::string RepairText(std::uint32_t repaired);
 
 }  // namespace mountd

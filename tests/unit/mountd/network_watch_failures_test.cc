@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// NetworkWatch where it is told too little, or cannot ask.
+// Tests NetworkWatch where it misses events, or cannot look.
 #include <algorithm>
 #include <functional>
 #include <future>
@@ -30,11 +30,13 @@ class NetworkWatchFailuresTest : public NetworkWatchTest {
     return core_.boot->NetworksOf(allocation).value().front();
   }
   store::Database& database() { return core_.boot->database(); }
-  // All is compared, and CNI's plugins are asked, as at the start.
+  // Makes the watch compare everything and ask the CNI plugins, as at the
+  // start.
   void Compare() {
     SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
   }
-  // Read, and given to those whose turn it is.
+  // Reports the messages, and returns when the watch has read them and queued
+  // its jobs on the allocations' strands.
   void SayWithoutWaiting(NetworkWatchKind kind,
                          const std::vector<NetlinkMessage>& messages) {
     for (const NetlinkMessage& message : messages) {
@@ -47,7 +49,7 @@ class NetworkWatchFailuresTest : public NetworkWatchTest {
   void AwaitChecks() { AwaitStrand("cni-check"); }
 };
 
-// ---- What is told ----
+// ---- Events ----
 
 TEST_F(NetworkWatchFailuresTest, WhatIsToldOfIpv6AloneCounts) {
   const NetworkStatus web = SetUpNetwork("web");
@@ -94,14 +96,15 @@ TEST_F(ForwardRulesWatchTest, RulesThatAreToBeKeptInItArePutBack) {
   SetUpNetwork("web");
   Start();
   SayOfRuleset({RuleGoes("filter", "FORWARD"), GenerationOf("iptables")});
-  // Mountd's own table is as it was, and so are the networks.
+  // The watch leaves mountd's own table and the networks alone, because nobody
+  // changed them.
   EXPECT_EQ(core_.executor->script().calls(), Lines{"PrepareNetworks"});
   core_.executor->script().Forget();
   SayOfRuleset({RuleGoes("filter", "FORWARD"), GenerationOf("mountd-exec")});
   EXPECT_EQ(core_.executor->script().calls(), Lines{});
 }
 
-// ---- What cannot be watched ----
+// ---- Watches that fail ----
 
 TEST_F(NetworkWatchFailuresTest, AnFdThatTheLoopRefusesIsOpenedAnew) {
   const NetworkStatus web = SetUpNetwork("web");
@@ -110,7 +113,8 @@ TEST_F(NetworkWatchFailuresTest, AnFdThatTheLoopRefusesIsOpenedAnew) {
   ASSERT_TRUE(loop_.RunUntil([&] { return loop_.timer_count() == 3; }));
   EXPECT_EQ(Count("WatchNetworks"), 2U);
   loop_.FireTimers();
-  // Each looks at all that it may have missed; that of links did before, too.
+  // Each of the three watches looks at all that it may have missed. The watch
+  // of links did so before, too.
   ASSERT_TRUE(loop_.RunUntil([&] { return Count("RepairNetwork web") == 4; }));
   EXPECT_EQ(Count("WatchNetworks"), 4U);
   AwaitWork();
@@ -126,7 +130,8 @@ TEST_F(NetworkWatchFailuresTest, ADirectoryThatIsNotThereYetIsTriedAgain) {
   SetupMode("web", NetworkMode::kNone);
   ASSERT_TRUE(std::filesystem::create_directory(namespaces_));
   Pin("web");
-  // What lost its name meanwhile would be found, too.
+  // The watch looks at every namespace now, because one may have lost its name
+  // meanwhile.
   ASSERT_TRUE(UntilWithTimers([&] { return Count("RepairNetwork web") == 1; }));
   AwaitWork();
   Unpin("web");
@@ -135,7 +140,7 @@ TEST_F(NetworkWatchFailuresTest, ADirectoryThatIsNotThereYetIsTriedAgain) {
             Lines{"web/lo lost: the allocation's is not there any more"});
 }
 
-// ---- What cannot be asked ----
+// ---- Looks that fail ----
 
 TEST_F(NetworkWatchFailuresTest, AStoreThatCannotBeReadIsAskedAgain) {
   const NetworkStatus web = SetUpNetwork("web");
@@ -163,7 +168,8 @@ TEST_F(NetworkWatchFailuresTest, OfSeveralNetworksEachIsRepairedByItself) {
   EXPECT_EQ(Count("RepairNetwork"), 1U);
 }
 
-// It is looked at on its allocation's strand, after what is done there.
+// The watch looks at a network on its allocation's strand, after the jobs that
+// were there before.
 TEST_F(NetworkWatchFailuresTest, WhatIsNotThereAnyMoreIsNotRepaired) {
   const NetworkStatus web = SetUpNetwork("web");
   Start();
@@ -171,7 +177,7 @@ TEST_F(NetworkWatchFailuresTest, WhatIsNotThereAnyMoreIsNotRepaired) {
     core_.executor->script().Block("RepairNetwork");
     SayWithoutWaiting(NetworkWatchKind::kLinks, {LinkGoes(web.host_interface)});
     ASSERT_TRUE(core_.executor->script().AwaitBlocked("RepairNetwork"));
-    // Its strand is at work: what comes waits there.
+    // The strand is busy, so the second look waits in its queue.
     SayWithoutWaiting(NetworkWatchKind::kLinks, {LinkGoes(web.host_interface)});
     change();
     core_.executor->script().Unblock("RepairNetwork");
@@ -220,7 +226,8 @@ TEST_F(NetworkWatchFailuresTest, ACheckThatFailsSaysNothingOfTheNetwork) {
                            "web/eth0 lost: plugin fake: it is gone"}));
 }
 
-// A check takes long, and what it was of may be made anew meanwhile.
+// A check takes long, and the agent may remove and set up the network
+// meanwhile.
 TEST_F(NetworkWatchFailuresTest, WhatIsAnotherByThenIsNotLost) {
   using Change = void (*)(store::BootStore&, NetworkRecord);
   const Change changes[] = {
@@ -276,7 +283,7 @@ TEST_F(NetworkWatchFailuresTest, WhatWentBeforeItsTurnIsNotChecked) {
   core_.executor->script().Block("RunCni");
   Start();
   ASSERT_TRUE(core_.executor->script().AwaitBlocked("RunCni"));
-  // Networks are checked one after the other, in their order.
+  // The watch checks networks one after the other, in the store's order.
   ASSERT_EQ(Outcome(core_.boot->RemoveNetwork(RecordOf("web"))), "Ok");
   core_.executor->script().Unblock("RunCni");
   AwaitChecks();

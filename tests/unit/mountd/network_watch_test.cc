@@ -35,7 +35,7 @@ TEST_F(NetworkWatchTest, WhatComesTogetherIsLookedAtOnce) {
 }
 
 TEST_F(NetworkWatchTest, OfManyThatGoTogetherEachIsRepairedAndNoOther) {
-  constexpr std::size_t kNetworks = 5;  // all that the range has room for
+  constexpr std::size_t kNetworks = 5;  // the range has no room for more
   std::vector<NetworkStatus> all;
   for (std::size_t i = 0; i < kNetworks; ++i) {
     all.push_back(SetUpNetwork("n" + std::to_string(i)));
@@ -83,7 +83,8 @@ TEST_F(NetworkWatchTest, ALinkThatIsNotAsItWasMadeIsLookedAt) {
   EXPECT_EQ(Count("RepairNetwork web"), 2U);
 }
 
-// As other links may be.
+// A link can be renamed; its alias still names the allocation. Other links have
+// aliases of their own.
 TEST_F(NetworkWatchTest, ALinkOfAnotherNameIsLookedAtByItsAllocation) {
   SetUpNetwork("web");
   SetUpNetwork("db");
@@ -94,7 +95,7 @@ TEST_F(NetworkWatchTest, ALinkOfAnotherNameIsLookedAtByItsAllocation) {
   EXPECT_EQ(Count("RepairNetwork"), 1U);
 }
 
-// As each link is while it is made.
+// Every link is down and then up while the executor makes it.
 TEST_F(NetworkWatchTest, ALinkThatIsDownAndThenUpIsNoChange) {
   const NetworkStatus web = SetUpNetwork("web");
   Start();
@@ -112,7 +113,8 @@ TEST_F(NetworkWatchTest, WhatIsNotMountdsIsNoChange) {
   EXPECT_EQ(core_.executor->script().calls(), Lines{});
 }
 
-// Nor is the store asked about it: neighbours of the LAN come and go.
+// The watch does not query the store for such an address, because neighbours
+// of the LAN come and go.
 TEST_F(NetworkWatchTest, AnAddressOutsideOfAllRangesIsNoChange) {
   SetUpNetwork("web");
   Start();
@@ -192,10 +194,10 @@ TEST_F(NetworkWatchTest, WhatAPluginMissesIsLost) {
   }
   core_.executor->BreakCni("web/eth0");
   Start();
-  // Plugins are asked beside all else.
+  // The watch asks plugins on a strand of its own.
   const Lines lost = {"web/eth0 lost: plugin fake: it is gone"};
   EXPECT_TRUE(loop_.RunUntil([&] { return Told() == lost; }));
-  // What mountd itself takes away is not.
+  // A network that mountd itself removes is not lost.
   ASSERT_EQ(Outcome(core_.networks->Teardown("well", "eth0")), "Ok");
   EXPECT_EQ(Told(), lost);
 }
@@ -208,7 +210,8 @@ TEST_F(NetworkWatchTest, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
   ASSERT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Ok");
   core_.networks->ReapQuarantine();
   const NetworkStatus anew = SetUpNetwork("web");
-  // As the kernel does: the first number that is free is the next one's.
+  // The new namespace gets the old inode number, because the kernel gives the
+  // first free number to the next namespace.
   NetworkRecord record = core_.boot->NetworksOf("web").value().front();
   record.netns_inode = web.netns_inode;
   ASSERT_EQ(Outcome(core_.boot->SetNetworkState(record)), "Ok");
@@ -217,9 +220,9 @@ TEST_F(NetworkWatchTest, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
   EXPECT_EQ(Told().size(), 2U);
 }
 
-// Nothing else tells of what a killed executor left: the soak of networks found
-// a port map that a flush had taken and that nobody looked at again (seed
-// 1602603459).
+// The kernel does not notify of the state that a killed executor left. The soak
+// of networks found a port map that a flush had removed and that mountd never
+// looked at again (seed 1602603459).
 TEST_F(NetworkWatchTest, ARepairThatFailsIsTriedAgain) {
   const NetworkStatus web = SetUpNetwork("web");
   Start();
@@ -254,7 +257,7 @@ TEST_F(NetworkWatchTest, WhatIsGoneByThenIsNotTriedAgain) {
   EXPECT_EQ(Count("RepairNetwork web"), 0U);
 }
 
-// The host's addresses and the forward rules are no network's.
+// The host's addresses and the forward rules belong to no network.
 TEST_F(NetworkWatchTest, WhatIsTheHostsIsTriedAgainToo) {
   Start();
   core_.executor->FailNext("PrepareNetworks", Code::kUnavailable);
@@ -278,7 +281,8 @@ TEST_F(NetworkWatchTest, ANamespaceThatLosesItsNameIsLost) {
   EXPECT_EQ(core_.executor->script().calls(), Lines{"RepairNetwork web"});
   EXPECT_EQ(Told(),
             Lines{"web/lo lost: the allocation's is not there any more"});
-  // What the kernel tells nothing of, as somebody holds it.
+  // rtnetlink reports nothing here, as when a process keeps a namespace and its
+  // link. inotify alone reports the lost name.
   Unpin("db");
   AwaitRead();
   EXPECT_EQ(Told().size(), 2U);
@@ -302,7 +306,7 @@ TEST_F(NetworkWatchTest, NamespacesAreLookedAtWhenAllIs) {
   watch_.Start();
   ASSERT_TRUE(loop_.RunUntil([&] { return Told().size() == 1; }));
   AwaitWork();
-  // As often as it is looked at.
+  // The watch looks at it once more, and reports the loss only once.
   SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
   EXPECT_EQ(Count("RepairNetwork web"), 2U);
   EXPECT_EQ(Count("RepairNetwork"), 2U);
@@ -344,7 +348,8 @@ TEST_F(NetworkWatchTest, WhatAnExecutorChangesIsNoChange) {
   SetUpNetwork("web");
   Start();
   SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("mountd-exec")});
-  // What it changed is not the next one's.
+  // The watch does not count the executor's change as part of the next
+  // transaction.
   SayOfRuleset({GenerationOf("nft")});
   EXPECT_EQ(core_.executor->script().calls(), Lines{});
 }
@@ -357,7 +362,8 @@ TEST_F(NetworkWatchTest, OtherTablesAndTheOperatorsChainAreNoChange) {
   EXPECT_EQ(core_.executor->script().calls(), Lines{});
 }
 
-// A transaction's messages may come with two reads.
+// The messages of one transaction may come with two reads. The watch learns
+// from the last message whether mountd-exec made the change.
 TEST_F(NetworkWatchTest, AChangeIsRememberedUntilItIsSaidWhoseItIs) {
   Start();
   SayOfRuleset({RuleGoes("mountd", "forward")});

@@ -40,7 +40,7 @@ class NetworkWatchTest : public ::testing::Test {
     core_.gone = [this](const NetworkRecord& record) { watch_.Forget(record); };
   }
   ~NetworkWatchTest() override {
-    // The jobs look at the watch.
+    // The strands end first, because their jobs use the watch.
     strands_.reset();
   }
 
@@ -56,7 +56,8 @@ class NetworkWatchTest : public ::testing::Test {
     EXPECT_EQ(MessageOf(made), "Ok");
     return made ? *made : NetworkStatus{};
   }
-  // As a namespace is pinned, and as it loses its name.
+  // Make the file that a namespace is pinned on, and remove the namespace with
+  // its file.
   void Pin(const std::string& allocation) {
     std::ofstream(namespaces_ + "/" + allocation) << "";
   }
@@ -81,15 +82,16 @@ class NetworkWatchTest : public ::testing::Test {
       return condition();
     });
   }
-  // Ends the pause before what failed is tried again; its milliseconds.
+  // Ends the pause before the next retry, and returns its length in
+  // milliseconds.
   long NextPause() {
     if (!loop_.RunUntil([&] { return loop_.timer_count() > 0; })) {
       return 0;
     }
     return loop_.FireTimers().front().count();
   }
-  // Started, and all looked at for the first time, as often as told to the
-  // script from now on.
+  // Starts the watch, and waits until it has looked at everything once. The
+  // script counts calls from then on.
   void Start() {
     watch_.Start();
     const std::size_t networks = core_.boot->ListNetworks().value().size();
@@ -100,7 +102,8 @@ class NetworkWatchTest : public ::testing::Test {
     AwaitWork();
     core_.executor->script().Forget();
   }
-  // All at once, read before it returns, and all that follows done.
+  // Reports all messages at once. Returns when the watch has read them and done
+  // all that follows.
   void Say(exec::NetworkWatchKind kind,
            const std::vector<NetlinkMessage>& messages) {
     ASSERT_EQ(loop_.timer_count(), 0U);
@@ -120,8 +123,9 @@ class NetworkWatchTest : public ::testing::Test {
   void SayOfRuleset(const std::vector<NetlinkMessage>& messages) {
     Say(exec::NetworkWatchKind::kRuleset, messages);
   }
-  // What restores submits what looks, which submits what repairs: one strand
-  // after the other.
+  // Waits twice for the watch's strand, because a job that restores the table
+  // queues one there that looks. Then it waits for the allocations' strands,
+  // where the looks have queued repairs.
   void AwaitWork() {
     AwaitStrand("network watch");
     AwaitStrand("network watch");
