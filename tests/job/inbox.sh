@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # The step of the main job in which a running task gets, changes and loses its
-# mounts. Sourced by tests/job/run, after steps.sh.
+# mounts. tests/job/run sources it after steps.sh.
 
-# What mountd mounts for the task "live", as the task sees it.
+# The path at which the task "live" sees its inbox.
 readonly SEEN=/mnt/task-live/inbox
 
 in_live() { nsenter --mount="/proc/$LIVE_TASK/ns/mnt" "$@"; }
@@ -18,8 +18,8 @@ start_live_task() {
   return $result
 }
 
-# A process of the task that has one file open, and reads it when told to; and
-# one that opens it by its path, over and over, and notes each failure.
+# Starts two processes of the task. One has a file open, and reads the file at the end.
+# The other opens the file by its path over and over, and records each failure.
 start_readers() {
   rm -f "$WORLD"/live.{read,held,gaps,stop}
   in_live bash -c 'echo $$ >"$2"; exec 3<"$0/config/version"; : >"$1.held"
@@ -42,11 +42,12 @@ end_readers() {
 
 mounts_of_live() { ctl status live --json | json 'sorted(m["name"] for m in d["mounts"])'; }
 
-# What the host has beneath the base for the task, by its names.
+# Prints the names of the task's mounts beneath the base, in the host's namespace.
 mounted_for_live() { findmnt --noheadings --raw --output TARGET | grep '/a/live/server/' | sed 's|.*/||' | LC_ALL=C sort | xargs; }
 
-# Its children have it too, under its name until they are another program; and
-# who reads the path may have it open just then.
+# Prints the processes named bash that have the old mount at fd 3. A child of the shell
+# has that fd too, under the name bash until it executes a program. Other fds do not
+# count, because the reader of the path may have the file open just then.
 old_holders() {
   json 'sorted({"%s has it by %s" % (h["command"], h["how"]) for h in
     d["old_holders"]["holders"] if h["how"] == "fd 3" and
@@ -69,7 +70,7 @@ proof_of_replacing() {
     not in_live touch "$SEEN/config/version"
 }
 
-# set_of_two NAME: of the volume "shared" and of the one that is named.
+# set_of_two NAME: prints the arguments of a BindMounts of the volumes "shared" and NAME.
 set_of_two() {
   printf '["live", [{"task": "server", "name": "one", "source_type": "host", "source": "shared"},
     {"task": "server", "name": "two", "source_type": "host", "source": "%s", "read_only": true}]]' "$1"

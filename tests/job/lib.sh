@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# What tests/job/enter and tests/job/run share: printing, checks, snapshots.
+# Functions that tests/job/enter and tests/job/run share: printing, checks, snapshots.
 
 PASSED=0
 FAILED=0
-CHECK_OUTPUT=/dev/null  # whoever sources this names a file
-# How many times as long as elsewhere everything may take: where a machine is emulated.
+CHECK_OUTPUT=/dev/null  # the script that sources this sets a file
+# The factor by which all time limits grow, for emulated machines.
 SLOWNESS=${MOUNTD_TEST_SLOWNESS:-1}
 
 step() {
@@ -19,9 +19,9 @@ note() { printf '     %s\n' "$*"; }
 
 indent() { sed 's/^/     | /'; }
 
-# check TEXT COMMAND...: the command's exit status decides; its output is shown
-# if it fails. The job goes on either way. The command runs in this shell, so it
-# may be a function that sets something.
+# check TEXT COMMAND...: passes if the command succeeds, and shows its output if it
+# fails. The job goes on either way. The command runs in this shell, so it may be a
+# function that sets a variable.
 check() {
   local text=$1
   shift
@@ -38,8 +38,8 @@ check() {
 
 not() { ! "$@"; }
 
-# eventually SECONDS COMMAND...: tries until it succeeds or the time is over.
-# For what mountd does on its own time: nothing that a call answers for.
+# eventually SECONDS COMMAND...: tries the command until it succeeds or the time is
+# over. For work that mountd does by itself, never for results that a call has promised.
 eventually() {
   local end=$((SECONDS + $1 * SLOWNESS)) output=
   shift
@@ -57,11 +57,12 @@ equals() {
   [[ $1 == "$2" ]] || { printf 'is:       %s\nexpected: %s\n' "$1" "$2"; return 1; }
 }
 
-# each_executor COMMAND...: whether the command succeeds of each executor, whose pid is
-# its last argument, and there is one. An executor ends at any moment, as its
-# connection does: the command's failure then says nothing. `executors` lists only
-# processes that the launcher or systemd started, because a child that an executor forks
-# has the same name, and may have other capabilities.
+# each_executor COMMAND...: runs the command with each executor's pid as its last
+# argument. Succeeds if all succeed and there is at least one executor. A failure does
+# not count if the executor has ended, because an executor ends with its connection, at
+# any moment. `executors` lists only processes that the launcher or systemd started,
+# because a child that an executor forks has the same name, and may have other
+# capabilities.
 each_executor() {
   local pid looked=0
   for pid in $(executors); do
@@ -74,21 +75,21 @@ each_executor() {
   ((looked))
 }
 
-# NAMESPACE PROC: the same as this shell's.
+# is_in_own NAMESPACE PID: succeeds if the process is in this shell's namespace.
 is_in_own() { equals "$(readlink "/proc/$2/ns/$1")" "$(readlink "/proc/self/ns/$1")"; }
 
 matches() {
   [[ $1 =~ $2 ]] || { printf 'is:       %s\nexpected: %s\n' "$1" "$2"; return 1; }
 }
 
-# json EXPRESSION <TEXT: the Python expression over the document d.
+# json EXPRESSION <TEXT: prints the Python expression over the document d.
 json() {
   /usr/bin/python3 -I -c "import json,sys; d=json.load(sys.stdin); print($1)" \
     2>/dev/null
 }
 
-# snapshot FILE: what mountd could leave behind in these namespaces. Mounts
-# without their ids, which are new for every mount; links by name and state.
+# snapshot FILE: writes all that mountd could leave behind in these namespaces. Mounts
+# are without their ids, because each mount has a new id. Links are names alone.
 snapshot() {
   {
     echo "# mounts"

@@ -8,7 +8,7 @@ readonly NO_CAPS=0000000000000000
 
 executors() { pgrep -P "$LAUNCHER" -x mountd-exec; }
 
-# NAME PROC
+# show_process NAME PID
 show_process() {
   local name=$1 pid=$2
   printf '     %s: pid %s' "$name" "$pid"
@@ -19,7 +19,7 @@ show_process() {
   printf '\n'
 }
 
-# CAPABILITIES PROC
+# has_caps CAPABILITIES PID
 has_caps() {
   local caps=$1 pid=$2 field
   for field in CapPrm CapEff CapBnd; do
@@ -70,7 +70,8 @@ step_activation() {
     eventually 5 owns_the_name
   check "the same API answers on the system bus" ctl --bus status
 
-  # The first search for tasks has an executor of its own started, which stays.
+  # The first search for tasks starts one more executor, which stays. So it comes before
+  # the snapshots.
   check "an allocation comes and goes" ctl_comes_and_goes
   snapshot "$WORLD/before"
   kinds_of_fds "$mountd" >"$WORLD/fds.before"
@@ -81,9 +82,9 @@ ctl_comes_and_goes() {
   ctl call PrepareAllocation '["early", {}]' && ctl mount early t n --source tmpfs --size 64K && ctl stop early
 }
 
-# start_task NAME NETNS|"" [HOST_PATH TASK_PATH]... -- COMMAND...: in the
-# background, in namespaces of its own. Its pid in TASK, its root below
-# /mnt/task as that namespace sees it.
+# start_task NAME NETNS|"" [HOST_PATH TASK_PATH]... -- COMMAND...: starts a task in the
+# background, in namespaces of its own. Sets TASK to its pid. Its root is
+# /mnt/task-NAME in its mount namespace.
 start_task() {
   local name=$1 netns=$2
   shift 2
@@ -103,8 +104,8 @@ end_task() {
   true
 }
 
-# The plugin runs as a task: root, as a container daemon would run it, in a
-# mount namespace where its directory is shared with the host both ways.
+# Starts the plugin as a task. It runs as root, as under a container daemon, in a mount
+# namespace that shares the plugin's directory with the host both ways.
 start_plugin() {
   local -a mounts
   mapfile -t mounts < <(json '"\n".join(p for m in d["mounts"] if m["task_path"] != "/dev" for p in (m["host_path"], m["task_path"]))' <"$WORLD/plugin.json")
@@ -151,7 +152,7 @@ step_plugin() {
     "$(status_field "$csi" Uid)" "^(0|$(id -u mountd))\$"
 }
 
-# ctl_to FILE ARGUMENTS...: alice's mountctl, its output kept in the file.
+# ctl_to FILE ARGUMENTS...: runs mountctl as alice, and keeps its output in the file.
 ctl_to() {
   local file=$WORLD/$1
   shift
@@ -175,8 +176,8 @@ mount_path() { web "next(m['host_path'] for m in d['mounts'] if m['name'] == '$1
 
 in_task() { nsenter --mount="/proc/$WEB_TASK/ns/mnt" --net="/proc/$WEB_TASK/ns/net" "$@"; }
 
-# start_web_task: the task of the allocation, with the mounts as answered, and
-# an HTTP server in its namespaces that serves the CSI volume.
+# Starts the allocation's task with the mounts of mountd's answer. The task is an HTTP
+# server in the allocation's namespaces, which serves the CSI volume.
 start_web_task() {
   local -a mounts
   mapfile -t mounts < <(web '"\n".join(p for m in d["mounts"] for p in (m["host_path"], m["task_path"]))')
@@ -193,7 +194,7 @@ has_it_all_as_made() {
     equals "$(json '[d["ok"], len(d["mounts"])]' <"$WORLD/verify.json")" "[True, 4]"
 }
 
-# A process of the task that sits in the volume, until it is ended.
+# Starts a process of the task with its working directory in the volume.
 sit_in_volume() {
   nsenter --mount="/proc/$WEB_TASK/ns/mnt" \
     sh -c "cd /mnt/task-web/data && exec sleep 60" &
@@ -218,7 +219,8 @@ proof_of_the_task() {
   check "Unmount is Busy while the task has its runtime's copy, and names it" \
     matches "$(ctl unmount web server data 2>&1)" \
     "Busy: .*copies of it: python3 \\(pid $WEB_TASK, mount\\)"
-  # A copy that a runtime made keeps nothing busy in the kernel; the mount does.
+  # In the kernel a runtime's copy does not keep mountd's mount busy. This process does,
+  # because it is in the mount itself.
   bash -c "cd '$(mount_path data)' && exec sleep 60" &
   SITTER=$!
   echo "$SITTER" >"$CGROUP/cgroup.procs"
@@ -308,8 +310,8 @@ step_proof() {
   proof_of_the_task
 }
 
-# refused USER ERROR TEXT ARGUMENTS...: mountctl as USER must fail with one of
-# the errors (an extended regular expression), and says why.
+# refused USER ERROR TEXT ARGUMENTS...: checks that mountctl as USER fails with one of
+# the errors (an extended regular expression), and shows what mountctl says.
 refused() {
   local user=$1 error=$2 text=$3 output status
   shift 3
@@ -360,12 +362,12 @@ step_refusals() {
     diff -u "$WORLD/refusals.before" "$WORLD/refusals.after"
 }
 
-# What must be the same after a process was killed and came back: states of
-# plugins follow on their own time.
-# Whether its mounts answer is asked now and then, and not known before.
+# Prints the state of the allocation that must be the same after a process was killed
+# and came back. The health of mounts is left out, because mountd does not know it before
+# its next probe.
 allocation_known() { ctl status web --json | grep -v '"health":'; }
 
-# kill_half_way NAME PID...: SIGKILL while an allocation is being set up.
+# kill_half_way NAME PID...: kills the processes while mountctl sets up an allocation.
 kill_half_way() {
   local name=$1 run
   shift
@@ -375,7 +377,7 @@ kill_half_way() {
   kill -KILL "$@"
   if [[ $name == csi-local ]]; then
     wait "$PLUGIN" 2>/dev/null
-    # While the call is tried again.
+    # mountd still retries the call.
     check "the plugin's task is started again" start_plugin
   fi
   wait "$run"
@@ -427,7 +429,8 @@ step_stop() {
   check "nothing is owed" equals "$(ctl owed --json)" "[]"
 }
 
-# None more: at the first look somebody's connection may have been about to end.
+# Checks for more fds, not for other numbers, because at the first count a connection
+# may have been about to end.
 no_more_fds() {
   kinds_of_fds "$(pid_of mountd)" >"$WORLD/fds.after"
   awk 'NR == FNR { n = $1; $1 = ""; before[$0] = n; next }

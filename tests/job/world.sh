@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The job's own world: file systems, accounts, configuration, a system bus, and
-# a second network namespace to look from the outside.
+# Makes the job's own world: file systems, accounts, configuration, a system bus, and a
+# second network namespace that stands for another machine.
 
 readonly WORLD=/run/job            # logs and notes of the job itself
 readonly JOB=/mnt/project/tests/job
@@ -11,9 +11,10 @@ readonly OUTSIDE_ADDRESS=192.0.2.2
 readonly HOST_ADDRESS=192.0.2.1
 
 make_file_systems() {
-  # As systemd leaves it: everything shared, in peer groups of this namespace.
+  # Everything is shared, as systemd leaves it, but in peer groups of this namespace.
   mount --make-rshared /
-  # The project may lie where the job's users, or the mounts below, hide it.
+  # The project may lie where the job's users cannot reach it, or beneath the mounts
+  # below, so the job sees it in /mnt.
   mount -t tmpfs -o mode=0755 job /mnt
   mkdir /mnt/project /mnt/bin /mnt/result /mnt/etc
   mount --bind "$PROJECT" /mnt/project
@@ -25,13 +26,14 @@ make_file_systems() {
   mount -t tmpfs -o mode=0755 run /run
   mount -t tmpfs -o mode=0755 var-lib /var/lib
   mkdir -p "$WORLD" /run/dbus /run/netns "$VOLUMES"/{shared,fixed} "$CSI_DATA"
-  # Each host volume is a mount of its own: cheap to clone at any size.
+  # Each host volume is a mount of its own, so that its clone has no other mounts.
   mount -t tmpfs -o mode=0777 shared "$VOLUMES/shared"
   mount -t tmpfs -o mode=0755 fixed "$VOLUMES/fixed"
   mount -t tmpfs -o mode=0755 csi-data "$CSI_DATA"
 }
 
-# The hierarchy of version 2 is the machine's own, wherever it is mounted.
+# Mounts cgroup2 and makes the job's cgroup. There is one hierarchy of version 2, so the
+# cgroup is the machine's.
 make_cgroup() {
   umount -R /sys/fs/cgroup 2>/dev/null
   mount -t cgroup2 cgroup2 /sys/fs/cgroup || return 1
@@ -40,7 +42,7 @@ make_cgroup() {
   chmod 0755 "$CGROUP"
 }
 
-# Once nothing is in it. Another job may use the one above.
+# Removes the job's cgroup once nothing is in it. Another job may use the cgroup above.
 remove_cgroup() {
   eventually 5 rmdir "$CGROUP"
   rmdir /sys/fs/cgroup/mountd-job 2>/dev/null
@@ -67,7 +69,7 @@ make_network() {
   ip link set lo up
   unshare --net sleep infinity &
   OUTSIDE=$!
-  # The child is in its namespace when that is no longer ours.
+  # The child has entered its namespace when its namespace is no longer ours.
   eventually 5 differs_in_netns "$OUTSIDE" || return 1
   ip link add uplink0 type veth peer name eth0 netns "$OUTSIDE"
   ip address add "$HOST_ADDRESS/24" dev uplink0
@@ -76,7 +78,7 @@ make_network() {
     ip link set lo up
     ip address add $OUTSIDE_ADDRESS/24 dev eth0
     ip link set eth0 up"
-  # Until then the kernel itself still adds routes.
+  # The kernel adds routes until then, which a snapshot would show.
   eventually 5 no_tentative_address
 }
 
@@ -101,8 +103,8 @@ make_world() {
   make_file_systems && make_cgroup && make_accounts && make_network && make_bus
 }
 
-# as USER COMMAND...: without any privilege or environment of ours. Not by way
-# of a shell: the arguments arrive as they are.
+# as USER COMMAND...: runs the command without our privileges and environment. No shell
+# takes part, so the arguments arrive unchanged.
 as() {
   local user=$1
   shift
@@ -114,7 +116,7 @@ as() {
 
 ctl() { as alice "$BIN/mountctl" "$@"; }
 
-# show USER ARGUMENTS...: a mountctl command and what it says, for the reader.
+# show USER ARGUMENTS...: prints a mountctl command and its output, for the reader.
 show() {
   local user=$1
   shift
@@ -126,8 +128,8 @@ pid_of() { pgrep -x "$1" | head -n 1; }
 
 status_field() { awk -v f="$2:" '$1 == f { print $2 }' "/proc/$1/status"; }
 
-# kinds_of_fds PID: how many open fds of which kind; numbers of sockets and
-# pipes left out.
+# kinds_of_fds PID: prints how many open fds there are of each kind, without the inode
+# numbers of sockets and pipes.
 kinds_of_fds() {
   local fd
   for fd in "/proc/$1/fd"/*; do readlink "$fd"; done |

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A FUSE file system (fuse(4), linux/fuse.h) whose server keeps what is written to
-its one file waiting for ever, as tests/support/fuse_server.h does for the tests of
-programs."""
+"""A FUSE file system (fuse(4), linux/fuse.h) with one file. Its server never answers
+writes to the file, as that of tests/support/fuse_server.h, which serves the C++
+tests."""
 import ctypes
 import errno
 import os
@@ -23,10 +23,10 @@ def attributes(node):
 
 
 def answer(opcode, node, body):
-    """The error and the answer to a request; None keeps it waiting.
+    """Returns the error and the answer to a request; None keeps the request waiting.
 
-    The kernel tells what was written by WRITE and the file's times by SETATTR, and
-    whoever lets go of an open file last waits until it has told both.
+    The kernel reports written data by WRITE and the file's times by SETATTR. The
+    process that closes the file last waits until the server has answered both.
     """
     if opcode in (FORGET, BATCH_FORGET, INTERRUPT, WRITE, SETATTR):
         return None
@@ -45,7 +45,7 @@ def answer(opcode, node, body):
 
 
 def serve(device, until):
-    """Until the file system is gone, or `until` has come to its end."""
+    """Serves until the file system is gone, or `until` reaches its end of file."""
     while True:
         ready = select.select([device, until], [], [])[0]
         if until in ready and not os.read(until, 1):
@@ -62,7 +62,8 @@ def serve(device, until):
         except OSError as error:
             if error.errno == errno.ENODEV:
                 return
-            # The request was interrupted before the server read it, or answered it.
+            # The kernel had interrupted the request before the server read it (EINTR),
+            # or before the server answered it (ENOENT).
             assert error.errno in (errno.EINTR, errno.ENOENT), error
 
 
@@ -72,9 +73,11 @@ def check(result, what):
 
 
 class StuckFile:
-    """Is mounted at a directory by its creation, as root. The server, a child, ends with
-    the descriptor `until`. It alone has the connection, so that its end is the end of
-    all waiting."""
+    """Owns the mount at a directory and the server, a child process. Needs root.
+
+    The server ends when the descriptor `until` does. No other process has the
+    connection open, so the end of the server ends all waiting.
+    """
 
     def __init__(self, directory, until):
         self.directory = directory
@@ -91,7 +94,7 @@ class StuckFile:
         os.close(device)
 
     def wait(self):
-        """Until the server has ended; then unmounts it."""
+        """Waits until the server has ended, and unmounts the file system."""
         os.waitpid(self.server, 0)
         check(LIBC.umount2(self.directory.encode(), MNT_DETACH),
               "umount of " + self.directory)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash
-# From Debian's minimal system to the example allocation, by README.md.
+# Takes Debian's minimal system to the example allocation, as README.md says.
 
-# What the administrator writes when README.md has him run an editor.
+# Installs an editor that appends the administrator's configuration to its file, for
+# the step of README.md that runs an editor.
 provide_editor() {
   cat >/usr/local/bin/editor <<'SH'
 #!/bin/sh
@@ -44,14 +45,15 @@ never_told() { ! log -u mountd | grep -F "$1"; }
 
 packages_are_installed() {
   step 1 "the packages, as README.md says"
-  # Who looks after the network on a server, and is stopped after it.
+  # A server has a network manager. A shutdown must stop it after mountd, which
+  # was_a_clean_shutdown checks.
   systemctl -q add-wants multi-user.target systemd-networkd.service
   systemctl start systemd-networkd.service
   useradd --create-home nomad
   mkdir -p /var/lib/volumes/shared
   provide_editor
   ln -s vm/packages build/packages
-  # What an installed Debian has done before.
+  # An installed Debian has read its package lists before.
   apt-get -qq update
   check "what was done before it booted" equals "$(readme_commands | grep '^cmake/')" \
     $'cmake/install-deps\ncmake/build-packages'

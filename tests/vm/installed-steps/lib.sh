@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash
-# What the steps in the virtual machine share. All takes ten times as long there.
-readonly PATIENCE=${VM_PATIENCE:-300}  # seconds for what mountd does on its own time
+# Functions that the steps in the virtual machine share. Everything takes ten times as
+# long there.
+readonly PATIENCE=${VM_PATIENCE:-300}  # seconds for work that mountd does by itself
 readonly BASE=/run/mountd/base
 
 nomad() { as nomad "$@"; }
 allocation() { nomad mountctl status "$1" --json; }
-# A change of memory that is to be on the disk when the power goes.
+# sync, because the counts must be on the disk when the power goes.
 keep_counts() { echo "$PASSED $FAILED" >"$VM_OUT/counts" && sync "$VM_OUT/counts" "$VM_OUT"; }
 boots_next() { touch "$VM_NEXT" && sync "$VM_NEXT" "$(dirname "$VM_NEXT")"; }
 
@@ -19,7 +20,8 @@ plugin_is_healthy() {
     "mountctl plugin status csi-local --json | grep -q '\"state\": \"healthy\"'"
 }
 
-# A task's process in the place of a mount, and the server in its network.
+# start_tasks DIRECTORY: starts a task's process with its working directory in a mount,
+# and a server in the allocation's network.
 start_tasks() {
   systemd-run --quiet --unit task-sitter --property "WorkingDirectory=$1" sleep infinity
   systemd-run --quiet --unit task-server --property NetworkNamespacePath=/run/netns/web \

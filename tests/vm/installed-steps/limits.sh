@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash
-# What the kernel holds the services to. Nobody's allocation is the worse for it.
+# Tests the services at the kernel's limits. Allocations that exist must not suffer.
 
 limit_of() { sed -n "s/^$2  *\([^ ]*\) .*/\1/p" "/proc/$1/limits"; }
-# cgroup_of UNIT: its directory
+# cgroup_of UNIT: prints the directory of the unit's cgroup.
 cgroup_of() { echo "/sys/fs/cgroup$(property ControlGroup "$1")"; }
 
 as_before() { equals "$(allocation web)" "$BEFORE"; }
@@ -30,8 +30,8 @@ limits_are_in_force() {
   done
 }
 
-# One more mount is refused, as the expression says. What mountd knows of the limit
-# may be a moment old.
+# is_refused EXPRESSION: succeeds if mountd refuses one more mount with an error that
+# matches. mountd may know the limit of a moment ago, so a mount may still succeed.
 is_refused() {
   local said
   if said=$(nomad mountctl mount web server more --source host:shared 2>&1); then
@@ -40,7 +40,7 @@ is_refused() {
   matches "$said" "$1"
 }
 
-# A mount namespace that receives what the host mounts, and has 511 mounts more.
+# Makes a mount namespace that receives the host's mounts and has 511 mounts more.
 fuller_namespace() {
   exec unshare --mount --propagation slave bash -c '
     mount -t tmpfs tmpfs /mnt && mount --make-private /mnt
@@ -66,7 +66,7 @@ too_many_mounts() {
   fuller_namespace &
   namespace=$!
   eventually "$PATIENCE" test -e /run/fuller
-  # There is room by mountd's count, which is the host's.
+  # mountd counts the mounts of the host's namespace, so it still sees room.
   sysctl -q fs.mount-max="$(wc -l <"/proc/$namespace/mountinfo")"
   check "another namespace may be full first" eventually "$PATIENCE" \
     is_refused "ResourceExhausted.*ENOSPC"
@@ -84,7 +84,7 @@ too_many_threads() {
   step 5 "too many threads (TasksMax=)"
   BEFORE=$(allocation web)
   cgroup=$(cgroup_of mountd.service)
-  # Threads that earlier calls have left would do; they end after ten seconds.
+  # Threads of earlier calls would serve these calls. They end after ten seconds.
   sleep 12
   systemctl set-property --runtime mountd.service \
     TasksMax="$(($(cat "$cgroup/pids.current") + 1))"
@@ -95,7 +95,7 @@ too_many_threads() {
   is_as_before
 }
 
-# Twenty calls at once, each of which has to be answered.
+# Makes twenty calls at once. mountd must answer each call.
 call_often() {
   local calls=() call failed=0
   for call in {1..20}; do
@@ -112,7 +112,7 @@ too_much_memory() {
   step 6 "too little memory (MemoryMax=)"
   BEFORE=$(allocation web)
   for unit in mountd.service mountd-csi.service; do
-    # Less than it has: the kernel ends it at once.
+    # The service has more than this already, so the kernel kills it at once.
     check "$unit is given too little" systemctl set-property --runtime "$unit" MemoryMax=2M
     check "and ended" eventually "$PATIENCE" bash -c \
       "journalctl -q -o cat -u $unit | grep -q \"result 'oom-kill'\""

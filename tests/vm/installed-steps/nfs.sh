@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash
-# A file system of an NFS server, which is this machine's own, and goes away.
+# Tests a file system of an NFS server that goes away. The server runs on this machine.
 
 drop_packets() {
   nft "add table inet away
@@ -10,14 +10,15 @@ drop_packets() {
 }
 pass_packets() { nft "delete table inet away"; }
 
-# files PACKAGE...: that are in them, no directories: what is in none of the others.
-# Not all are there: documentation is left out.
+# files PACKAGE...: prints the files of the packages. A path that is the parent of
+# another is a directory, and is left out. Not all files are on the disk, because the
+# image has no documentation.
 files() {
   dpkg -L "$@" | awk '$0 != "/." { paths[$0]; sub(/\/[^\/]*$/, ""); directories[$0] }
     END { for (path in paths) if (!(path in directories)) print path }' | sort
 }
 
-# health_of ALLOCATION: of its mount "homes"
+# health_of ALLOCATION: prints the health of its mount "homes".
 health_of() {
   allocation "$1" | json '[m["health"] for m in d["mounts"] if m["name"] == "homes"][0]'
 }
@@ -26,8 +27,8 @@ stuck_executors() { nomad mountctl capabilities --json | json 'd["stuck_executor
 none_is_stuck() { equals "$(stuck_executors)" 0; }
 nothing_is_owed() { equals "$(nomad mountctl owed --retry --json | json 'd')" "[]"; }
 
-# is_answered ERRORS ARGUMENT...: what the user has mountctl do: by success, or one of
-# these; not by nothing
+# is_answered ERRORS ARGUMENT...: runs mountctl as the user. Succeeds if mountctl
+# succeeds or fails with one of the errors, and fails if there is no answer in time.
 is_answered() {
   local errors=$1 output status
   shift
@@ -46,7 +47,8 @@ other_goes_on() {
 nfs_is_served() {
   step 9 "a file system of an NFS server"
   mkdir -p /srv/homes /etc/nfs.conf.d
-  # The least that a server waits for clients of before.
+  # A started server first waits for clients of its last run. nfsd accepts no less
+  # than 10 s for that.
   printf '[nfsd]\ngrace-time=10\nlease-time=10\nvers3=n\n' >/etc/nfs.conf.d/mountd-vm.conf
   echo '/srv/homes *(rw,fsid=0,no_root_squash,no_subtree_check)' >/etc/exports
   check "the NFS server is installed, too" apt-get -qq --yes install nfs-kernel-server

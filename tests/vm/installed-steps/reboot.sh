@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash
-# Reboots with allocations: one that the user asks for, and one that nobody does.
-# What is true after either is what ARCHITECTURE.md says of a reboot.
+# Reboots with allocations: a reboot that the user asks for, and a power cut. After
+# both everything must be as ARCHITECTURE.md says of a reboot.
 
-# What is still mounted, and what was said, when all services are gone.
+# Keeps the mounts and the kernel's log at the end of a shutdown, when all services
+# are gone (systemd-shutdown(8) runs such a script last).
 keep_what_shutdown_says() {
   mkdir -p /usr/lib/systemd/system-shutdown
   cat >/usr/lib/systemd/system-shutdown/mountd-vm <<SH
@@ -16,7 +17,7 @@ SH
   chmod 0755 /usr/lib/systemd/system-shutdown/mountd-vm
 }
 
-# job ID VOLUME: a job with an image of the plugin's
+# image_job ID VOLUME: prints a job that uses an image of the plugin.
 image_job() {
   cat <<TOML
 [allocation]
@@ -67,7 +68,7 @@ publish_image() {
   nomad mountctl run "$VM_OUT/disk.toml"
 }
 
-# Nothing was waited for that did not come, and nothing stayed behind.
+# Checks that the shutdown waited for nothing in vain, and that nothing was left.
 was_a_clean_shutdown() {
   check "the shutdown came to its end" grep -q "All filesystems, swaps, loop devices" \
     "$VM_OUT/shutdown.log"
@@ -88,7 +89,7 @@ was_a_clean_shutdown() {
 
 shutdown_log() { log -b -1 | sed -n '/System is rebooting/,$p'; }
 
-# in_order TEXT...: the shutdown logged them in this order
+# in_order TEXT...: succeeds if the shutdown logged the texts in this order.
 in_order() {
   local text line last=0
   for text in "$@"; do
@@ -99,8 +100,8 @@ in_order() {
   done
 }
 
-# What is bare to an agent that comes back: allocations are known, and nothing of
-# them is there.
+# is_bare IDS: checks what an agent finds after a boot. mountd knows the allocations
+# IDS, and they have no mounts and no networks.
 is_bare() {
   check "mountd runs without being asked" eventually "$PATIENCE" \
     systemctl -q is-active mountd.service
@@ -118,7 +119,8 @@ is_bare() {
     "$(nomad mountctl reconcile --scope example --epoch 4 web 2>&1)" "FailedPrecondition"
 }
 
-# The agent comes back, and makes what it wants as it did before.
+# agent_comes_back EPOCH OUTCOMES: reconciles, and makes the wanted mounts and networks
+# as before.
 agent_comes_back() {
   local epoch=$1
   check "what is not wanted goes, the rest is bare" equals \
@@ -151,7 +153,7 @@ before_the_power_cut() {
   check "its mapped port answers" port_answers
   keep_counts
   boots_next
-  # In the middle of calls.
+  # The power goes in the middle of calls.
   (while nomad mountctl mount web server more --source host:shared &&
     nomad mountctl unmount web server more; do :; done) >/dev/null 2>&1 &
   (while nomad mountctl call PrepareAllocation '["short", {}]' &&
@@ -164,7 +166,7 @@ before_the_power_cut() {
 after_the_power_cut() {
   local known
   step 12 "after the power cut"
-  # It is started with the others, and still at it.
+  # systemd starts mountd with the other services, and mountd may still be starting.
   eventually "$PATIENCE" systemctl -q is-active mountd.service >/dev/null
   known=$(nomad mountctl alloc list --json | json '" ".join(sorted(a["id"] for a in d))')
   note "what is known: $known"
