@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether failure_points_test left nothing out, and overlaps_test enough in.
+"""Checks that failure_points_test left nothing out, and overlaps_test tried enough.
 
   coverage_test.py REPORTS SOURCES
 
-REPORTS holds what they wrote: a file for each operation and process, and one for
-each shard of overlaps. Each method of the API has to be an operation, or to be named in operations.cc with
-the reason why it is none; each method of each seam has to be a step that was
-one of those, or to be named here. Overlaps are sampled: of each sort there have
-to be some.
+REPORTS holds the files that the tests wrote: one for each operation and process, and one
+for each shard of overlaps. Each method of the API must be an operation, or operations.cc
+must name it with the reason why it is none. Each method of each seam must have been a
+step of an operation, or ELSEWHERE must name it. The test of overlaps tries a sample, and
+the sample must have some of each sort.
 
-Prints what was counted as one line of JSON for each operation, and one for all
-overlaps.
+Prints the counts as one line of JSON for each operation, and one for all overlaps.
 """
 import collections
 import json
@@ -48,7 +47,7 @@ ERRNOS = 2  # different ones for each call of the kernel that fails so often
 
 
 def methods(path):
-    """The virtual methods that a header declares."""
+    """Returns the virtual methods that a header declares."""
     text = re.sub(r"//.*", "", pathlib.Path(path).read_text())
     return set(re.findall(r"virtual\s[^;(~]*?(\w+)\(", text)) - NO_STEPS
 
@@ -69,8 +68,8 @@ def text_of(sources, directory):
 
 
 def missing_excuses(sources):
-    """Excused plans and kernel calls that no test fails, and excused methods
-    whose reason names a test that there is not."""
+    """Returns excused plans and kernel calls that no test fails, and reasons of excused
+    methods that name a test that does not exist."""
     unit, root = text_of(sources, "tests/unit"), text_of(sources, "tests/root")
     failed = set(re.findall(r'FailNext\(\s*"(\w+)"', unit))
     missing = [f"plan {name}, which is excused, by a unit test"
@@ -89,7 +88,7 @@ def missing_excuses(sources):
 
 
 def missing_overlaps(reports):
-    """Prints what overlapped, and says what did not."""
+    """Prints the counts of overlaps, and returns the sorts that are missing."""
     lines = [json.loads(line)
              for path in sorted(pathlib.Path(reports).glob("overlaps-*.jsonl"))
              for line in path.read_text().splitlines()]

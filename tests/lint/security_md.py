@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Reads SECURITY.md, and the tests that SECURITY.md names.
 
-In a text `Suite.Name` is that test, with whatever parameter; `Suite.Name…` is all
-whose names begin so; `Suite.*` is the suite. A name alone is of the suite before it.
-`fuzz/NAME`, `real/NAME` and `systemd/NAME` are ctest's.
+`Suite.Name` names that test with any parameter, `Suite.Name…` all tests whose names
+begin so, and `Suite.*` the suite. A name alone belongs to the suite that the text named
+last. `fuzz/NAME`, `real/NAME` and `systemd/NAME` are names of ctest.
 """
 import os
 import re
@@ -18,12 +18,12 @@ def read(path):
 
 
 def headings():
-    """The headings of the second level, in their order."""
+    """Returns the headings of the second level, in their order."""
     return re.findall(r"^## (.+)$", read("SECURITY.md"), re.MULTILINE)
 
 
 def section(heading):
-    """The text below a heading of the second level."""
+    """Returns the text below a heading of the second level."""
     text = read("SECURITY.md").split(f"\n## {heading}\n")
     if len(text) != 2:
         raise SystemExit(f"SECURITY.md has not one section {heading!r}")
@@ -31,7 +31,7 @@ def section(heading):
 
 
 def rows(heading):
-    """The cells of each row of the section's tables, without their heads."""
+    """Returns the cells of each row of the section's tables, without their heads."""
     lines = [line for line in section(heading).split("\n")
              if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
@@ -39,7 +39,7 @@ def rows(heading):
 
 
 def named_tests(text):
-    """The tests that a text names, each with its suite."""
+    """Yields the tests that a text names, each with its suite."""
     suite = None
     for name in re.findall(r"`([^`]+)`", text):
         if name.startswith(("fuzz/", "real/", "systemd/")):
@@ -52,12 +52,13 @@ def named_tests(text):
 
 
 def all_tests(build):
-    """The names of ctest's tests, without the label that they begin with."""
+    """Returns the names of ctest's tests, with and without the label in front."""
     listed = subprocess.run(["ctest", "--test-dir", build, "-N"], check=True,
                             capture_output=True, text=True).stdout
     full = re.findall(r"^ +Test +#\d+: ([a-z]+/\S+)", listed, re.MULTILINE)
     names = {name.split("/", 1)[1] for name in full}
-    # gtest puts the name of an instance before a test that has parameters.
+    # A parametrized test has the name of its instance in front, and its parameter
+    # behind. Each part counts, because SECURITY.md may leave these out.
     return set(full) | {part for name in names
                         for part in (name, name.split("/", 1)[-1],
                                      name.split("/")[0])}

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Sourced by tests that need Go. Finds Go, and keeps all that it fetches and
-# builds in build/go. Modules come from the place that this machine's Go uses
-# (GOPROXY), and are accepted only with the sums that are committed here.
+# Finds Go, for tests that source this file. Go keeps all that it fetches and builds in
+# build/go. It fetches modules from the proxy of this machine (GOPROXY), and accepts only
+# modules with the sums that are committed here.
 
-# skip WHY: ends as ctest expects of a test that tested nothing.
+# skip WHY: exits with 77, by which ctest knows a skipped test.
 skip() { echo "SKIPPED: $*"; exit 77; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# need_go MAJOR.MINOR: puts a Go on PATH that has, or fetches, at least that version.
+# need_go MAJOR.MINOR: puts a Go on PATH that is at least that version, or fetches it.
 need_go() {
   local dir have
   command -v go >/dev/null || for dir in /usr/local/go/bin /usr/lib/go/bin; do
@@ -29,7 +29,7 @@ need_go() {
 # at_least HAVE WANTED: succeeds if version HAVE is not older than WANTED.
 at_least() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n1) == "$2" ]]; }
 
-# fetched COMMAND...: runs it up to three times. A failure fails the test in CI,
+# fetched COMMAND...: runs the command up to three times. A failure fails the test in CI,
 # which must have a network, and skips the test elsewhere.
 fetched() {
   local try

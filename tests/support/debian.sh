@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Makes roots of a release of Debian from its packages, on any Debian machine,
-# for tests/debian13 and vagrant/. To be sourced.
+# Makes roots of a release of Debian from its packages, on any Debian machine.
+# tests/debian13 and vagrant/ source this file.
 
-# debian_sources RELEASE: prints Debian's repositories as this machine's apt has
-# them, but for that release.
+# debian_sources RELEASE: prints the repositories of this machine's apt, with that
+# release in place of this machine's.
 debian_sources() {
   local release=$1 codename
   codename=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")

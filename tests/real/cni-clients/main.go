@@ -12,8 +12,9 @@
 // Prints the result of an ADD. go-cni's ADD asks for port 8080 and for DNS, with
 // go-cni's own types; its cache is in /var/lib/cni.
 //
-// decode reads a document a line, and prints what Go's encoding/json makes of it
-// in a struct such as CNI's own plugins have, or "error".
+// decode reads one document from each line. It decodes the document by Go's
+// encoding/json into a struct as CNI's own plugins have, and prints the struct as
+// JSON, or "error".
 package main
 
 import (

@@ -34,8 +34,8 @@ var (
 	left       = flag.String("left", "", "a regular expression of tests that the kind has nothing for")
 )
 
-// skipReasons has csi-test's messages for a skipped test, and the capability that
-// csi-test has not found.
+// skipReasons maps csi-test's messages for a skipped test to the capability that
+// csi-test did not find.
 var skipReasons = map[string]string{
 	"GroupControllerService not supported":             "GROUP_CONTROLLER_SERVICE",
 	"VolumeGroupSnapshots not supported":               "GROUP_CONTROLLER_SERVICE",
@@ -75,7 +75,7 @@ func claims() (map[string]bool, error) {
 	return claimed, nil
 }
 
-// unexplained returns why a test should not have been skipped; "" if it may be.
+// unexplained returns why the test must not be skipped, or "" if it may be.
 func unexplained(spec types.SpecReport, claimed map[string]bool) string {
 	if *left != "" && regexp.MustCompile(*left).MatchString(spec.FullText()) {
 		return ""
@@ -116,9 +116,8 @@ func checkReport(report Report) {
 	}
 }
 
-// cacheSizes makes received messages comparable with messages that have been sent,
-// too. csi-test compares topologies as structs, and these contain a cache that
-// sending fills.
+// cacheSizes fills the cached size in received messages. csi-test compares received
+// topologies as structs with topologies that were sent, and sending fills that cache.
 func cacheSizes(background context.Context, method string, request, reply any,
 	connection *grpc.ClientConn, invoker grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	err := invoker(background, method, request, reply, connection, options...)
