@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The plots of bench/run: SVG files of what bench/collect has put together."""
+"""The plots of bench/run: SVG files from the figures that bench/collect has joined."""
 
 import re
 
@@ -7,8 +7,8 @@ import matplotlib
 matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402
 
-# Text stays text: smaller files, and a reader can search them. The same figures
-# give the same file.
+# Text stays text in the SVG, because the files are then smaller and a reader can search
+# them. The fixed salt makes the same figures give the same file.
 matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "mountd",
                             "font.size": 10, "axes.grid": True, "grid.alpha": 0.3,
                             "axes.spines.top": False, "axes.spines.right": False})
@@ -29,7 +29,7 @@ def look(who):
 
 
 def lines(series, area, pattern, figure):
-    """Of rows whose point matches: who -> [(the number in it, microseconds)]."""
+    """Returns who -> [(the number in the point, microseconds)] for matching rows."""
     found = {}
     for row in series:
         match = re.fullmatch(pattern, row["point"])
@@ -71,7 +71,7 @@ def colours(bars):
 
 
 def draw_parts(bars, path):
-    """bars: name -> [(part, microseconds)], each a row of parts end to end."""
+    """Draws each of bars, name -> [(part, microseconds)], as a row of parts end to end."""
     axes = pyplot.figure(figsize=(8, 2 + 0.8 * len(bars))).add_subplot()
     colour_of = colours(bars)
     for at, (name, parts) in enumerate(bars.items()):
@@ -127,13 +127,13 @@ def publish_volume_parts(series):
 
 
 def with_rest(parts, whole):
-    """What is not accounted for: records, checks, and ways between threads."""
+    """Adds the rest of the time: records, checks, and ways between threads."""
     rest = whole - sum(value for _, value in parts)
     return [*parts, ("the rest", max(rest, 0))]
 
 
 def draw(whole, directory):
-    """Draws what there are figures for."""
+    """Draws the plots for which there are figures."""
     directory.mkdir(parents=True, exist_ok=True)
     series = whole["series"]
     mounts = lines(series, "mounts", r"(\d+) other mounts", "mount_p50_us")

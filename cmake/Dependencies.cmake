@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Every library the project uses, each as one imported target deps::<name>.
-# cmake/install-deps installs them; cmake/layers.txt says who may include them.
+# Defines an imported target deps::<name> for each library that the project uses.
+# cmake/install-deps installs the libraries, and cmake/layers.txt says which layers may
+# include them.
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
@@ -24,8 +25,8 @@ mountd_dependency(spdlog spdlog)
 mountd_dependency(sqlite sqlite3)
 mountd_dependency(grpc grpc++ protobuf)
 if(MOUNTD_SANITIZE STREQUAL "thread")
-  # protobuf's map fields are laid out otherwise with TSan, and Debian's library
-  # is built without.
+  # Debian builds protobuf without TSan, and protobuf's headers lay out map fields
+  # differently with TSan.
   target_compile_options(deps_grpc INTERFACE -U__SANITIZE_THREAD__)
 endif()
 mountd_dependency(cli11 CLI11)
@@ -38,13 +39,13 @@ if(MOUNTD_TESTS)
   mountd_dependency(benchmark benchmark)
 endif()
 
-# sdbus-c++ 2.x: Debian's package where there is one, else the static build of
-# cmake/install-deps. A sanitizer build takes the instrumented copy if there is
-# one: TSan cannot see the locks of a library that is not instrumented.
+# sdbus-c++ 2.x is Debian's package, or the static build of cmake/install-deps if
+# Debian has no such package. A sanitizer build takes the instrumented copy if it
+# exists, because TSan cannot see the locks of a library that is not instrumented.
 set(MOUNTD_DEPS_DIR ${PROJECT_SOURCE_DIR}/build/deps/sdbus-cpp CACHE PATH
     "Where cmake/install-deps put its sdbus-c++")
 set(mountd_sdbus_dir ${MOUNTD_DEPS_DIR})
-# Each compiler's sanitizers are its own.
+# The copy is for one compiler, because each compiler has sanitizers of its own.
 set(mountd_sdbus_copy
     ${MOUNTD_DEPS_DIR}-${MOUNTD_SANITIZE}-${CMAKE_CXX_COMPILER_ID})
 if(MOUNTD_SANITIZE AND EXISTS ${mountd_sdbus_copy})
@@ -55,7 +56,7 @@ if(EXISTS ${mountd_sdbus_dir}/lib/pkgconfig)
       "${mountd_sdbus_dir}/lib/pkgconfig:$ENV{PKG_CONFIG_PATH}")
 endif()
 mountd_dependency(sdbus sdbus-c++>=2.0)
-# A static library's own needs are not in its pkg-config's shared half.
+# The static library needs these libraries, and pkg-config names them only for --static.
 target_link_libraries(deps_sdbus INTERFACE deps::systemd Threads::Threads)
 
 find_program(SDBUS_XML2CPP sdbus-c++-xml2cpp REQUIRED
@@ -63,10 +64,10 @@ find_program(SDBUS_XML2CPP sdbus-c++-xml2cpp REQUIRED
 
 # mountd_generate_dbus(<target> [ADAPTOR <xml>...] [PROXY <xml>...])
 #
-# An interface library whose users find the C++ side of D-Bus XML files as
-# "dbus/generated/<interface>_adaptor.h" and "…_proxy.h", where <interface> is
-# the last part of the file's name in lower case: org.mountd1.Manager.xml gives
-# manager_adaptor.h. A variant is a dbus::Value there (dbus/value.h).
+# Makes an interface library. Its users include the C++ code for the XML files as
+# "dbus/generated/<interface>_adaptor.h" and "…_proxy.h", where <interface> is the last
+# part of the file's name in lower case: org.mountd1.Manager.xml gives
+# manager_adaptor.h. The code has dbus::Value (dbus/value.h) for a variant.
 function(mountd_generate_dbus target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ADAPTOR;PROXY")
   set(include_dir ${PROJECT_BINARY_DIR}/generated/${target})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The dependency direction (cmake/layers.txt) is checked on every build.
+# Each build checks which layer includes which (cmake/layers.txt).
 
 set(mountd_layers_stamp ${PROJECT_BINARY_DIR}/check-layers.stamp)
 file(GLOB_RECURSE mountd_layers_files CONFIGURE_DEPENDS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# How everything is compiled: language, warnings, hardening, sanitizers.
+# Compiler options for everything: language, warnings, hardening, sanitizers.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -17,10 +17,10 @@ include(CheckPIESupported)
 check_pie_supported()
 
 include(GNUInstallDirs)
-# Where programs are that services start, and nobody by hand.
+# The folder of programs that only services start, never a person.
 set(MOUNTD_LIBEXEC ${CMAKE_INSTALL_FULL_LIBEXECDIR}/mountd)
 
-# One folder with all programs, as they are installed in one.
+# All programs are in one folder, as they are once installed.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 option(MOUNTD_WERROR "Treat warnings as errors" ON)
@@ -36,20 +36,20 @@ add_compile_options(
   $<$<CXX_COMPILER_ID:GNU>:-Wuseless-cast>
   $<$<BOOL:${MOUNTD_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 sees overlapping copies in "text" + string (GCC bug 105651), and it and
-  # 14 see uses of the empty side of any std::variant that they inline (105562);
-  # clang and the sanitizers look for the real ones.
+  # GCC 12 warns of overlapping copies in "text" + string (GCC bug 105651). GCC 12 and
+  # 14 warn that an inlined std::variant uses its empty side (bug 105562). Both warnings
+  # are wrong here; clang and the sanitizers look for real cases.
   add_compile_options(
     $<$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>:-Wno-restrict>
     $<$<VERSION_LESS:$<CXX_COMPILER_VERSION>,15>:-Wno-maybe-uninitialized>)
 endif()
 
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # There a file's own anonymous namespace looks like an included one's.
+  # In a unity build GCC takes a file's own anonymous namespace for an included one.
   add_compile_options(-Wno-subobject-linkage)
 endif()
 
-# Every quoted include is rooted here ("mountd/base/result.h").
+# Every quoted include begins at the project's root ("mountd/base/result.h").
 include_directories(${PROJECT_SOURCE_DIR})
 
 find_program(MOUNTD_CCACHE ccache)
@@ -78,7 +78,7 @@ elseif(MOUNTD_SANITIZE)
 endif()
 
 if(MOUNTD_FUZZ)
-  # Its coverage in all there is; its main in the targets alone.
+  # All code gets libFuzzer's coverage; only the fuzz targets get its main.
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 

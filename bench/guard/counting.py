@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs a whole mountd whose daemons are started by a tool that counts, and reads
-what it counted."""
+"""Runs a whole mountd whose daemons run under a tool that counts, and reads the tool's
+counts."""
 
 import collections
 import dataclasses
@@ -18,13 +18,14 @@ COUNTS = "/run/guard"  # daemons.h
 MARK = "SIGRT_12"  # carrier.h: kMarkSignal, as strace names it
 TRIES = 3
 TIMEOUT = 240  # seconds
-# How often a thread waits, and is woken, depends on when others run. Such calls are
-# shown, and not compared.
+# The number of these calls depends on when other threads run. They are shown, and not
+# compared.
 WAITS = {"futex", "epoll_wait", "epoll_pwait", "poll", "ppoll", "restart_syscall",
          "rt_sigreturn", "clock_nanosleep", "timerfd_settime"}
-# strace 6.1 does not know them.
+# strace 6.1 does not know these system calls by name.
 NAMES = {"syscall_0x1c9": "statmount", "syscall_0x1ca": "listmount"}
-# callgrind counts "rep stosb" as an instruction for each byte, which it is not.
+# callgrind counts "rep stosb" wrongly, as one instruction for each byte. glibc uses it
+# only above these thresholds.
 WITHOUT_REP = ("glibc.cpu.x86_rep_stosb_threshold=1073741824:"
                "glibc.cpu.x86_rep_movsb_threshold=1073741824")
 LONGEST_NAME = 200
@@ -33,7 +34,7 @@ STRING = ("std::__cxx11::basic_string<char, std::char_traits<char>, "
 
 
 class Failed(Exception):
-    """What keeps it from counting."""
+    """The reason why nothing can be counted."""
 
 
 @dataclasses.dataclass
@@ -50,7 +51,8 @@ class Profile:
 
 
 def wrapper(tool, build, daemon):
-    """The program that is started in the daemon's place, and has its pid."""
+    """Returns the script that is started in the daemon's place. It execs the tool, so the
+    daemon has its pid."""
     preload = build / "bench" / PRELOAD
     program = build / "bin" / daemon
     if tool == "callgrind":
@@ -94,7 +96,7 @@ def drive(tool, build, rounds, at):
 
 
 def count(tool, build, rounds, at):
-    """{daemon: [Counter of each section]}, and the sections' names."""
+    """Returns {daemon: [Counter of each section]}, and the sections' names."""
     for left in reversed(range(TRIES)):
         try:
             drive(tool, build, rounds, at)
@@ -102,14 +104,14 @@ def count(tool, build, rounds, at):
             return {daemon: sections_of(tool, at / "counts", daemon, len(names))
                     for daemon in DAEMONS}, names
         except Failed as error:
-            # A busy machine has had mountd start another executor, say.
+            # On a busy machine mountd may, for example, have started another executor.
             if not left:
                 raise
             print(f"guard: once more: {str(error).splitlines()[-1]}", file=sys.stderr)
 
 
 def read_callgrind(path):
-    """{function: instructions of its own} of one dump (callgrind's format)."""
+    """Returns {function: its own instructions} of one dump in callgrind's format."""
     functions, names, objects = collections.Counter(), {}, {}
     current = place = ""
     inclusive = False
@@ -143,7 +145,7 @@ def readable(function, place):
 
 
 def read_strace(path):
-    """[{system call: how often}] of the sections that have ended."""
+    """Returns [{system call: how often}] of the sections that have ended."""
     sections = [collections.Counter()]
     for line in path.read_text(errors="replace").splitlines():
         if f"--- {MARK} " in line:
@@ -154,7 +156,7 @@ def read_strace(path):
 
 
 def dumps_of(counts, daemon):
-    """[callgrind's files of the sections] of each process."""
+    """Yields, for each process, callgrind's files of the sections in order."""
     for marker in counts.glob(f"pid.{daemon}.*"):
         number = marker.suffix[1:]
         dumps = counts.glob(f"{daemon}.{number}.*")
@@ -162,13 +164,13 @@ def dumps_of(counts, daemon):
 
 
 def sections_of(tool, counts, daemon, count_of_sections):
-    """[Counter] of all the daemon's processes together."""
+    """Returns a Counter for each section, of all the daemon's processes together."""
     if tool == "strace":
         parts = [read_strace(path) for path in counts.glob(f"{daemon}.*")]
     else:
         parts = [[read_callgrind(path) for path in dumps]
                  for dumps in dumps_of(counts, daemon)]
-    # One that only the start needed has ended before.
+    # A process that only the start needed has ended in the first section.
     parts = [part for part in parts if len(part) > 1]
     if not parts or any(len(part) != count_of_sections for part in parts):
         raise Failed(f"{tool} of {daemon}: {[len(part) for part in parts]} sections "
@@ -177,26 +179,27 @@ def sections_of(tool, counts, daemon, count_of_sections):
 
 
 def least_instructions(sections):
-    """The call beside which mountd did nothing else, as its own rounds every two
-    seconds: as it was, since its functions belong together."""
+    """Returns the section with the fewest instructions, in which mountd did nothing else,
+    such as its rounds every two seconds. The functions of one section belong together."""
     return min(sections, key=lambda section: sum(section.values()))
 
 
 def least_calls(sections):
-    """The same of system calls. Each for itself: what comes beside differs."""
+    """Returns the least number of each system call over all sections. It takes each call
+    for itself, because other work adds other calls to each section."""
     return collections.Counter({name: min(section[name] for section in sections)
                                 for name in sections[0]})
 
 
 def lesser(one, other):
-    """Of two measures, what was not in the way of either."""
+    """Joins two measurements: takes the lesser figures of both."""
     return {key: Profile(least_instructions([profile.functions, other[key].functions]),
                          least_calls([profile.calls, other[key].calls]))
             for key, profile in one.items()}
 
 
 def measure(build, rounds, out):
-    """{(operation, daemon): Profile}"""
+    """Returns {(operation, daemon): Profile}."""
     profiles = collections.defaultdict(Profile)
     for tool, field, least in (("callgrind", "functions", least_instructions),
                                ("strace", "calls", least_calls)):
@@ -205,7 +208,7 @@ def measure(build, rounds, out):
             by_name = collections.defaultdict(list)
             for name, section in zip(names, sections):
                 by_name[name].append(section)
-            # What the end of a section takes is in it: a signal.
+            # Each section contains the signal that ends it, and so does an idle one.
             idle = least(by_name["idle"])
             for operation in by_name.keys() - {"start", "idle"}:
                 setattr(profiles[operation, daemon], field,

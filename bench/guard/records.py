@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Profiles as files, and what rose above those that were recorded."""
+"""Writes profiles to files, and finds what rose above the recorded ones."""
 
 import collections
 import ctypes
@@ -17,10 +17,10 @@ RECORDS = ROOT / "bench/guard/records"
 TOLERANCE = 0.10
 FUNCTIONS = 60  # of a profile that is kept
 MADE_WITH = "made-with"
-# Not compared: after it mountd looks at all networks, and has the executor look at one,
-# as often as the kernel has told it something by then.
+# TeardownNetwork is not compared. After it mountd looks at all networks, and has the
+# executor look at one, as often as the kernel has sent events by then.
 SHOWN = {"TeardownNetwork"}
-# Those whose instructions are counted with mountd's, and who counts them.
+# The libraries whose instructions count with mountd's, and the tools that count.
 PACKAGES = ("libc6", "libstdc++6", "libsystemd0", "libsqlite3-0", "valgrind", "strace")
 
 
@@ -36,7 +36,8 @@ def knows(number, *arguments):
 
 
 def kernel():
-    """What of a newer kernel mountd uses: without, it asks in other ways."""
+    """Names the newest kernel feature that mountd uses here, because without it mountd
+    makes other calls."""
     fanotify_init, report_mount, statmount = 300, 0x4000, 457
     if knows(fanotify_init, report_mount, 0):
         return "mountevents"
@@ -62,7 +63,8 @@ def folder(build):
 
 
 def made_with(build):
-    """What may move the figures a little, and never decides on its own."""
+    """Lists the versions that may change the figures a little. A difference in them alone
+    does not decide which records fit."""
     cpu = pathlib.Path("/proc/cpuinfo").read_text()
     versions = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *PACKAGES],
@@ -119,7 +121,8 @@ def name_of(path):
 def tell_what_rose(now, then):
     for kind, new, old in (("instructions of", now.functions, then.functions),
                            ("calls of", now.calls, then.calls)):
-        # What was not among the most expensive then is not known to have risen.
+        # The record has only the most expensive functions. Another function has risen for
+        # certain only above the least of these.
         least = min(old.values(), default=0) if new is now.functions else 0
         more = collections.Counter({
             name: number - old.get(name, least) for name, number in new.items()
@@ -143,7 +146,7 @@ def word_for(new, old):
 
 
 def compare_one(key, now, recorded, out):
-    """[word] of its figures."""
+    """Prints the figures of one operation in one daemon, and returns a word for each."""
     path, then = path_of(recorded, *key), read(path_of(recorded, *key))
     words = []
     for name, value in now.figures().items():
@@ -161,7 +164,7 @@ def compare_one(key, now, recorded, out):
 
 
 def have_risen(profiles, recorded):
-    """Whether any has."""
+    """Returns whether any compared figure fails."""
     return any(
         word_for(value, read(path_of(recorded, *key)).figures()[name]) == "FAILED"
         for key, now in profiles.items()
@@ -170,7 +173,7 @@ def have_risen(profiles, recorded):
 
 
 def compare(profiles, recorded, out):
-    """(passed, failed)"""
+    """Prints the comparison, and returns (passed, failed)."""
     words = []
     for key, now in profiles.items():
         if path_of(recorded, *key).exists():

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash
-# The counts of ./test: passed, failed and skipped tests, of each stage and of all.
+# The counts of ./test: passed, failed and skipped tests, of each stage and in total.
 
 PASSED=0 FAILED=0 SKIPPED=0
 # Each failure so far, with its output. The end of the run prints all of them again,
 # because a log is often cut to its end.
 FAILURES=$(mktemp)
 trap 'rm -f "$FAILURES"' EXIT
-# The stage under way, when it began, and what was counted before it.
+# The stage under way, when it began, and the counts before it.
 STAGE='' STAGE_BEGAN=0 STAGE_BEFORE=(0 0 0)
 ROWS=()  # of the table at the end
 
@@ -42,7 +42,7 @@ finish() {
   exit
 }
 
-# One step of this script that is no test of its own counts when it fails.
+# broken TEXT: counts a failed step of ./test that is no test of its own.
 broken() {
   echo "FAILED: $*" | tee -a "$FAILURES" >&2
   ((++FAILED))
@@ -73,8 +73,8 @@ for case in tree.parse(sys.argv[1]).getroot().findall("testcase"):
         print(case.get("name"))' "$1"
 }
 
-# What each failed test said of its failure, as thousands have run since: from
-# each "Failure" or sanitizer's report some lines, and the last ones.
+# Prints why each test failed, because thousands of tests have run since: some lines
+# from each "Failure" or sanitizer's report, and the last lines.
 tell_failures() {
   python3 - "$1" <<'PYTHON' | tee -a "$FAILURES"
 import re
@@ -94,8 +94,8 @@ for case in tree.parse(sys.argv[1]).getroot().findall("testcase"):
 PYTHON
 }
 
-# judge_skip NAME LIST: in CI nothing may go unnoticed: a skip that nobody has
-# allowed is a failure.
+# judge_skip NAME LIST: in CI a skip that LIST does not have counts as a failure, so
+# that no test is left out unnoticed.
 judge_skip() {
   if [[ ${CI:-} == true ]] && ! grep -qxF "$1" "$2"; then
     broken "$1 was skipped, and $2 does not list it"
@@ -105,7 +105,7 @@ judge_skip() {
   fi
 }
 
-# judge_skips JUNIT_FILE LIST
+# judge_skips JUNIT_FILE LIST: calls judge_skip for each skipped test.
 judge_skips() {
   local name
   while read -r name; do
@@ -113,8 +113,8 @@ judge_skips() {
   done < <(skipped_names "$1")
 }
 
-# run_checks COMMAND...: whose checks are tests of their own, and whose last argument
-# is a file that it writes their counts to.
+# run_checks COMMAND...: runs a command whose checks count as tests. The command writes
+# the counts to the file that it gets as its last argument.
 run_checks() {
   local result passed failed
   result=$(mktemp)

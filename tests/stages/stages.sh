@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash
-# The stages of ./test: each builds what it needs, runs, and counts by report.sh. A
-# stage that fails leaves the others as they are.
+# The stages of ./test. Each stage builds what it needs, runs, and counts by report.sh.
+# If a stage fails, the others run all the same.
 
-# need OPTION...: installs a stage's packages, by those options of cmake/install-deps.
+# need OPTION...: installs a stage's packages, by these options of cmake/install-deps.
 need() { cmake/install-deps "$@" || { broken "installing what is needed: $*"; return 1; }; }
 
-# run_ctest PRESET LABELS: the labels as a regular expression; "" is all.
+# run_ctest PRESET LABELS: runs the tests whose label matches the regular expression
+# LABELS; "" is all tests.
 run_ctest() {
   local dir=build/$1 junit=$PWD/build/$1/junit.xml labels=${ONLY:+^$ONLY\$}
   local -a prefix=()
-  # TSan of GCC 12 wants its shadow memory where a random layout may put others.
+  # TSan of GCC 12 needs its shadow memory at fixed addresses, where a random layout
+  # may put something else.
   [[ $1 != tsan* ]] || prefix=(setarch --addr-no-randomize)
   rm -f "$junit"
   "${prefix[@]}" ctest --test-dir "$dir" -j2 --output-on-failure --progress \
@@ -25,14 +27,14 @@ run_ctest() {
   fi
 }
 
-# That it runs through; what its figures are is the machine's.
+# Checks only that the bench runs through, because its figures depend on the machine.
 run_bench() {
   stage "bench"
   if bench/run --quick </dev/null; then ((++PASSED)); else broken "bench/run"; fi
 }
 
-# Of the release, and where there is a record for the system. By no clock: it may run
-# beside anything else.
+# Runs the guard on the release build. It is skipped if there is no record for this
+# system. It may run beside anything else, because it measures no time.
 run_guard() {
   local before=$((PASSED + FAILED))
   stage "guard"
@@ -43,8 +45,8 @@ run_guard() {
   fi
 }
 
-# run_ctest_in_vm OPTION... COMMAND...: runs tests/vm/run with these, and counts the
-# results of COMMAND, which is tests/vm/tests.
+# run_ctest_in_vm OPTION... COMMAND...: runs tests/vm/run with these arguments, and
+# counts the results of COMMAND, which is tests/vm/tests.
 run_ctest_in_vm() {
   local out=build/vm/out counted=$((PASSED + FAILED + SKIPPED))
   rm -rf "$out"
@@ -59,12 +61,12 @@ run_ctest_in_vm() {
   fi
 }
 
-# The tests on the real kernel, on the one that Debian's users have. Without
-# those that load a plugin of gRPC: its own timers give up under emulation. The
-# memory is for csi-local's images.
+# The tests on the real kernel, with the kernel that Debian's users have. It leaves out
+# the tests that load a plugin of gRPC, because gRPC's own timers expire under
+# emulation. The memory is for csi-local's images.
 readonly VM_TARGETS=(exec_root_test exec_failure_points_test node_test csi_codec_test
   csi_local_test csi_channel_test
-  # what is packed
+  # contents of the packages
   mountd mountd-closer mountd-exec mountd-csi csi-local mountctl mountd-cni mountd-cni-run
   mountd_client_archive man)
 run_vm() {
@@ -78,8 +80,9 @@ run_vm() {
   run_checks tests/vm/installed "${KERNEL[@]}" build/release
 }
 
-# CI has no time for all of that. It runs these tests there, because CI's own kernel has no
-# NFS (tests/may-skip.txt). The target builds the daemons, too.
+# CI has no time for the whole stage vm. It runs only these tests in the virtual machine,
+# because CI's own kernel has no NFS (tests/may-skip.txt). The target builds the daemons,
+# too.
 readonly NFS_TARGETS=(node_test)
 run_nfs() {
   stage "vm: NFS"
@@ -87,7 +90,7 @@ run_nfs() {
   run_ctest_in_vm tests/vm/tests '^root$' -R '^root/Nfs\.'
 }
 
-# Its own ./try counts as one test.
+# The ./try that it runs on Debian 13 counts as one test.
 run_debian13() {
   local out=build/debian13/out
   stage "debian13"
@@ -110,7 +113,19 @@ run_vagrant() {
   run_checks vagrant/run --result
 }
 
-# run_stage PRESET LABELS JOB
+# build_ahead PRESET SANITIZER: builds the preset beside the stages that follow, which
+# leave a core idle for much of their time. The build yields to everything else. The
+# stage of the preset waits for the build, and tells its errors.
+declare -A AHEAD=()
+build_ahead() {
+  cmake/install-deps --sanitize "$2" || return
+  mkdir -p build
+  chrt --idle 0 cmake/build-preset "$1" >"build/$1.ahead.log" 2>&1 </dev/null &
+  AHEAD[$1]=$!
+}
+
+# run_stage PRESET LABELS JOB: builds the preset, runs the tests with these labels, and
+# the main job if JOB is 1.
 run_stage() {
   local -a targets=()
   case $ONLY in
@@ -118,9 +133,11 @@ run_stage() {
     nfs) targets=("${NFS_TARGETS[@]}") ;;
   esac
   stage "$1: build"
+  [[ -z ${AHEAD[$1]:-} ]] || wait "${AHEAD[$1]}"
   cmake/build-preset "$1" "${targets[@]}" ||
     { broken "the build of $1"; return; }
   if [[ ! $ONLY =~ ^(job|bench|guard|vm|nfs)$ ]]; then
+    [[ $1 != asan ]] || ((!TSAN || NIGHTLY)) || build_ahead tsan thread
     stage "$1: tests"
     run_ctest "$1" "$2"
   fi
@@ -144,12 +161,13 @@ run_lint() {
   if cmake/build-preset tidy; then ((++PASSED)); else broken "clang-tidy"; fi
 }
 
-# What they find is in build/fuzz/run.
+# The fuzz targets write their findings to build/fuzz/run.
 run_fuzz() {
   local passed failed
   stage "fuzz"
   need --sanitize address || return
-  tests/fuzz/run </dev/null 2> >(tee -a "$FAILURES" >&2)
+  # CI looks whether the targets still run; the nightly run searches.
+  tests/fuzz/run --seconds "$([[ ${CI:-} == true ]] && echo 15 || echo 60)" </dev/null 2> >(tee -a "$FAILURES" >&2)
   read -r passed failed < <(python3 -c '
 import json
 crashes = [r["crashes"] for r in json.load(open("build/fuzz/results.json"))]
@@ -166,23 +184,24 @@ run_coverage() {
 }
 
 
-# run_asan [LABEL]: only the nightly run names `fault`, because failure points and the
-# soak take long.
+# run_asan [LABELS]: runs LABELS besides the usual labels. Only the nightly run names
+# `fault`, because failure points and the soak take long, and `real` and `systemd`,
+# because most of what runs there is others' code.
 run_asan() {
   stage "asan: what is needed"
   need --sanitize address || return
-  run_stage asan "^(unit|dbus|root|csi|agent|real|systemd|fuzz${1:+|$1})\$" 1
+  run_stage asan "^(unit|dbus|root|csi|agent|fuzz${1:+|$1})\$" 1
 }
 
-# run_tsan PRESET LABELS: only the nightly run has whole nodes, because most of their
-# processes have one thread.
+# run_tsan PRESET LABELS: only the nightly run has whole nodes, because most processes of
+# a node have one thread.
 run_tsan() {
   stage "tsan: what is needed"
   need --sanitize thread || return
   run_stage "$1" "$2" 0
 }
 
-# run_seeds RUNS KIND...: runs each kind with so many fresh seeds.
+# run_seeds RUNS KIND...: runs each kind with RUNS fresh seeds.
 run_seeds() {
   local runs=$1
   shift
@@ -190,9 +209,9 @@ run_seeds() {
   run_checks tests/seeds --runs "$runs" "$@" --result
 }
 
-# CI has this beside its own seeds, which never change.
+# CI runs this beside its own seeds, which never change.
 run_seed_of_the_day() {
   stage "seed of the day: $DAY"
   echo "MOUNTD_DAY=$DAY does the same again; tests/seeds --seed $DAY that alone"
-  run_checks tests/seeds --seed "$DAY" --result
+  run_checks tests/seeds --jobs 2 --seed "$DAY" --result
 }
