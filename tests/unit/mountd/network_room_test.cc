@@ -13,7 +13,7 @@
 namespace mountd {
 namespace {
 
-constexpr std::uint32_t kUser = 1000;
+constexpr std::uint32_t kUserOfRoom = 1000;
 constexpr std::uint32_t kOther = 1001;
 
 NetworkRecord Record(const std::string& allocation,
@@ -47,39 +47,39 @@ class NetworkRoomTest : public ::testing::Test {
 };
 
 TEST_F(NetworkRoomTest, ALimitIsOfOneUser) {
-  EXPECT_EQ(Take(kUser, Record("a")), "Ok");
-  EXPECT_EQ(Take(kUser, Record("b")), "Ok");
-  EXPECT_NE(Take(kUser, Record("c")).find("limits.namespaces_per_uid"),
+  EXPECT_EQ(Take(kUserOfRoom, Record("a")), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, Record("b")), "Ok");
+  EXPECT_NE(Take(kUserOfRoom, Record("c")).find("limits.namespaces_per_uid"),
             std::string::npos);
   EXPECT_EQ(Take(kOther, Record("d")), "Ok");
   room_.Free(Record("a"));
-  EXPECT_EQ(Take(kUser, Record("c")), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, Record("c")), "Ok");
 }
 
 TEST_F(NetworkRoomTest, FilesCountInWholePages) {
-  EXPECT_EQ(Take(kUser, WithFiles("a", 1)), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, WithFiles("a", 1)), "Ok");
   // Two allocations are needed, because one does not hold so much.
-  EXPECT_EQ(Take(kUser, WithFiles("a", 60)), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, WithFiles("a", 60)), "Ok");
   NetworkRecord two = WithFiles("b", 1);
   two.mode = NetworkMode::kHost;
-  EXPECT_EQ(Take(kUser, two), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, two), "Ok");
   NetworkRecord more = two;
   more.allocation = "c";
-  EXPECT_NE(Take(kUser, more).find("limits.network_file_bytes_per_uid"),
+  EXPECT_NE(Take(kUserOfRoom, more).find("limits.network_file_bytes_per_uid"),
             std::string::npos);
   // The refused network took nothing, and a smaller one fits.
-  EXPECT_EQ(Take(kUser, WithFiles("a", 1)), "Ok");
-  EXPECT_EQ(Take(kUser, more), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, WithFiles("a", 1)), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, more), "Ok");
 }
 
 TEST_F(NetworkRoomTest, NetworksOfAnAllocationShareItsNamespace) {
-  EXPECT_EQ(Take(kUser, Record("a", "eth0")), "Ok");
-  EXPECT_EQ(Take(kUser, Record("a", "eth1")), "Ok");
-  EXPECT_EQ(Take(kUser, Record("b")), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, Record("a", "eth0")), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, Record("a", "eth1")), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, Record("b")), "Ok");
   room_.Free(Record("a", "eth0"));
-  EXPECT_NE(Take(kUser, Record("c")), "Ok");
+  EXPECT_NE(Take(kUserOfRoom, Record("c")), "Ok");
   room_.Free(Record("a", "eth1"));
-  EXPECT_EQ(Take(kUser, Record("c")), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, Record("c")), "Ok");
 }
 
 TEST_F(NetworkRoomTest, GivenNamespacesAndTheHostsAreFree) {
@@ -90,22 +90,22 @@ TEST_F(NetworkRoomTest, GivenNamespacesAndTheHostsAreFree) {
   for (const char* name : {"1", "2", "3", "4"}) {
     given.allocation = std::string("given") + name;
     host.allocation = std::string("host") + name;
-    EXPECT_EQ(Take(kUser, given), "Ok");
-    EXPECT_EQ(Take(kUser, host), "Ok");
+    EXPECT_EQ(Take(kUserOfRoom, given), "Ok");
+    EXPECT_EQ(Take(kUserOfRoom, host), "Ok");
   }
 }
 
 TEST_F(NetworkRoomTest, WhatIsThereCountsWhateverTheLimitIs) {
   for (const char* name : {"a", "b", "c"}) {
-    room_.TakeRecorded(kUser, Record(name));
+    room_.TakeRecorded(kUserOfRoom, Record(name));
   }
-  EXPECT_NE(Take(kUser, Record("d")), "Ok");
+  EXPECT_NE(Take(kUserOfRoom, Record("d")), "Ok");
   // The same record again takes nothing more.
-  EXPECT_EQ(Take(kUser, Record("a")), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, Record("a")), "Ok");
   room_.Free(Record("a"));
-  EXPECT_NE(Take(kUser, Record("d")), "Ok");
+  EXPECT_NE(Take(kUserOfRoom, Record("d")), "Ok");
   room_.Free(Record("b"));
-  EXPECT_EQ(Take(kUser, Record("d")), "Ok");
+  EXPECT_EQ(Take(kUserOfRoom, Record("d")), "Ok");
 }
 
 // The whole core names the limit before it makes anything, and counts networks
