@@ -80,6 +80,14 @@ netns::LinkEvents AnyChange() {
   return events;
 }
 
+// Returns whether the same repair may succeed later, without a change of the
+// configuration.
+bool MayPass(Code code) {
+  return code != Code::kInvalidArgument && code != Code::kNotFound &&
+         code != Code::kPermissionDenied && code != Code::kAlreadyExists &&
+         code != Code::kNotSupported;
+}
+
 }  // namespace
 
 std::string RepairText(std::uint32_t repaired) {
@@ -102,7 +110,7 @@ NetworkWatch::NetworkWatch(const Parts& parts, Events events)
       events_(std::move(events)),
       retries_(parts.loop, parts.strands,
                [this]() -> Result<std::vector<RetryRounds::Job>> {
-                 return JobsToTryAgain();
+                 return ListFailed();
                }) {
   const auto socket = [this](exec::NetworkWatchKind kind) {
     return [this, kind] { return parts_.executor.WatchNetworks(kind); };
@@ -217,38 +225,40 @@ Result<void> NetworkWatch::ReadRuleset(int fd) {
   return Ok();
 }
 
-void NetworkWatch::TryAgain(RetryRounds::Job job) {
+void NetworkWatch::Done(bool well, RetryRounds::Job again) {
   {
     const std::lock_guard lock(mutex_);
-    std::string what = job.what;
-    failed_.insert_or_assign(std::move(what), std::move(job));
+    if (well) {
+      failed_.erase(again.what);
+    } else {
+      std::string what = again.what;
+      failed_.insert_or_assign(std::move(what), std::move(again));
+    }
   }
-  parts_.loop.Post([this] { retries_.Check(); });
+  if (!well) {
+    // The rounds run on the loop's thread.
+    parts_.loop.Post([this] { retries_.Check(); });
+  }
 }
 
-std::vector<RetryRounds::Job> NetworkWatch::JobsToTryAgain() {
+std::vector<RetryRounds::Job> NetworkWatch::ListFailed() {
   const std::lock_guard lock(mutex_);
   std::vector<RetryRounds::Job> jobs;
-  for (const auto& [what, job] : failed_) {
-    jobs.push_back({what, job.strand, [this, what = what, run = job.run] {
-                      {
-                        const std::lock_guard lock_of_run(mutex_);
-                        failed_.erase(what);
-                      }
-                      run();
-                    }});
+  for (const auto& [what, again] : failed_) {
+    jobs.push_back(again);
   }
   return jobs;
 }
 
-// Restores the host's addresses and the forward rules. `what` names them in the
-// log.
+// Puts back the host's addresses and the forward rules, `what` for the log.
 void NetworkWatch::PrepareHost(const std::string& what) {
-  if (const auto prepared = parts_.executor.PrepareNetworks(false); !prepared) {
+  const auto prepared = parts_.executor.PrepareNetworks(false);
+  if (!prepared) {
     spdlog::warn("the {} of networks cannot be restored: {}", what,
                  prepared.error().Message());
-    TryAgain({what, kWatchStrand, [this, what] { PrepareHost(what); }});
   }
+  Done(prepared.has_value(),
+       {what, kWatchStrand, [this, what] { PrepareHost(what); }});
 }
 
 void NetworkWatch::Look(const netns::LinkEvents& events) {
@@ -270,10 +280,11 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
   const auto records = events.overflowed
                            ? parts_.store.ListNetworks()
                            : parts_.store.NetworksWith(KeysOf(events));
-  if (!quarantine || !records) {
+  const bool are_read = quarantine.has_value() && records.has_value();
+  if (!are_read || events.overflowed) {
     // The retry looks at everything, because more events may come by then.
-    TryAgain({"all networks", kWatchStrand,
-              [this] { LookAtNetworks(AnyChange()); }});
+    Done(are_read, {"all networks", kWatchStrand,
+                    [this] { LookAtNetworks(AnyChange()); }});
   }
   for (const NetworkRecord& record :
        records ? *records : std::vector<NetworkRecord>{}) {
@@ -297,7 +308,12 @@ void NetworkWatch::Restore() {
         "the nftables table was changed by others and cannot be "
         "restored: {}",
         prepared.error().Message());
-    TryAgain({"table", kWatchStrand, [this] { Restore(); }});
+    // The pause stays short, because allocations are not kept apart until then.
+    parts_.loop.Post([this] {
+      parts_.loop.After(kRearmPause, [this] {
+        parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
+      });
+    });
     return;
   }
   events_.ruleset_restored();
@@ -312,64 +328,74 @@ void NetworkWatch::LookAt(const NetworkRecord& seen) {
 }
 
 void NetworkWatch::RepairNow(const NetworkRecord& seen) {
+  Done(Repaired(seen),
+       {"network " + seen.allocation + "/" + seen.interface,
+        AllocationStrand(seen.allocation), [this, seen] { RepairNow(seen); }});
+}
+
+bool NetworkWatch::Repaired(const NetworkRecord& seen) {
   // The record may be another one by now, with the same name and without a
   // namespace.
   const auto record = Created(seen.allocation, seen.interface);
-  if (record && HasNamespace(record->mode)) {
-    RepairOne(*record);
+  if (!record) {
+    return false;
   }
+  return !*record || !HasNamespace((*record)->mode) || RepairOne(**record);
 }
 
 // Runs on a strand of its own, because the allocation's strand must not wait
 // for plugins.
 void NetworkWatch::CheckCni(const std::string& allocation,
                             const std::string& interface) {
-  const auto record = Created(allocation, interface);
-  if (!record) {
+  const auto found = Created(allocation, interface);
+  if (!found || !*found) {
     return;
   }
-  const Result<void> checked = parts_.networks.cni().Check(*record);
+  const NetworkRecord& record = **found;
+  const Result<void> checked = parts_.networks.cni().Check(record);
   if (!checked && checked.error().code != Code::kFailedPrecondition) {
     spdlog::warn("network {}/{}: {}", allocation, interface,
                  checked.error().Message());
   }
   // The plugins may have taken long, and the network may be another one now.
   const auto now = Created(allocation, interface);
-  const bool is_same = now && now->network == record->network &&
-                       now->netns_inode == record->netns_inode &&
-                       now->cni_result == record->cni_result;
+  const bool is_same = now && *now && (*now)->network == record.network &&
+                       (*now)->netns_inode == record.netns_inode &&
+                       (*now)->cni_result == record.cni_result;
   if (!checked && checked.error().code == Code::kFailedPrecondition &&
       is_same) {
-    Lost(*record, checked.error().detail);
+    Lost(record, checked.error().detail);
   }
 }
 
-std::optional<NetworkRecord> NetworkWatch::Created(
+Result<std::optional<NetworkRecord>> NetworkWatch::Created(
     const std::string& allocation, const std::string& interface) const {
-  const auto records = parts_.store.NetworksOf(allocation);
-  for (const NetworkRecord& record :
-       records ? *records : std::vector<NetworkRecord>{}) {
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
+                parts_.store.NetworksOf(allocation));
+  for (const NetworkRecord& record : records) {
     if (record.interface == interface &&
         record.state == NetworkRecordState::kCreated) {
-      return record;
+      return std::optional(record);
     }
   }
-  return std::nullopt;
+  return std::optional<NetworkRecord>();
 }
 
-void NetworkWatch::RepairOne(const NetworkRecord& record) {
+bool NetworkWatch::RepairOne(const NetworkRecord& record) {
   const Result<std::uint32_t> repaired = parts_.networks.Repair(record);
-  if (repaired && *repaired != 0) {
-    events_.repaired(record, RepairText(*repaired));
-  } else if (!repaired && repaired.error().code == Code::kFailedPrecondition) {
-    Lost(record, repaired.error().detail);
-  } else if (!repaired) {
-    spdlog::warn("network {}/{}: {}", record.allocation, record.interface,
-                 repaired.error().Message());
-    TryAgain({"network " + record.allocation + "/" + record.interface,
-              AllocationStrand(record.allocation),
-              [this, record] { RepairNow(record); }});
+  if (repaired) {
+    if (*repaired != 0) {
+      events_.repaired(record, RepairText(*repaired));
+    }
+    return true;
   }
+  if (repaired.error().code == Code::kFailedPrecondition) {
+    Lost(record, repaired.error().detail);
+    return true;
+  }
+  spdlog::warn("network {}/{}: {}", record.allocation, record.interface,
+               repaired.error().Message());
+  return !MayPass(repaired.error().code);
 }
 
 void NetworkWatch::Lost(const NetworkRecord& record,

@@ -105,16 +105,18 @@ class NetworkWatch {
   void LookAt(const NetworkRecord& record);
   void Restore();
   // Run on a worker, too.
-  void TryAgain(RetryRounds::Job job);
-  std::vector<RetryRounds::Job> JobsToTryAgain();
+  void Done(bool well, RetryRounds::Job again);
+  std::vector<RetryRounds::Job> ListFailed();
   void PrepareHost(const std::string& what);
-  // Run on the allocation's strand, both of them.
+  // Run on the allocation's strand, all three. The latter two return whether
+  // nothing is left to be tried again.
   void RepairNow(const NetworkRecord& seen);
-  void RepairOne(const NetworkRecord& record);
+  bool Repaired(const NetworkRecord& seen);
+  bool RepairOne(const NetworkRecord& record);
   void CheckCni(const std::string& allocation, const std::string& interface);
   // Returns the record, if there is one in state kCreated.
-  std::optional<NetworkRecord> Created(const std::string& allocation,
-                                       const std::string& interface) const;
+  Result<std::optional<NetworkRecord>> Created(
+      const std::string& allocation, const std::string& interface) const;
   void Lost(const NetworkRecord& record, const std::string& reason);
 
   const Parts parts_;

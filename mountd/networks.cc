@@ -191,16 +191,20 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   MOUNTD_ASSIGN(const NetworkSpec spec, Normalised(asked));
   MOUNTD_ASSIGN(std::vector<NetworkRecord> others,
                 store_.NetworksOf(allocation));
-  if (std::any_of(others.begin(), others.end(),
-                  [](const NetworkRecord& record) {
-                    return record.state == NetworkRecordState::kFound;
-                  })) {
-    return TakeOver(allocation, spec, given, uid, others);
-  }
   const auto own = std::find_if(others.begin(), others.end(),
                                 [&](const NetworkRecord& record) {
                                   return record.interface == spec.interface;
                                 });
+  // A network that was taken over already is there, whatever else was found.
+  const bool is_there =
+      own != others.end() && own->state == NetworkRecordState::kCreated;
+  if (!is_there && std::any_of(others.begin(), others.end(),
+                               [](const NetworkRecord& record) {
+                                 return record.state ==
+                                        NetworkRecordState::kFound;
+                               })) {
+    return TakeOver(allocation, spec, given, uid, others);
+  }
   std::optional<NetworkRecord> found;
   if (own != others.end()) {
     found = *own;
@@ -497,6 +501,7 @@ void Networks::ReapQuarantine() {
   const Result<std::vector<QuarantineRecord>> quarantine =
       store_.ListQuarantine();
   if (!quarantine) {
+    events_.check_again();
     return;
   }
   bool some_left = false;

@@ -70,9 +70,9 @@ class Search {
 
   // Returns one holder for each mount that the process holds: the first way of
   // holding that the search found.
-  std::vector<Holder> LookAt(std::uint32_t pid) {
+  std::vector<Holder> LookAt(std::uint32_t pid, bool is_in_cgroup) {
     const bool before = incomplete_;
-    std::vector<Holder> found = LookAtOne(pid);
+    std::vector<Holder> found = LookAtOne(pid, is_in_cgroup);
     for (const Holder& holder : found) {
       held_ |= Bit(holder.mount);
     }
@@ -95,7 +95,7 @@ class Search {
   }
   void WantHandedOut(std::span<const exec::HandedOutMount> mounts);
   void Learn(const MountFacts& mount, Space* space) const;
-  std::vector<Holder> LookAtOne(std::uint32_t pid);
+  std::vector<Holder> LookAtOne(std::uint32_t pid, bool is_in_cgroup);
   // Returns whether the look succeeded. ENOENT and ESRCH mean that the process
   // has ended; any other error makes the search incomplete.
   template <typename T>
@@ -239,7 +239,7 @@ void Search::LookAtLinks(const Process& process, const char* dir, Holder holder,
   }
 }
 
-std::vector<Holder> Search::LookAtOne(std::uint32_t pid) {
+std::vector<Holder> Search::LookAtOne(std::uint32_t pid, bool is_in_cgroup) {
   const Result<Process> process = OpenProcess(context_, pid);
   if (!process) {
     incomplete_ = incomplete_ || process.error().sys_errno != ENOENT;
@@ -257,12 +257,15 @@ std::vector<Holder> Search::LookAtOne(std::uint32_t pid) {
       Add(holder, &found);
     }
   }
-  for (const auto& [dir, kind] : {std::pair("fd", HolderKind::kFd),
-                                  std::pair("map_files", HolderKind::kMap)}) {
-    holder.kind = kind;
-    if (!HoldsAll(found)) {
-      LookAtLinks(*process, dir, holder, &found);
-    }
+  holder.kind = HolderKind::kFd;
+  if (!HoldsAll(found)) {
+    LookAtLinks(*process, "fd", holder, &found);
+  }
+  // Reads the memory maps of the cgroup's processes only, because any other
+  // process may keep the reader of its maps waiting.
+  holder.kind = HolderKind::kMap;
+  if (is_in_cgroup && !HoldsAll(found)) {
+    LookAtLinks(*process, "map_files", holder, &found);
   }
   holder.kind = HolderKind::kMount;
   for (const std::uint32_t place : here_->handed_out) {
@@ -300,12 +303,13 @@ Result<exec::HoldersState> FindHolders(const Context& context,
     if (search.IsOver()) {
       break;
     }
-    for (Holder& holder : search.LookAt(pid)) {
+    const bool is_in_cgroup = members.pids.contains(pid);
+    for (Holder& holder : search.LookAt(pid, is_in_cgroup)) {
       if (state.count == exec::kMaxHolders) {
         state.more = 1;
         break;
       }
-      holder.in_cgroup = members.pids.contains(pid) ? 1 : 0;
+      holder.in_cgroup = is_in_cgroup ? 1 : 0;
       state.holders.at(state.count++) = holder;
     }
     // A full answer still has to say for each mount whether somebody holds it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -130,6 +131,8 @@ class Daemon {
   csi::Volumes volumes_;
   csi::Controller controller_;
   Mounts mounts_;
+  // A look at the quarantine is due, so another request adds none.
+  std::atomic<bool> quarantine_is_due_ = false;
   Networks networks_;
   MountRoom room_;
   MountHealths healths_;

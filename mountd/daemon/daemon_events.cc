@@ -49,9 +49,16 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
 Networks::Events Daemon::EventsOfNetworks() {
   Networks::Events events;
   events.check_again = [this] {
+    // One look at the quarantine serves everybody who asks for one meanwhile.
+    if (quarantine_is_due_.exchange(true)) {
+      return;
+    }
     loop_->Post([this] {
       loop_->After(kQuarantinePause, [this] {
-        strands_.Submit("quarantine", [this] { networks_.ReapQuarantine(); });
+        strands_.Submit("quarantine", [this] {
+          quarantine_is_due_ = false;
+          networks_.ReapQuarantine();
+        });
       });
     });
   };

@@ -243,6 +243,11 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
   MOUNTD_TRY(CheckStuck(holder));
   MOUNTD_ASSIGN(ExecutorLane::Turn turn,
                 lane.Take(Clock::now() + DeadlineOf(request.kind)));
+  // Another plan on the same object may have hung while this one waited.
+  if (Result<void> stuck = CheckStuck(holder); !stuck) {
+    lane.Give(std::move(turn));
+    return std::move(stuck).error();
+  }
   UniqueFd& connection = turn.connection;
   // The plan's own time begins with its turn.
   const auto deadline = Clock::now() + DeadlineOf(request.kind);

@@ -111,7 +111,10 @@ PluginOutcome<Json> TryAdd(const Context& context, const Request& request) {
   }
   // A record that is not complete was left by an operation that was cut off.
   if (known) {
-    const auto left = DetachCutOff(context, held.state, *known);
+    const auto left = known->detaching
+                          ? Detach(context, held.state, *known,
+                                   known->list.plugins.size(), context.deadline)
+                          : DetachCutOff(context, held.state, *known);
     if (!left.empty()) {
       return Failure(left.front(), left);
     }
@@ -190,17 +193,19 @@ PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
     }
     record = std::move(*made);
   }
-  const bool was_complete = std::exchange(record->complete, false);
-  if (was_complete) {
-    // Written before the first plugin runs, because an ADD after a DEL that was
-    // cut off must not find a complete attachment. A full /run must not keep
-    // the attachment.
+  const bool was_cut_off = is_known && !record->complete && !record->detaching;
+  if (record->complete) {
+    // Written before the first plugin runs, because an ADD after this DEL must
+    // not answer that the attachment is there. A full /run must not keep the
+    // attachment.
+    record->complete = false;
+    record->detaching = true;
     IgnoreBecauseBestEffort(held.state.Save(*record));
   }
-  const auto left = was_complete || !is_known
-                        ? Detach(context, held.state, *record,
-                                 record->list.plugins.size(), context.deadline)
-                        : DetachCutOff(context, held.state, *record);
+  const auto left = was_cut_off
+                        ? DetachCutOff(context, held.state, *record)
+                        : Detach(context, held.state, *record,
+                                 record->list.plugins.size(), context.deadline);
   if (!left.empty()) {
     return Failure(left.front(), left);
   }

@@ -26,6 +26,7 @@ Json ToJson(const Record& record) {
           {"args", record.args},
           {"capabilities", record.capabilities},
           {"complete", record.complete},
+          {"detaching", record.detaching},
           {"result", record.result}};
 }
 
@@ -44,6 +45,8 @@ Result<Record> ReadRecord(const Json& json, const Attachment& attachment) {
   const Json* capabilities = reader.Object("capabilities", kMaxBytes);
   const Json* result = reader.Object("result", kMaxBytes);
   const Json* complete = FindMember(json, "complete");
+  // Absent in a record of an earlier release.
+  const Json* detaching = FindMember(json, "detaching");
   if (format != kFormat || record.attachment != attachment || list == nullptr ||
       capabilities == nullptr || complete == nullptr ||
       !complete->is_boolean()) {
@@ -52,6 +55,7 @@ Result<Record> ReadRecord(const Json& json, const Attachment& attachment) {
   MOUNTD_ASSIGN(record.list, FromJson(*list, "record"));
   record.capabilities = *capabilities;
   record.complete = complete->get<bool>();
+  record.detaching = detaching != nullptr && *detaching == true;
   record.result = result == nullptr ? Json(nullptr) : *result;
   return record;
 }

@@ -18,8 +18,11 @@ namespace mountd::cni {
 //   no record ──ADD──► incomplete ──last plugin answered──► complete
 //                          │  ▲                                │
 //                     DEL, or an undo                     DEL  │
-//                          ▼  └────────── DEL failed ──────────┤
-//                      no record ◄─────────────────────────────┘
+//                          ▼  │                                ▼
+//                      no record ◄──last plugin answered── detaching
+//
+// DEL of an incomplete attachment may run ADD once more (DetachCutOff). DEL of
+// an attachment that is detaching, because an earlier DEL began, never does.
 //
 // After a reboot each record is incomplete, of an earlier boot, and without a
 // result.
@@ -33,6 +36,7 @@ struct Record {
   std::string args;
   Json capabilities = Json::object();
   bool complete = false;
+  bool detaching = false;  // a DEL of the complete attachment began
   // The last answer of a plugin; null until there is one.
   Json result;
   // Not written. Only what plugins keep on disk is left of such an attachment.

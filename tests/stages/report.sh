@@ -6,7 +6,14 @@ PASSED=0 FAILED=0 SKIPPED=0
 # Each failure so far, with its output. The end of the run prints all of them again,
 # because a log is often cut to its end.
 FAILURES=$(mktemp)
-trap 'rm -f "$FAILURES"' EXIT
+# Builds ahead (stages.sh) end with this script.
+declare -A AHEAD=()
+clean_up() {
+  rm -f "$FAILURES"
+  ((!${#AHEAD[@]})) || pkill -TERM --parent "$(IFS=,; echo "${AHEAD[*]}")" || true
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
 # The stage under way, when it began, and the counts before it.
 STAGE='' STAGE_BEGAN=0 STAGE_BEFORE=(0 0 0)
 ROWS=()  # of the table at the end
@@ -37,6 +44,7 @@ finish() {
   fi
   printf '\n%-28s %7s %7s %8s %9s\n' stage passed failed skipped minutes
   ((!${#ROWS[@]})) || printf '%s\n' "${ROWS[@]}"
+  ((PASSED + FAILED + SKIPPED)) || broken "no test was run"
   printf '\n%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
   ((FAILED == 0))
   exit

@@ -116,7 +116,6 @@ run_vagrant() {
 # build_ahead PRESET SANITIZER: builds the preset beside the stages that follow, which
 # leave a core idle for much of their time. The build yields to everything else. The
 # stage of the preset waits for the build, and tells its errors.
-declare -A AHEAD=()
 build_ahead() {
   cmake/install-deps --sanitize "$2" || return
   mkdir -p build
@@ -133,7 +132,7 @@ run_stage() {
     nfs) targets=("${NFS_TARGETS[@]}") ;;
   esac
   stage "$1: build"
-  [[ -z ${AHEAD[$1]:-} ]] || wait "${AHEAD[$1]}"
+  [[ -z ${AHEAD[$1]:-} ]] || { wait "${AHEAD[$1]}"; unset "AHEAD[$1]"; }
   cmake/build-preset "$1" "${targets[@]}" ||
     { broken "the build of $1"; return; }
   if [[ ! $ONLY =~ ^(job|bench|guard|vm|nfs)$ ]]; then

@@ -240,6 +240,35 @@ TEST_F(NetworkWatchTest, ARepairThatFailsIsTriedAgain) {
       [&] { return Told() == Lines{"web/eth0 repaired: link"}; }));
 }
 
+// The pauses grow for all networks that fail, however many there are.
+TEST_F(NetworkWatchTest, TheRetriesOfSeveralNetworksGrowRarer) {
+  const NetworkStatus web = SetUpNetwork("web");
+  const NetworkStatus db = SetUpNetwork("db");
+  Start();
+  core_.executor->script().FailNext(
+      "RepairNetwork", MakeError(Code::kUnavailable, "repair", "web", "killed"),
+      FailWhen::kBefore, 8);
+  SayOfLinks({LinkGoes(web.host_interface), LinkGoes(db.host_interface)});
+  std::vector<long> pauses;
+  for (std::size_t round = 2; round <= 4; ++round) {
+    pauses.push_back(NextPause());
+    ASSERT_TRUE(
+        loop_.RunUntil([&] { return Count("RepairNetwork") == 2 * round; }));
+  }
+  EXPECT_EQ(pauses, (std::vector<long>{1000, 2000, 4000}));
+}
+
+// An administrator may withdraw the network while an allocation is in it.
+TEST_F(NetworkWatchTest, ARefusalIsNotTriedAgain) {
+  const NetworkStatus web = SetUpNetwork("web");
+  Start();
+  core_.executor->FailNext("RepairNetwork", Code::kInvalidArgument);
+  SayOfLinks({LinkGoes(web.host_interface)});
+  AwaitWork();
+  EXPECT_EQ(Count("RepairNetwork"), 1U);
+  EXPECT_EQ(loop_.timer_count(), 0U);
+}
+
 TEST_F(NetworkWatchTest, WhatIsGoneByThenIsNotTriedAgain) {
   const NetworkStatus web = SetUpNetwork("web");
   const NetworkStatus db = SetUpNetwork("db");

@@ -42,6 +42,7 @@ class NetworkWatchTest : public ::testing::Test {
   ~NetworkWatchTest() override {
     // The strands end first, because their jobs use the watch.
     strands_.reset();
+    pool_.reset();
   }
 
   NetworkStatus SetUpNetwork(const std::string& allocation) {
@@ -143,8 +144,8 @@ class NetworkWatchTest : public ::testing::Test {
   const TempDirectory directory_;
   const std::string namespaces_ = directory_.File("netns");
   ManualLoop loop_;
-  WorkerPool pool_{4};
-  std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
+  std::unique_ptr<WorkerPool> pool_ = std::make_unique<WorkerPool>(4);
+  std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(*pool_);
   mutable std::mutex mutex_;
   std::vector<std::string> told_;
   NetworkWatch watch_;

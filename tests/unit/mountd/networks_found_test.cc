@@ -213,6 +213,11 @@ TEST(NetworksFoundInOneNamespaceTest, AreTakenOverOneAfterTheOther) {
   const auto first = setup(two);
   ASSERT_EQ(MessageOf(first), "Ok");
   EXPECT_EQ(netns::ToString(first->ipv4), "10.1.0.2");
+  // The same call again is right while the other network is still without a
+  // record.
+  const auto again = setup(two);
+  ASSERT_EQ(MessageOf(again), "Ok");
+  EXPECT_EQ(again->ipv4, first->ipv4);
   EXPECT_EQ(core.networks->Of("web")->size(), 1U);
   const auto second = setup(one);
   ASSERT_EQ(MessageOf(second), "Ok");

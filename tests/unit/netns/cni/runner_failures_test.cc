@@ -203,6 +203,22 @@ TEST_F(CniFailures, AnAddAfterAFailedDelAttachesAgain) {
   ExpectNothingLeft();
 }
 
+// A network that is being released gets no new addresses and ports.
+TEST_F(CniFailures, ADelThatFailsAgainAndAgainNeverAdds) {
+  WriteNetwork(
+      "1.conflist",
+      Network("net", {Plugin("first", {{"DEL", {"error 5", "error 5", "ok"}}}),
+                      Plugin("second")}));
+  EXPECT_EQ(Run("add", RequestFor("web"))["ok"], true);
+  ForgetCalls();
+  EXPECT_EQ(Run("del", RequestFor("web"))["ok"], false);
+  EXPECT_EQ(Run("del", RequestFor("web"))["ok"], false);
+  EXPECT_EQ(Run("del", RequestFor("web"))["ok"], true);
+  EXPECT_EQ(CallNames(), (Names{"DEL second", "DEL first", "DEL second",
+                                "DEL first", "DEL second", "DEL first"}));
+  ExpectNothingLeft();
+}
+
 TEST_F(CniFailures, AHangInDelLeavesTimeForTheOthers) {
   WriteNetwork(
       "1.conflist",
