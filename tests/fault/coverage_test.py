@@ -162,9 +162,10 @@ def main():
         for name in sorted(names - ELSEWHERE[seam]):
             if not seams[seam].get(name):
                 missing.append(f"{seam} {name}")
+    # A call that operations reach by chance may fail twice with one errno.
     missing += [f"errnos of kernel {call}: only {', '.join(sorted(names))}"
                 for call, names in sorted(errnos.items())
-                if len(names) < min(ERRNOS, names.total())]
+                if len(names) < min(ERRNOS, max(1, names.total() // 2))]
     for seam in ("store", "csi"):
         if not seams[seam]:
             missing.append(f"any step of {seam}")

@@ -138,11 +138,14 @@ TEST_F(Copies, AreOfTheWholeNamespaceWhateverAProcessSees) {
     if (!BindPrivately()) {
       return false;
     }
+    const pid_t parent = ::getpid();
     if (::fork() == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      for (;;) {
+      // The parent may have been killed before the signal was set.
+      while (::getppid() == parent) {
         ::pause();
       }
+      ::_exit(0);
     }
     return ::chroot("/proc/self/task") == 0 && ::chdir("/") == 0;
   });
