@@ -10,7 +10,7 @@ FAILURES=$(mktemp)
 declare -A AHEAD=()
 clean_up() {
   rm -f "$FAILURES"
-  ((!${#AHEAD[@]})) || pkill -TERM --parent "$(IFS=,; echo "${AHEAD[*]}")" || true
+  ((!${#AHEAD[@]})) || pkill -TERM --session "$(IFS=,; echo "${AHEAD[*]}")" || true
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM

@@ -156,6 +156,10 @@ Result<agent::Client> Node::Connect(agent::ClientOptions options) const {
 
 Result<agent::Client> Node::ConnectAs(uid_t uid,
                                       agent::ClientOptions options) const {
+  // A sanitizer's mountd on a busy machine may need longer than the default.
+  if (options.connect_timeout == agent::ClientOptions().connect_timeout) {
+    options.connect_timeout = std::chrono::seconds(60);
+  }
   std::optional<Result<agent::Client>> client;
   // The system calls are made directly, because glibc's functions change all
   // threads.
