@@ -47,10 +47,17 @@ class NodeCsiInstances : public NodeCsi {
       return plugin && plugin->state == "healthy" && plugin->node_id == node;
     });
   }
+  // Publishes as an agent does, which makes the call again while the plugin
+  // does not answer: on a busy machine a probe may be late.
   std::string PublishOnPair() {
     agent::VolumeSpec spec = Volume();
     spec.plugin = "pair";
-    return Outcome(client_->PublishVolume("web", spec));
+    std::string outcome;
+    Eventually([&] {
+      outcome = Outcome(client_->PublishVolume("web", spec));
+      return outcome != "Unavailable";
+    });
+    return outcome;
   }
 };
 
