@@ -108,10 +108,7 @@ std::string RepairText(std::uint32_t repaired) {
 NetworkWatch::NetworkWatch(const Parts& parts, Events events)
     : parts_(parts),
       events_(std::move(events)),
-      retries_(parts.loop, parts.strands,
-               [this]() -> Result<std::vector<RetryRounds::Job>> {
-                 return ListFailed();
-               }) {
+      failed_(parts.loop, parts.strands) {
   const auto socket = [this](exec::NetworkWatchKind kind) {
     return [this, kind] { return parts_.executor.WatchNetworks(kind); };
   };
@@ -225,31 +222,6 @@ Result<void> NetworkWatch::ReadRuleset(int fd) {
   return Ok();
 }
 
-void NetworkWatch::Done(bool well, RetryRounds::Job again) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (well) {
-      failed_.erase(again.what);
-    } else {
-      std::string what = again.what;
-      failed_.insert_or_assign(std::move(what), std::move(again));
-    }
-  }
-  if (!well) {
-    // The rounds run on the loop's thread.
-    parts_.loop.Post([this] { retries_.Check(); });
-  }
-}
-
-std::vector<RetryRounds::Job> NetworkWatch::ListFailed() {
-  const std::lock_guard lock(mutex_);
-  std::vector<RetryRounds::Job> jobs;
-  for (const auto& [what, again] : failed_) {
-    jobs.push_back(again);
-  }
-  return jobs;
-}
-
 // Puts back the host's addresses and the forward rules, `what` for the log.
 void NetworkWatch::PrepareHost(const std::string& what) {
   const auto prepared = parts_.executor.PrepareNetworks(false);
@@ -257,8 +229,8 @@ void NetworkWatch::PrepareHost(const std::string& what) {
     spdlog::warn("the {} of networks cannot be restored: {}", what,
                  prepared.error().Message());
   }
-  Done(prepared.has_value(),
-       {what, kWatchStrand, [this, what] { PrepareHost(what); }});
+  failed_.Done(prepared.has_value(),
+               {what, kWatchStrand, [this, what] { PrepareHost(what); }});
 }
 
 void NetworkWatch::Look(const netns::LinkEvents& events) {
@@ -283,8 +255,8 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
   const bool are_read = quarantine.has_value() && records.has_value();
   if (!are_read || events.overflowed) {
     // The retry looks at everything, because more events may come by then.
-    Done(are_read, {"all networks", kWatchStrand,
-                    [this] { LookAtNetworks(AnyChange()); }});
+    failed_.Done(are_read, {"all networks", kWatchStrand,
+                            [this] { LookAtNetworks(AnyChange()); }});
   }
   for (const NetworkRecord& record :
        records ? *records : std::vector<NetworkRecord>{}) {
@@ -328,9 +300,10 @@ void NetworkWatch::LookAt(const NetworkRecord& seen) {
 }
 
 void NetworkWatch::RepairNow(const NetworkRecord& seen) {
-  Done(Repaired(seen),
-       {"network " + seen.allocation + "/" + seen.interface,
-        AllocationStrand(seen.allocation), [this, seen] { RepairNow(seen); }});
+  failed_.Done(
+      Repaired(seen),
+      {"network " + seen.allocation + "/" + seen.interface,
+       AllocationStrand(seen.allocation), [this, seen] { RepairNow(seen); }});
 }
 
 bool NetworkWatch::Repaired(const NetworkRecord& seen) {

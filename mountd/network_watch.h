@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -105,8 +104,6 @@ class NetworkWatch {
   void LookAt(const NetworkRecord& record);
   void Restore();
   // Run on a worker, too.
-  void Done(bool well, RetryRounds::Job again);
-  std::vector<RetryRounds::Job> ListFailed();
   void PrepareHost(const std::string& what);
   // Run on the allocation's strand, all three. The latter two return whether
   // nothing is left to be tried again.
@@ -128,8 +125,7 @@ class NetworkWatch {
   std::mutex mutex_;
   std::set<std::pair<std::string, std::string>>
       lost_;  // mutex_; allocations and interfaces
-  std::map<std::string, RetryRounds::Job> failed_;  // mutex_; by Job::what
-  RetryRounds retries_;
+  FailedJobs failed_;
 };
 
 // Returns the names of the bits of NetworkRepair: "link", "host-end", "inside",

@@ -92,4 +92,32 @@ void RetryRounds::Pump() {
   }
 }
 
+FailedJobs::FailedJobs(Loop& loop, Strands& strands)
+    : loop_(loop), rounds_(loop, strands, [this] { return List(); }) {}
+
+void FailedJobs::Done(bool well, RetryRounds::Job again) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (well) {
+      failed_.erase(again.what);
+    } else {
+      std::string what = again.what;
+      failed_.insert_or_assign(std::move(what), std::move(again));
+    }
+  }
+  if (!well) {
+    // The rounds run on the loop's thread.
+    loop_.Post([this] { rounds_.Check(); });
+  }
+}
+
+std::vector<RetryRounds::Job> FailedJobs::List() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<RetryRounds::Job> jobs;
+  for (const auto& [what, again] : failed_) {
+    jobs.push_back(again);
+  }
+  return jobs;
+}
+
 }  // namespace mountd

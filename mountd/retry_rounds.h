@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -59,6 +61,25 @@ class RetryRounds {
   std::deque<Job> round_;    // not yet tried
   std::size_t under_way_ = 0;
   std::chrono::milliseconds pause_{1000};
+};
+
+// Keeps the jobs that have failed, and has RetryRounds run each again until it
+// succeeds. Thread-safe; outlives neither the loop nor the strands.
+class FailedJobs {
+ public:
+  FailedJobs(Loop& loop, Strands& strands);
+
+  // Records how a job ended. `again.run` runs the job again and must call Done
+  // with the same `what`.
+  void Done(bool well, RetryRounds::Job again);
+
+ private:
+  std::vector<RetryRounds::Job> List() const;
+
+  Loop& loop_;
+  mutable std::mutex mutex_;
+  std::map<std::string, RetryRounds::Job> failed_;  // mutex_; by Job::what
+  RetryRounds rounds_;
 };
 
 }  // namespace mountd

@@ -14,11 +14,10 @@ std::string VolumesStrand(const std::string& plugin) {
 
 VolumeRestorer::VolumeRestorer(Loop& loop, Strands& strands,
                                csi::Volumes& volumes, Service& service)
-    : loop_(loop),
-      strands_(strands),
+    : strands_(strands),
       volumes_(volumes),
       service_(service),
-      rounds_(loop, strands, [this] { return ListFailed(); }) {}
+      failed_(loop, strands) {}
 
 void VolumeRestorer::Look(const std::string& plugin) {
   {
@@ -38,8 +37,8 @@ void VolumeRestorer::Look(const std::string& plugin) {
 }
 
 void VolumeRestorer::LookNow(const std::string& plugin) {
-  Done(Restore(plugin), {"plugin " + plugin, VolumesStrand(plugin),
-                         [this, plugin] { LookNow(plugin); }});
+  failed_.Done(Restore(plugin), {"plugin " + plugin, VolumesStrand(plugin),
+                                 [this, plugin] { LookNow(plugin); }});
 }
 
 bool VolumeRestorer::Restore(const std::string& plugin) {
@@ -58,9 +57,10 @@ bool VolumeRestorer::Restore(const std::string& plugin) {
 }
 
 void VolumeRestorer::Repair(const PublicationRecord& published) {
-  Done(RepairMounts(published), {published.allocation + "/" + published.alias,
-                                 AllocationStrand(published.allocation),
-                                 [this, published] { Repair(published); }});
+  failed_.Done(RepairMounts(published),
+               {published.allocation + "/" + published.alias,
+                AllocationStrand(published.allocation),
+                [this, published] { Repair(published); }});
 }
 
 bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
@@ -73,31 +73,6 @@ bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
     spdlog::warn("restore: {}", repaired.error().Message());
   }
   return repaired.has_value();
-}
-
-void VolumeRestorer::Done(bool well, RetryRounds::Job again) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (well) {
-      failed_.erase(again.what);
-    } else {
-      std::string what = again.what;
-      failed_.insert_or_assign(std::move(what), std::move(again));
-    }
-  }
-  if (!well) {
-    // The rounds run on the loop's thread.
-    loop_.Post([this] { rounds_.Check(); });
-  }
-}
-
-std::vector<RetryRounds::Job> VolumeRestorer::ListFailed() {
-  const std::lock_guard lock(mutex_);
-  std::vector<RetryRounds::Job> jobs;
-  for (const auto& [what, again] : failed_) {
-    jobs.push_back(again);
-  }
-  return jobs;
 }
 
 }  // namespace mountd

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include <map>
 #include <mutex>
 #include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "mountd/base/loop.h"
 #include "mountd/base/worker_pool.h"
@@ -35,18 +32,13 @@ class VolumeRestorer {
   // Return whether all is well. Run on a worker.
   bool Restore(const std::string& plugin);
   bool RepairMounts(const PublicationRecord& published);
-  // Forgets a success. Queues a failure for the next round.
-  void Done(bool well, RetryRounds::Job again);
-  std::vector<RetryRounds::Job> ListFailed();
 
-  Loop& loop_;
   Strands& strands_;
   csi::Volumes& volumes_;
   Service& service_;
   std::mutex mutex_;
-  std::set<std::string> waiting_;                   // mutex_; plugins
-  std::map<std::string, RetryRounds::Job> failed_;  // mutex_; by what
-  RetryRounds rounds_;
+  std::set<std::string> waiting_;  // mutex_; plugins
+  FailedJobs failed_;
 };
 
 }  // namespace mountd
