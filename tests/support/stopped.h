@@ -38,7 +38,13 @@ inline char StateOf(const std::string& pid) {
 // True if the executor waits for its next plan, the only place where it polls.
 inline bool IsIdle(const std::string& pid) {
   long number = -1;
-  std::ifstream("/proc/" + pid + "/syscall") >> number;
+  std::string argument;
+  std::ifstream("/proc/" + pid + "/syscall") >> number >> argument;
+  // SIGSTOP and SIGCONT make a wait restart_syscall(2) with the same arguments.
+  // poll(2) begins with a pointer, and clock_nanosleep(2) with a small number.
+  if (number == SYS_restart_syscall) {
+    return argument.size() > std::string("0xffff").size();
+  }
 #ifdef SYS_poll
   if (number == SYS_poll) {
     return true;
