@@ -60,12 +60,11 @@ DaemonFds FdsOf(const std::string& name, pid_t pid) {
 
 DaemonFds TakeDaemonFds() {
   DaemonFds most;
-  for (const char* name :
-       {"mountd", "mountd-closer", "mountd-exec", "mountd-csi", "csi-local"}) {
-    for (const UniqueFd& process : Node::Processes(name)) {
-      for (const auto& [kind, count] : FdsOf(name, Node::PidOf(process))) {
-        most[kind] = std::max(most[kind], count);
-      }
+  for (const auto& [name, process] :
+       Node::ProcessesOf({"mountd", "mountd-closer", "mountd-exec",
+                          "mountd-csi", "csi-local"})) {
+    for (const auto& [kind, count] : FdsOf(name, Node::PidOf(process))) {
+      most[kind] = std::max(most[kind], count);
     }
   }
   return most;

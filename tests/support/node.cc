@@ -173,19 +173,33 @@ Result<agent::Client> Node::ConnectAs(uid_t uid,
 }
 
 std::vector<UniqueFd> Node::Processes(const std::string& name) {
+  std::vector<UniqueFd> found;
+  for (auto& [known, process] : ProcessesOf({name})) {
+    found.push_back(std::move(process));
+  }
+  return found;
+}
+
+std::vector<std::pair<std::string, UniqueFd>> Node::ProcessesOf(
+    const std::set<std::string>& names) {
   std::error_code ignored;
   const fs::path own = fs::read_symlink("/proc/self/ns/mnt");
-  std::vector<UniqueFd> found;
+  std::vector<std::pair<std::string, UniqueFd>> found;
   for (const auto& process : fs::directory_iterator("/proc", ignored)) {
     const auto pid = ParseNumber<pid_t>(process.path().filename().string());
     if (!pid) {
       continue;
     }
+    const std::string comm = process.path().string() + "/comm";
+    const std::string name = TextOf(comm.c_str());
+    if (name.empty() || !names.contains(name.substr(0, name.size() - 1))) {
+      continue;
+    }
+    // The name is read again, because the pid may be another process's by now.
     UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
-    if (fd.valid() &&
-        TextOf((process.path() / "comm").c_str()) == name + "\n" &&
+    if (fd.valid() && TextOf(comm.c_str()) == name &&
         fs::read_symlink(process.path() / "ns/mnt", ignored) == own) {
-      found.push_back(std::move(fd));
+      found.emplace_back(name.substr(0, name.size() - 1), std::move(fd));
     }
   }
   return found;

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/client.h"
@@ -44,6 +46,9 @@ class Node {
   // Returns pidfds of the processes in this mount namespace with that name,
   // such as "mountd".
   static std::vector<UniqueFd> Processes(const std::string& name);
+  // Returns the same of several names at once, each with its name.
+  static std::vector<std::pair<std::string, UniqueFd>> ProcessesOf(
+      const std::set<std::string>& names);
   // Returns the pid of a pidfd in this pid namespace; -1 if the process has
   // ended.
   static pid_t PidOf(const UniqueFd& process);

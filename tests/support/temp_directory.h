@@ -10,10 +10,9 @@ namespace mountd {
 // Owns an empty directory. Removes it with its content.
 class TempDirectory {
  public:
-  TempDirectory() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "mountd-test-XXXXXX")
-            .string();
+  explicit TempDirectory(const std::filesystem::path& beneath =
+                             std::filesystem::temp_directory_path()) {
+    std::string name = (beneath / "mountd-test-XXXXXX").string();
     if (::mkdtemp(name.data()) != nullptr) {
       path_ = name;
     }
