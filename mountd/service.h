@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mountd/caller.h"
+#include "mountd/exec/plan_user.h"
 #include "mountd/handed_out.h"
 #include "mountd/holders.h"
 #include "mountd/policy.h"
@@ -258,6 +259,7 @@ class Service {
   // Retries one pending tear-down with its owner's rights, if it is still
   // pending.
   Result<void> RetryOwed(const OwedRecord& owed) {
+    const exec::PlanUser user(owed.uid);
     return teardowns_.Retry(owed);
   }
   // Returns whether there is any object of any user to look after.

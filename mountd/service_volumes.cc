@@ -3,6 +3,7 @@
 // Service's verbs on volumes.
 #include <utility>
 
+#include "mountd/exec/plan_user.h"
 #include "mountd/service.h"
 
 namespace mountd {
@@ -89,6 +90,7 @@ Result<void> Service::RepairMountsOf(const PublicationRecord& publication) {
   if (!owner || owner->state != AllocationState::kPrepared) {
     return Ok();
   }
+  const exec::PlanUser user(owner->uid);
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
                 parts_.boot.MountsOf(publication.allocation));
   Result<void> outcome = Ok();

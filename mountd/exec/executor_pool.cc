@@ -15,6 +15,7 @@
 #include "mountd/base/fd_message.h"
 #include "mountd/base/unix_socket.h"
 #include "mountd/exec/plan_error.h"
+#include "mountd/exec/plan_user.h"
 
 namespace mountd::exec {
 namespace {
@@ -50,7 +51,7 @@ std::string SourceOf(const SourcePlan& source) {
 
 // Names the object that a plan may hang on, because the next plan on it would
 // hang too. "" if there is no object that could be told from others.
-std::string HolderOf(const Request& request) {
+std::string ObjectOf(const Request& request) {
   const PlanBody& body = request.body;
   switch (request.kind) {
     case PlanKind::kAttach:
@@ -85,9 +86,10 @@ std::string HolderOf(const Request& request) {
     case PlanKind::kFindHolders:
     case PlanKind::kFindProcesses:
     case PlanKind::kFindCopies:
-      // Each search looks at the same processes, so the next one would hang on
-      // the same one.
-      return "the search for holders";
+      // Each search of a user looks at the same processes, so the next one
+      // would hang on the same one. Another user's does not, because only a
+      // user's own processes can keep a search waiting.
+      return "the search of user " + std::to_string(PlanUser::Current());
     default:
       return "";
   }
@@ -125,17 +127,29 @@ Result<void> SendRequest(int socket, const Request& request,
                                       "the connection is broken"));
 }
 
+// Returns the options of a lane whose slow plans do not count. The first plans
+// on an object that hangs do not take executors without end until the first of
+// them is abandoned.
+ExecutorLane::Options Sharing(std::uint32_t width,
+                              const ExecutorPool::Options& options) {
+  return {.width = width,
+          .slow = options.slow,
+          .spare = options.max_stuck_in_all,
+          .slow_of_user = options.max_stuck,
+          .on_object = width};
+}
+
 }  // namespace
 
 ExecutorPool::ExecutorPool(Connector connect, Options options, Ahead ahead)
     : connect_(std::move(connect)),
       options_(options),
-      mounts_({options.mount_lanes, options.slow, options.max_stuck}),
+      mounts_(Sharing(options.mount_lanes, options)),
       networks_({.width = 1}),
-      cni_({options.cni_lanes, options.slow, options.max_stuck}),
-      cni_ends_({options.cni_lanes, options.slow, options.max_stuck}),
-      searches_({.width = 1}),
-      trees_({.width = 2}),
+      cni_(Sharing(options.cni_lanes, options)),
+      cni_ends_(Sharing(options.cni_lanes, options)),
+      searches_({.width = 2, .of_user = 1}),
+      trees_({.width = 4, .of_user = 2}),
       probes_({.width = 1}) {
   mounts_.Add(std::move(ahead.mounts));
   networks_.Add(std::move(ahead.networks));
@@ -181,19 +195,29 @@ std::uint32_t ExecutorPool::stuck() const {
   return static_cast<std::uint32_t>(abandoned_.size());
 }
 
-Result<void> ExecutorPool::CheckStuck(const std::string& holder) const {
+Result<void> ExecutorPool::CheckStuck(const ExecutorLane::Key& key) const {
   const std::uint32_t count = stuck();
-  if (count >= options_.max_stuck) {
+  if (count >= options_.max_stuck_in_all) {
     return MakeError(
         Code::kUnavailable, "plan", "executor",
         std::to_string(count) + " executors are stuck in the kernel");
   }
   const std::lock_guard lock(mutex_);
+  const auto of_user = std::count_if(
+      abandoned_.begin(), abandoned_.end(),
+      [&](const Abandoned& one) { return one.key.user == key.user; });
+  if (of_user >= static_cast<std::ptrdiff_t>(options_.max_stuck)) {
+    return MakeError(Code::kUnavailable, "plan", "executor",
+                     std::to_string(of_user) +
+                         " executors are stuck in the kernel with plans of "
+                         "the same user");
+  }
   const bool held =
-      !holder.empty() &&
-      std::any_of(abandoned_.begin(), abandoned_.end(),
-                  [&](const Abandoned& one) { return one.holder == holder; });
-  return held ? MakeError(Code::kUnavailable, "plan", holder,
+      !key.object.empty() && std::any_of(abandoned_.begin(), abandoned_.end(),
+                                         [&](const Abandoned& one) {
+                                           return one.key.object == key.object;
+                                         });
+  return held ? MakeError(Code::kUnavailable, "plan", key.object,
                           "an earlier plan is stuck there in the kernel")
               : Ok();
 }
@@ -201,18 +225,21 @@ Result<void> ExecutorPool::CheckStuck(const std::string& holder) const {
 // Makes the kernel refuse the executor's answer from now on, so that no plan
 // counts as done on one side and as abandoned on the other. The extra byte
 // shows an executor that has not begun that it must not begin. In that case
-// nothing hangs on the plan's object, so `holder` is dropped. Keeps the other
+// nothing hangs on the plan's object, so the object is dropped. Keeps the other
 // direction open, because otherwise the connection would look as if the process
 // had ended (stuck()).
-void ExecutorPool::Abandon(UniqueFd connection, std::string holder) {
+void ExecutorPool::Abandon(UniqueFd connection, ExecutorLane::Key key) {
   shutdown(connection.get(), SHUT_RD);
   IgnoreBecauseBestEffort(SendWithFds(
       connection.get(), std::array<std::byte, 1>{}, {}, MSG_DONTWAIT));
   int unread = 0;
   const bool begun = ioctl(connection.get(), SIOCOUTQ, &unread) != 0 ||
                      unread < static_cast<int>(sizeof(Request));
+  if (!begun) {
+    key.object.clear();
+  }
   const std::lock_guard lock(mutex_);
-  abandoned_.push_back({std::move(connection), begun ? std::move(holder) : ""});
+  abandoned_.push_back({std::move(connection), std::move(key)});
 }
 
 void ExecutorPool::CloseIdle() {
@@ -239,12 +266,12 @@ std::chrono::milliseconds ExecutorPool::DeadlineOf(PlanKind kind) const {
 Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
                                                const Request& request,
                                                std::span<const int> fds) {
-  const std::string holder = HolderOf(request);
-  MOUNTD_TRY(CheckStuck(holder));
+  const ExecutorLane::Key key = {PlanUser::Current(), ObjectOf(request)};
+  MOUNTD_TRY(CheckStuck(key));
   MOUNTD_ASSIGN(ExecutorLane::Turn turn,
-                lane.Take(Clock::now() + DeadlineOf(request.kind)));
+                lane.Take(key, Clock::now() + DeadlineOf(request.kind)));
   // Another plan on the same object may have hung while this one waited.
-  if (Result<void> stuck = CheckStuck(holder); !stuck) {
+  if (Result<void> stuck = CheckStuck(key); !stuck) {
     lane.Give(std::move(turn));
     return std::move(stuck).error();
   }
@@ -283,7 +310,7 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
     // the next plan's.
     UniqueFd lost = std::exchange(connection, UniqueFd());
     if (answer.error().code == Code::kDeadlineExceeded && lost.valid()) {
-      Abandon(std::move(lost), holder);
+      Abandon(std::move(lost), key);
     }
   }
   lane.Give(std::move(turn));

@@ -20,18 +20,20 @@ namespace mountd::exec {
 // process that carries out one plan at a time. Mount plans share up to
 // `mount_lanes` connections, opened as needed. Network plans have one lane and
 // run in the order they came, because rtnetlink is one queue in the kernel.
-// Searches for holders have one lane, because they may take long. Plans on
-// trees of files may keep a disk busy and have two connections, and probes of
-// file systems have one. CNI operations run processes and share `cni_lanes`;
-// CNI DEL has as many of its own.
+// Searches for holders have two connections, one of each user, because they may
+// take long. Plans on trees of files may keep a disk busy and have four, two of
+// each user, and probes of file systems have one. CNI operations run processes
+// and share `cni_lanes`; CNI DEL has as many of its own. The users whose plans
+// wait for a lane take turns (PlanUser).
 //
 // Abandons an executor that does not answer by the deadline. The kernel then
 // refuses its answer, so the executor undoes the plan once it can, and the next
 // plan gets a new executor. Long before, after `slow`, such a plan no longer
 // delays others. Refuses plans on the same object (a volume, a target) as
-// Unavailable until the abandoned process has ended. Refuses all plans while
-// `max_stuck` executors are stuck, because each is a process and the next one
-// might get stuck too.
+// Unavailable until the abandoned process has ended. Refuses all plans of a
+// user while `max_stuck` executors are stuck with that user's plans, because
+// each is a process and the next one might get stuck too, and everybody's
+// while `max_stuck_in_all` are.
 class ExecutorPool final : public Executor {
  public:
   using Connector = std::function<Result<UniqueFd>()>;
@@ -40,11 +42,13 @@ class ExecutorPool final : public Executor {
     std::uint32_t mount_lanes = 4;
     // Time to wait for a turn, and again for the plan.
     std::chrono::milliseconds deadline{10'000};
-    std::uint32_t max_stuck = 16;
+    std::uint32_t max_stuck = 16;  // of one user
     std::chrono::milliseconds slow{250};
     // Longer for CNI, because its plugins may take any time.
     std::chrono::milliseconds cni_deadline{40'000};
     std::uint32_t cni_lanes = 4;
+    // Fewer than MaxConnections= of mountd-exec.socket.
+    std::uint32_t max_stuck_in_all = 64;
   };
 
   // One connection for mount plans and one for network plans. Opening a
@@ -124,10 +128,10 @@ class ExecutorPool final : public Executor {
   Result<ProbeReply> ProbeVolume(const VolumeProbePlan& plan) override;
 
  private:
-  // An executor that did not answer, and the object of its plan.
+  // An executor that did not answer, and the user and object of its plan.
   struct Abandoned {
     UniqueFd connection;
-    std::string holder;
+    ExecutorLane::Key key;
   };
 
   struct Answer {
@@ -142,8 +146,8 @@ class ExecutorPool final : public Executor {
   Result<UniqueFd> RunForFd(ExecutorLane& lane, const Request& request,
                             std::span<const int> fds = {});
   std::chrono::milliseconds DeadlineOf(PlanKind kind) const;
-  Result<void> CheckStuck(const std::string& holder) const;
-  void Abandon(UniqueFd connection, std::string holder);
+  Result<void> CheckStuck(const ExecutorLane::Key& key) const;
+  void Abandon(UniqueFd connection, ExecutorLane::Key key);
   Result<MountState> RunForMount(const Request& request);
   Result<TreeReply> RunOnTree(PlanKind kind, const TreePlan& plan,
                               int directory);

@@ -6,24 +6,77 @@
 
 namespace mountd::exec {
 
+bool ExecutorLane::IsSlow(const Running& one, Clock::time_point now) const {
+  return one.since + options_.slow <= now;
+}
+
 bool ExecutorLane::HasRoom(Clock::time_point now) const {
   if (running_.size() >= std::size_t{options_.width} + options_.spare) {
     return false;
   }
-  const auto quick =
-      std::count_if(running_.begin(), running_.end(), [&](const auto& running) {
-        return running.second + options_.slow > now;
-      });
+  const auto quick = std::count_if(
+      running_.begin(), running_.end(),
+      [&](const auto& running) { return !IsSlow(running.second, now); });
   return static_cast<std::size_t>(quick) < options_.width;
+}
+
+// Returns whether the plan keeps its user's and its object's bounds.
+bool ExecutorLane::MayRun(const Key& key, Clock::time_point now) const {
+  std::uint32_t of_user = 0;
+  std::uint32_t slow_of_user = 0;
+  std::uint32_t on_object = 0;
+  for (const auto& [ticket, running] : running_) {
+    if (running.key.user == key.user) {
+      ++of_user;
+      slow_of_user += IsSlow(running, now) ? 1U : 0U;
+    }
+    if (!key.object.empty() && running.key.object == key.object) {
+      ++on_object;
+    }
+  }
+  return of_user < options_.of_user && slow_of_user <= options_.slow_of_user &&
+         on_object < options_.on_object;
+}
+
+// Returns the plan of the user whose last turn is longest ago, among those that
+// may run.
+ExecutorLane::Queue::iterator ExecutorLane::Next(Clock::time_point now) {
+  auto next = waiting_.end();
+  std::uint64_t next_turn = 0;
+  for (auto one = waiting_.begin(); one != waiting_.end(); ++one) {
+    const auto found = turns_.find(one->second.key.user);
+    const std::uint64_t turn = found == turns_.end() ? 0 : found->second;
+    if ((next == waiting_.end() || turn < next_turn) &&
+        MayRun(one->second.key, now)) {
+      next = one;
+      next_turn = turn;
+    }
+  }
+  return next;
+}
+
+// Moves as many plans as there is room for from waiting_ to running_.
+void ExecutorLane::Serve(Clock::time_point now) {
+  while (HasRoom(now)) {
+    const auto next = Next(now);
+    if (next == waiting_.end()) {
+      return;
+    }
+    turns_[next->second.key.user] = ++last_turn_;
+    running_.emplace(next->first, Running{next->second.key, now});
+    next->second.served.notify_one();
+    // Take erases the entry, because its thread may still wait on `served`.
+    served_.insert(waiting_.extract(next));
+  }
 }
 
 // Returns when the next running plan becomes slow.
 ExecutorLane::Clock::time_point ExecutorLane::NextSlow(
     Clock::time_point now) const {
   Clock::time_point next = Clock::time_point::max();
-  for (const auto& [ticket, since] : running_) {
-    if (since + options_.slow > now) {
-      next = std::min(next, since + options_.slow);
+  for (const auto& [ticket, running] : running_) {
+    if (!IsSlow(running, now)) {
+      next = std::min(next, running.since + options_.slow);
     }
   }
   return next;
@@ -36,29 +89,27 @@ void ExecutorLane::Add(UniqueFd connection) {
   }
 }
 
-Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
+Result<ExecutorLane::Turn> ExecutorLane::Take(Key key,
+                                              Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   Turn turn;
-  turn.ticket = next_ticket_++;
-  waiting_.insert(turn.ticket);
+  turn.ticket = ++last_ticket_;
+  Waiting& self = waiting_[turn.ticket];
+  self.key = std::move(key);
   Clock::time_point now = Clock::now();
-  const auto served = [&] {
-    return turn.ticket == *waiting_.begin() && HasRoom(now);
-  };
+  Serve(now);
   // Wake when a running plan becomes slow, because it then no longer counts.
-  while (!served() && now < deadline) {
-    turn_.wait_until(lock, std::min(deadline, NextSlow(now)));
+  while (!running_.contains(turn.ticket) && now < deadline) {
+    self.served.wait_until(lock, std::min(deadline, NextSlow(now)));
     now = Clock::now();
+    Serve(now);
   }
-  const bool in_time = served();
-  waiting_.erase(turn.ticket);
-  // The next ticket may have room now.
-  turn_.notify_all();
+  const bool in_time = running_.contains(turn.ticket);
+  (in_time ? served_ : waiting_).erase(turn.ticket);
   if (!in_time) {
     return MakeError(Code::kDeadlineExceeded, "plan", "executor",
                      "all executors were busy for too long");
   }
-  running_.emplace(turn.ticket, now);
   turn.generation = generation_;
   // Take the most recently used connection, so that the others stay idle and
   // CloseIdle can close them.
@@ -73,12 +124,15 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
 void ExecutorLane::Give(Turn turn) {
   const std::lock_guard lock(mutex_);
   running_.erase(turn.ticket);
+  if (running_.empty() && waiting_.empty()) {
+    turns_.clear();
+  }
   // A connection of an older generation has an old configuration, so it closes
   // here and its executor ends.
   if (turn.connection.valid() && turn.generation == generation_) {
     idle_.push_back(std::move(turn.connection));
   }
-  turn_.notify_all();
+  Serve(Clock::now());
 }
 
 void ExecutorLane::Renew() {

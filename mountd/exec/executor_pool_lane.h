@@ -5,9 +5,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <mutex>
-#include <set>
+#include <string>
 #include <vector>
 
 #include "mountd/base/result.h"
@@ -15,11 +16,13 @@
 
 namespace mountd::exec {
 
-// Owns executors' connections and gives them out for one plan at a time, first
-// come, first served. Thread-safe.
+// Owns executors' connections and gives them out for one plan at a time. Users
+// take turns, and one user's plans come in their order. Thread-safe.
 class ExecutorLane {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::uint32_t kUnlimited =
+      std::numeric_limits<std::uint32_t>::max();
 
   struct Options {
     std::uint32_t width = 1;  // plans at once
@@ -28,6 +31,17 @@ class ExecutorLane {
     // plans do not count.
     std::chrono::milliseconds slow{250};
     std::uint32_t spare = 0;
+    // The most plans of one user at once, how many of them may be slow when
+    // the next one begins, and the most plans on one object at once.
+    std::uint32_t of_user = kUnlimited;
+    std::uint32_t slow_of_user = kUnlimited;
+    std::uint32_t on_object = kUnlimited;
+  };
+
+  // The user and the object of a plan.
+  struct Key {
+    std::uint32_t user = 0;
+    std::string object = {};  // "": one that cannot be told from others
   };
 
   // The right to run one plan, given back with Give.
@@ -43,7 +57,7 @@ class ExecutorLane {
   void Add(UniqueFd connection);
 
   // Waits for a turn. DeadlineExceeded if it does not come in time.
-  Result<Turn> Take(Clock::time_point deadline);
+  Result<Turn> Take(Key key, Clock::time_point deadline);
   // Returns the turn with its connection for the next plan. An invalid
   // connection was lost.
   void Give(Turn turn);
@@ -57,18 +71,35 @@ class ExecutorLane {
   void CloseIdle(std::size_t keep = 1);
 
  private:
+  struct Running {
+    Key key;
+    Clock::time_point since;
+  };
+  struct Waiting {
+    Key key;
+    std::condition_variable served;
+  };
+  using Queue = std::map<std::uint64_t, Waiting>;
+
   // The caller holds the mutex.
+  bool IsSlow(const Running& one, Clock::time_point now) const;
   bool HasRoom(Clock::time_point now) const;
+  bool MayRun(const Key& key, Clock::time_point now) const;
+  Queue::iterator Next(Clock::time_point now);
+  void Serve(Clock::time_point now);
   Clock::time_point NextSlow(Clock::time_point now) const;
 
   const Options options_;
   std::mutex mutex_;
-  std::condition_variable turn_;
-  std::uint64_t next_ticket_ = 0;
-  std::uint64_t generation_ = 0;     // counts calls of Renew
-  std::set<std::uint64_t> waiting_;  // tickets; the lowest is next
-  std::map<std::uint64_t, Clock::time_point> running_;  // since when
-  std::vector<UniqueFd> idle_;                          // the last used is last
+  std::uint64_t last_ticket_ = 0;
+  std::uint64_t last_turn_ = 0;
+  std::uint64_t generation_ = 0;  // counts calls of Renew
+  Queue waiting_;                 // by ticket
+  Queue served_;                  // until their threads have woken
+  std::map<std::uint64_t, Running> running_;
+  // The last turn of each user, as long as any plan waits or runs.
+  std::map<std::uint32_t, std::uint64_t> turns_;
+  std::vector<UniqueFd> idle_;   // the last used is last
   std::size_t fewest_idle_ = 0;  // since the last CloseIdle
 };
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
+
+#include "mountd/exec/plan_user.h"
 #include "tests/unit/exec/executor_pool_fixture.h"
 
 namespace mountd::exec {
@@ -93,6 +96,149 @@ TEST_F(ExecutorPoolTest, NoMoreAreSlowThanMayBeStuck) {
   EXPECT_EQ(executors_.connections(), 3);
   EXPECT_EQ(executors_.script().Count(kPrepareAllocation), 0U);
   executors_.script().Unblock(kPrepareBase);
+}
+
+// Runs the call as the user's.
+template <typename F>
+auto As(std::uint32_t uid, const F& call) {
+  const PlanUser user(uid);
+  return call();
+}
+
+TEST_F(ExecutorPoolTest, WhatIsStuckOfOneUserHoldsNoOther) {
+  ExecutorPool pool(executors_.connector(), {4, milliseconds(500), 2});
+  executors_.script().Block(kPrepareBase);
+  const auto prepare = [&] { return Outcome(pool.PrepareBase()); };
+  const auto allocate = [&] {
+    return Outcome(pool.PrepareAllocation(Allocation("web")));
+  };
+  EXPECT_EQ(As(1000, prepare), "DeadlineExceeded");
+  EXPECT_EQ(As(1000, prepare), "DeadlineExceeded");
+  EXPECT_EQ(As(1000, allocate), "Unavailable");
+  EXPECT_EQ(As(1001, allocate), "Ok");
+  EXPECT_EQ(allocate(), "Ok");  // mountd's own
+  executors_.script().Unblock(kPrepareBase);
+  EXPECT_TRUE(Await([&] { return pool.stuck() == 0; }));
+  EXPECT_EQ(As(1000, allocate), "Ok");
+}
+
+TEST_F(ExecutorPoolTest, WhatIsStuckOfAllUsersIsBounded) {
+  ExecutorPool pool(
+      executors_.connector(),
+      {.deadline = milliseconds(500), .max_stuck = 1, .max_stuck_in_all = 2});
+  executors_.script().Block(kPrepareBase);
+  const auto prepare = [&] { return Outcome(pool.PrepareBase()); };
+  EXPECT_EQ(As(1000, prepare), "DeadlineExceeded");
+  EXPECT_EQ(As(1001, prepare), "DeadlineExceeded");
+  EXPECT_EQ(As(1002, prepare), "Unavailable");
+  executors_.script().Unblock(kPrepareBase);
+}
+
+// Many plans on an object that hangs begin before the first one is abandoned.
+TEST_F(ExecutorPoolTest, FewPlansRunOnOneObjectAtOnce) {
+  ExecutorPool pool(executors_.connector(),
+                    {2, milliseconds(2000), 16, milliseconds(10)});
+  AttachPlan plan;
+  plan.source.host_volume = ToWire("nfs");
+  executors_.script().Block(kAttach);
+  std::vector<std::string> outcomes(5);
+  {
+    std::vector<std::jthread> planning;
+    for (std::string& outcome : outcomes) {
+      planning.emplace_back([&] { outcome = Outcome(pool.Attach(plan, -1)); });
+    }
+    ASSERT_TRUE(executors_.script().AwaitBlocked(kAttach, 2));
+    // Others go on meanwhile.
+    EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
+  }
+  EXPECT_EQ(std::count(outcomes.begin(), outcomes.end(), "Ok"), 0);
+  EXPECT_EQ(executors_.script().Count(kAttach), 2U);
+  EXPECT_EQ(pool.stuck(), 2U);
+  executors_.script().Unblock(kAttach);
+}
+
+TEST_F(ExecutorPoolTest, OneUsersSlowPlansLeaveRoomForAnothers) {
+  constexpr milliseconds kSlow(10);
+  ExecutorPool pool(executors_.connector(),
+                    {1, milliseconds(60'000), 2, kSlow});
+  executors_.script().Block(kPrepareBase);
+  std::vector<std::jthread> planning;
+  for (int i = 0; i < 6; ++i) {
+    planning.emplace_back([&] {
+      EXPECT_EQ(As(1000, [&] { return Outcome(pool.PrepareBase()); }), "Ok");
+    });
+  }
+  ASSERT_TRUE(executors_.script().AwaitBlocked(kPrepareBase, 3));
+  std::this_thread::sleep_for(10 * kSlow);
+  const auto allocate = [&] {
+    return Outcome(pool.PrepareAllocation(Allocation("web")));
+  };
+  EXPECT_EQ(As(1001, allocate), "Ok");
+  EXPECT_EQ(executors_.script().Count(kPrepareBase), 3U);
+  executors_.script().Unblock(kPrepareBase);
+}
+
+// One user's many plans come before another's single one.
+TEST_F(ExecutorPoolTest, UsersTakeTurns) {
+  ExecutorPool pool = Make(1);
+  executors_.script().Block(kPrepareBase);
+  std::vector<std::jthread> planning;
+  const auto plan = [&](std::uint32_t uid, const std::string& name) {
+    std::atomic<pid_t> thread = 0;
+    planning.emplace_back([&pool, &thread, uid, name] {
+      thread = gettid();
+      const PlanUser user(uid);
+      EXPECT_EQ(name == "first"
+                    ? Outcome(pool.PrepareBase())
+                    : Outcome(pool.PrepareAllocation(Allocation(name))),
+                "Ok");
+    });
+    ASSERT_TRUE(Await([&] { return IsAsleep(thread); }));
+  };
+  plan(1000, "first");
+  ASSERT_TRUE(executors_.script().AwaitBlocked(kPrepareBase));
+  plan(1000, "a1");
+  plan(1000, "a2");
+  plan(1000, "a3");
+  plan(1001, "b1");
+  plan(1001, "b2");
+  plan(1002, "c1");
+  executors_.script().Unblock(kPrepareBase);
+  planning.clear();
+  EXPECT_EQ(executors_.script().calls(),
+            (std::vector<std::string>{"10", "11 b1", "11 c1", "11 a1", "11 b2",
+                                      "11 a2", "11 a3"}));
+}
+
+// A search may take seconds, and a user may ask for one after the other.
+TEST_F(ExecutorPoolTest, SearchesOfOneUserHoldUpNoOthers) {
+  ExecutorPool pool = Make(1);
+  executors_.script().Block(kFindHolders);
+  std::vector<std::jthread> searching;
+  for (int i = 0; i < 3; ++i) {
+    searching.emplace_back([&] {
+      const PlanUser user(1000);
+      EXPECT_EQ(MessageOf(pool.FindHolders({})), "Ok");
+    });
+  }
+  ASSERT_TRUE(executors_.script().AwaitBlocked(kFindHolders));
+  EXPECT_EQ(As(1001, [&] { return Outcome(pool.FindCopies({})); }), "Ok");
+  EXPECT_EQ(executors_.script().Count(kFindHolders), 1U);
+  executors_.script().Unblock(kFindHolders);
+  searching.clear();
+  EXPECT_EQ(executors_.script().Count(kFindHolders), 3U);
+}
+
+// A user's process may keep the search for its own holders waiting.
+TEST_F(ExecutorPoolTest, ASearchThatHangsHoldsNoOtherUsers) {
+  ExecutorPool pool = Make(1, milliseconds(500));
+  executors_.script().Block(kFindHolders);
+  const auto search = [&] { return Outcome(pool.FindHolders({})); };
+  const auto find = [&] { return Outcome(pool.FindCopies({})); };
+  EXPECT_EQ(As(1000, search), "DeadlineExceeded");
+  EXPECT_EQ(As(1000, find), "Unavailable");
+  EXPECT_EQ(As(1001, find), "Ok");
+  executors_.script().Unblock(kFindHolders);
 }
 
 TEST_F(ExecutorPoolTest, WhereOneIsStuckNoOtherFollowsUntilItEnds) {
