@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/eventually.h"
+
 namespace mountd::csi {
 namespace {
 
@@ -110,6 +112,7 @@ TEST_F(CsiSessionTest, APeerThatGoesWithRequestsUnreadEndsThem) {
   peer_.reset();
   caller.join();
   EXPECT_EQ(Call(kPatience), RpcCode::kUnavailable);
+  EXPECT_TRUE(testing::Eventually([this] { return deaths_ == 1; }));
   session_.reset();
   EXPECT_EQ(deaths_, 1);
 }

@@ -152,7 +152,7 @@ constexpr int kRepeats = 3;
 // How many steps beyond the counted ones are tried.
 constexpr std::uint32_t kMoreSteps = 16;
 // How many first steps of a searching executor are all interrupted. Each later
-// step is half as far again as the one before.
+// step is half as far again as the one before, or the first of its name.
 constexpr std::uint32_t kEachOfASearch = 12;
 
 // Returns the errors for the `nth` step of that name, counted from 0. The
@@ -170,6 +170,8 @@ std::vector<int> ErrorsAt(StepProcess process, const std::string& step,
 void FailurePoints::CutOffEverywhere(StepAction action) {
   std::map<std::vector<std::string>, int> seen;
   std::map<std::string, std::size_t> met;
+  std::uint32_t sample =
+      1;  // the next step of a search, unless a new name comes
   for (std::uint32_t k = 1;; ++k) {
     if (k <= steps_.size()) {
       const auto end = steps_.begin() + k;
@@ -177,10 +179,13 @@ void FailurePoints::CutOffEverywhere(StepAction action) {
         continue;
       }
     }
-    if (operation().searches && process() == StepProcess::kExecutor) {
-      k += k > kEachOfASearch ? k / 2 : 0;
-    }
     const std::string expected = k <= steps_.size() ? steps_[k - 1] : "";
+    if (operation().searches && process() == StepProcess::kExecutor) {
+      if (k < sample && k <= steps_.size() && met.contains(expected)) {
+        continue;
+      }
+      sample = k < kEachOfASearch ? k + 1 : k + k / 2;
+    }
     std::vector<int> errors = ErrorsAt(process(), expected, met[expected]++);
     if (action != StepAction::kFail || errors.empty()) {
       errors = {EIO};

@@ -15,7 +15,7 @@ run_ctest() {
   # may put something else.
   [[ $1 != tsan* ]] || prefix=(setarch --addr-no-randomize)
   rm -f "$junit"
-  "${prefix[@]}" ctest --test-dir "$dir" -j2 --output-on-failure --progress \
+  "${prefix[@]}" ctest --test-dir "$dir" -j4 --output-on-failure --progress \
     --output-junit "$junit" -L "${labels:-$2}" </dev/null 2>&1 |
     sed -u 's/.*\r//' | grep -vE '^ *([0-9]+/[0-9]+ Test .* Passed|Start +[0-9]+: .*)|^$'
   if [[ -e $junit ]]; then

@@ -249,11 +249,13 @@ TEST_F(NetworkWatchTest, TheRetriesOfSeveralNetworksGrowRarer) {
       "RepairNetwork", MakeError(Code::kUnavailable, "repair", "web", "killed"),
       FailWhen::kBefore, 8);
   SayOfLinks({LinkGoes(web.host_interface), LinkGoes(db.host_interface)});
+  AwaitWork();
   std::vector<long> pauses;
   for (std::size_t round = 2; round <= 4; ++round) {
     pauses.push_back(NextPause());
     ASSERT_TRUE(
         loop_.RunUntil([&] { return Count("RepairNetwork") == 2 * round; }));
+    AwaitWork();  // both failures are known before the next pause
   }
   EXPECT_EQ(pauses, (std::vector<long>{1000, 2000, 4000}));
 }
