@@ -3,28 +3,52 @@
 
 #include <utility>
 
+#include "mountd/base/current_user.h"
+
 namespace mountd::csi {
 
-// Serves a ticket once fewer than `per_plugin_` calls before it are under way.
-// Calls end in any order, so only the number of ended calls counts.
+// Moves as many calls as there is room for from `waiting` to `under_way`.
+void RpcSlots::Serve(Queue& queue) {
+  const auto may = [&](UserTurns::Ticket ticket) {
+    return queue.under_way[queue.users.at(ticket)] < of_user_;
+  };
+  while (queue.all_under_way < 2 * std::uint64_t{of_user_}) {
+    const std::optional<UserTurns::Ticket> next = queue.waiting.Next(may);
+    if (!next) {
+      return;
+    }
+    queue.waiting.Begin(*next);
+    ++queue.under_way[queue.users.at(*next)];
+    ++queue.all_under_way;
+    queue.users.erase(*next);  // which its thread waits for
+  }
+}
+
 RpcSlots::Slot::Slot(RpcSlots& slots, std::string plugin)
-    : slots_(slots), plugin_(std::move(plugin)) {
+    : slots_(slots), plugin_(std::move(plugin)), user_(CurrentUser::Get()) {
   std::unique_lock lock(slots_.mutex_);
   Queue& queue = slots_.queues_[plugin_];
-  const std::uint64_t ticket = queue.next++;
-  slots_.ended_.wait(lock,
-                     [&] { return ticket - queue.ended < slots_.per_plugin_; });
+  const UserTurns::Ticket ticket = queue.waiting.Add(user_);
+  queue.users.emplace(ticket, user_);
+  slots_.Serve(queue);
+  slots_.changed_.wait(lock, [&] { return !queue.users.contains(ticket); });
 }
 
 RpcSlots::Slot::~Slot() {
   {
     const std::lock_guard lock(slots_.mutex_);
     const auto found = slots_.queues_.find(plugin_);
-    if (++found->second.ended == found->second.next) {
+    Queue& queue = found->second;
+    if (--queue.under_way[user_] == 0) {
+      queue.under_way.erase(user_);
+    }
+    --queue.all_under_way;
+    slots_.Serve(queue);
+    if (queue.all_under_way == 0 && queue.users.empty()) {
       slots_.queues_.erase(found);
     }
   }
-  slots_.ended_.notify_all();
+  slots_.changed_.notify_all();
 }
 
 }  // namespace mountd::csi

@@ -7,14 +7,18 @@
 #include <mutex>
 #include <string>
 
+#include "mountd/base/user_turns.h"
+
 namespace mountd::csi {
 
 // Bounds how many calls of one plugin are under way at once, because more calls
-// would only wait in the plugin while their deadlines run. First come, first
-// served. Thread-safe.
+// would only wait in the plugin while their deadlines run. One user has at most
+// `of_user` of them, and all users together twice as many, so that calls that
+// take long leave room for other users'. The users who wait take turns
+// (CurrentUser). Thread-safe.
 class RpcSlots {
  public:
-  explicit RpcSlots(std::uint32_t per_plugin) : per_plugin_(per_plugin) {}
+  explicit RpcSlots(std::uint32_t of_user) : of_user_(of_user) {}
 
   class Slot {
    public:
@@ -26,18 +30,24 @@ class RpcSlots {
    private:
     RpcSlots& slots_;
     const std::string plugin_;
+    const std::uint32_t user_;
   };
 
  private:
   struct Queue {
-    std::uint64_t next = 0;   // the next ticket to hand out
-    std::uint64_t ended = 0;  // calls that are over
+    UserTurns waiting;
+    std::map<UserTurns::Ticket, std::uint32_t> users;  // of the calls that wait
+    std::map<std::uint32_t, std::uint32_t> under_way;  // by user
+    std::uint32_t all_under_way = 0;
   };
 
-  const std::uint32_t per_plugin_;
+  // The caller holds the mutex.
+  void Serve(Queue& queue);
+
+  const std::uint32_t of_user_;
   std::mutex mutex_;
-  std::condition_variable ended_;
-  std::map<std::string, Queue> queues_;  // of plugins with calls under way
+  std::condition_variable changed_;
+  std::map<std::string, Queue> queues_;  // of plugins with calls
 };
 
 }  // namespace mountd::csi

@@ -10,7 +10,7 @@
 #include "csi-node/volume_capability.h"
 #include "csi-node/volume_paths.h"
 #include "csi-node/volumes_call.h"
-#include "mountd/exec/plan_user.h"
+#include "mountd/base/current_user.h"
 
 namespace mountd::csi {
 namespace {
@@ -433,7 +433,7 @@ Result<void> Volumes::Settle(const Unsettled& one) {
       }
     }
   }
-  const exec::PlanUser user(kept.spec.uid);
+  const CurrentUser user(kept.spec.uid);
   const Result<PublishedVolume> published =
       Publish(kept.spec, kept.secrets, nullptr);
   return published || !IsKept(one.allocation, one.alias)

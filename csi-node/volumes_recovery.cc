@@ -8,6 +8,7 @@
 
 #include "csi-node/volume_paths.h"
 #include "csi-node/volumes_call.h"
+#include "mountd/base/current_user.h"
 
 namespace mountd::csi {
 namespace {
@@ -129,6 +130,7 @@ Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
   if (!volume) {
     return none;
   }
+  const CurrentUser owner(volume->uid);
   MOUNTD_ASSIGN(const Look look, LookAtUsers(*volume));
   if (look.broken.empty()) {
     return none;

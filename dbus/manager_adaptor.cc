@@ -109,6 +109,7 @@ void ManagerAdaptor::RetryOwed(sdbus::Result<std::uint32_t>&& answer,
                   return RetryAllOwed(service, strands, context);
                 }));
         call.strand = "retry owed";
+        call.strand_is_callers = true;
         return call;
       },
       [](std::uint32_t left) { return left; });

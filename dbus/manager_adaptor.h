@@ -55,6 +55,8 @@ class ManagerAdaptor final
   template <typename T>
   struct Decoded {
     std::string strand;
+    bool strand_is_callers =
+        false;  // true: each user has a strand of that name
     std::string arguments;
     bool joins = true;  // Operations::Call
     std::chrono::milliseconds patience{0};

@@ -104,6 +104,9 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
     pending->Fail(decoded.error());
     return;
   }
+  if (decoded->strand_is_callers) {
+    decoded->strand += " of user " + std::to_string(caller->uid);
+  }
   auto work = [&service = parts_.service,
                work = std::move(decoded->work)](const CallContext& context) {
     return work(service, context);

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "mountd/base/current_user.h"
 #include "mountd/base/memory_file.h"
-#include "mountd/exec/plan_user.h"
 #include "mountd/exec/wire.h"
 #include "mountd/mount_spec.h"
 #include "mountd/teardowns.h"
@@ -245,7 +245,7 @@ void MountWatch::LookFor(const std::vector<std::uint64_t>& ids) {
 
 void MountWatch::Confirm(const MountRecord& record) {
   parts_.strands.Submit(AllocationStrand(record.allocation), [this, record] {
-    const exec::PlanUser user(record.uid);
+    const CurrentUser user(record.uid);
     const Result<std::string> reason = parts_.mounts.LookLost(record);
     if (reason && !reason->empty()) {
       on_lost_(record, *reason);

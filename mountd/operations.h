@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "mountd/base/current_user.h"
 #include "mountd/base/loop.h"
 #include "mountd/base/result.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/caller.h"
 #include "mountd/config.h"
-#include "mountd/exec/plan_user.h"
 
 namespace mountd {
 
@@ -209,7 +209,7 @@ class Operations {
     strands_.Submit(operation->object, [this, operation, key, context,
                                         work = std::move(work)] {
       context.progress.At(Step::kWork);
-      const exec::PlanUser user(context.caller.uid);
+      const CurrentUser user(context.caller.uid);
       // In a shared_ptr, because closures are copied and a Result may not be
       // copyable.
       auto result = std::make_shared<Result<T>>(work(context));

@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "mountd/exec/plan_user.h"
+#include "mountd/base/current_user.h"
 #include "mountd/teardowns.h"
 
 namespace mountd {
@@ -77,7 +77,7 @@ void ForEachOnStrand(Strands& strands,
                      const std::function<bool()>& stop,
                      const std::function<void(std::size_t)>& job) {
   const auto under_way = std::make_shared<UnderWay>();
-  const std::uint32_t uid = exec::PlanUser::Current();
+  const std::uint32_t uid = CurrentUser::Get();
   for (std::size_t i = 0; i < allocations.size(); ++i) {
     under_way->AwaitLessThan(kReleasesAtOnce);
     if (stop()) {
@@ -89,7 +89,7 @@ void ForEachOnStrand(Strands& strands,
     }
     // `job` outlives every run, because this function waits for all of them.
     strands.Submit(AllocationStrand(allocations[i]), [under_way, &job, i, uid] {
-      const exec::PlanUser user(uid);
+      const CurrentUser user(uid);
       job(i);
       const std::lock_guard lock(under_way->mutex);
       --under_way->count;

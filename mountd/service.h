@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "mountd/base/current_user.h"
 #include "mountd/caller.h"
-#include "mountd/exec/plan_user.h"
 #include "mountd/handed_out.h"
 #include "mountd/holders.h"
 #include "mountd/policy.h"
@@ -259,7 +259,7 @@ class Service {
   // Retries one pending tear-down with its owner's rights, if it is still
   // pending.
   Result<void> RetryOwed(const OwedRecord& owed) {
-    const exec::PlanUser user(owed.uid);
+    const CurrentUser user(owed.uid);
     return teardowns_.Retry(owed);
   }
   // Returns whether there is any object of any user to look after.

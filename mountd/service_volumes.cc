@@ -3,7 +3,7 @@
 // Service's verbs on volumes.
 #include <utility>
 
-#include "mountd/exec/plan_user.h"
+#include "mountd/base/current_user.h"
 #include "mountd/service.h"
 
 namespace mountd {
@@ -90,7 +90,7 @@ Result<void> Service::RepairMountsOf(const PublicationRecord& publication) {
   if (!owner || owner->state != AllocationState::kPrepared) {
     return Ok();
   }
-  const exec::PlanUser user(owner->uid);
+  const CurrentUser user(owner->uid);
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
                 parts_.boot.MountsOf(publication.allocation));
   Result<void> outcome = Ok();

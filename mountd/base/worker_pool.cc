@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "mountd/base/current_user.h"
+
 namespace mountd {
 namespace {
 
@@ -154,17 +156,25 @@ std::function<void()> Strands::TakeNext(const std::string& key) {
 
 KeyedLocks::Guard KeyedLocks::Lock(const std::string& key) {
   std::unique_lock lock(mutex_);
-  Turns& turns = turns_[key];
-  const std::uint64_t ticket = turns.next++;
-  turn_.wait(lock, [&] { return turns.serving == ticket; });
+  Keyed& keyed = locks_[key];
+  const UserTurns::Ticket ticket = keyed.waiting.Add(CurrentUser::Get());
+  const auto serve = [&] {
+    if (!keyed.holder) {
+      keyed.holder = keyed.waiting.Next([](UserTurns::Ticket) { return true; });
+      keyed.waiting.Begin(*keyed.holder);
+    }
+    return keyed.holder == ticket;
+  };
+  turn_.wait(lock, serve);
   return {*this, key};
 }
 
 void KeyedLocks::Unlock(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  const auto turns = turns_.find(key);
-  if (++turns->second.serving == turns->second.next) {
-    turns_.erase(turns);
+  const auto found = locks_.find(key);
+  found->second.holder.reset();
+  if (found->second.waiting.empty()) {
+    locks_.erase(found);
   } else {
     // All waiters share one condition variable, so wake all of them.
     turn_.notify_all();

@@ -9,10 +9,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "mountd/base/user_turns.h"
 
 namespace mountd {
 
@@ -91,9 +94,10 @@ class Strands {
   std::condition_variable ended_;
 };
 
-// Owns a mutex per key, first come, first served, for resources that several
-// strands share (a volume, a host volume). Lock order: an allocation's strand,
-// then a volume, then a host volume; never two of one kind.
+// Owns a mutex per key, for resources that several strands share (a volume, a
+// host volume). The users who wait for a mutex take turns (CurrentUser). Lock
+// order: an allocation's strand, then a volume, then a host volume; never two
+// of one kind.
 class KeyedLocks {
  public:
   class Guard {
@@ -122,14 +126,14 @@ class KeyedLocks {
  private:
   void Unlock(const std::string& key);
 
-  struct Turns {
-    std::uint64_t next = 0;     // the next ticket to hand out
-    std::uint64_t serving = 0;  // the ticket that holds the lock
+  struct Keyed {
+    std::optional<UserTurns::Ticket> holder;
+    UserTurns waiting;
   };
 
   std::mutex mutex_;
   std::condition_variable turn_;
-  std::map<std::string, Turns> turns_;
+  std::map<std::string, Keyed> locks_;  // those that somebody has or waits for
 };
 
 }  // namespace mountd

@@ -12,10 +12,10 @@
 #include <span>
 #include <utility>
 
+#include "mountd/base/current_user.h"
 #include "mountd/base/fd_message.h"
 #include "mountd/base/unix_socket.h"
 #include "mountd/exec/plan_error.h"
-#include "mountd/exec/plan_user.h"
 
 namespace mountd::exec {
 namespace {
@@ -89,7 +89,7 @@ std::string ObjectOf(const Request& request) {
       // Each search of a user looks at the same processes, so the next one
       // would hang on the same one. Another user's does not, because only a
       // user's own processes can keep a search waiting.
-      return "the search of user " + std::to_string(PlanUser::Current());
+      return "the search of user " + std::to_string(CurrentUser::Get());
     default:
       return "";
   }
@@ -127,32 +127,36 @@ Result<void> SendRequest(int socket, const Request& request,
                                       "the connection is broken"));
 }
 
-// Returns the options of a lane whose slow plans do not count. The first plans
-// on an object that hangs do not take executors without end until the first of
-// them is abandoned.
-ExecutorLane::Options Sharing(std::uint32_t width,
-                              const ExecutorPool::Options& options) {
-  return {.width = width,
-          .slow = options.slow,
-          .spare = options.max_stuck_in_all,
-          .slow_of_user = options.max_stuck,
-          .on_object = width};
-}
-
 }  // namespace
 
 ExecutorPool::ExecutorPool(Connector connect, Options options, Ahead ahead)
     : connect_(std::move(connect)),
       options_(options),
-      mounts_(Sharing(options.mount_lanes, options)),
+      // The first plans on an object that hangs take no more executors than
+      // this until the first of them is abandoned.
+      mounts_(WithSpare(options.mount_lanes, options.mount_lanes)),
       networks_({.width = 1}),
-      cni_(Sharing(options.cni_lanes, options)),
-      cni_ends_(Sharing(options.cni_lanes, options)),
+      // The runner of CNI's plugins ends by itself.
+      cni_(WithSpare(options.cni_lanes, ExecutorLane::kUnlimited)),
+      cni_ends_(WithSpare(options.cni_lanes, ExecutorLane::kUnlimited)),
       searches_({.width = 2, .of_user = 1}),
       trees_({.width = 4, .of_user = 2}),
       probes_({.width = 1}) {
   mounts_.Add(std::move(ahead.mounts));
   networks_.Add(std::move(ahead.networks));
+}
+
+// Returns the options of a lane whose slow plans do not count.
+ExecutorLane::Options ExecutorPool::WithSpare(std::uint32_t width,
+                                              std::uint32_t on_object) const {
+  return {.width = width,
+          .slow = options_.slow,
+          .spare = options_.max_stuck_in_all,
+          .on_object = on_object,
+          .slow_of_user = options_.max_stuck,
+          .stuck_of = [this](std::uint32_t user) {
+            return static_cast<std::uint32_t>(StuckOf(user));
+          }};
 }
 
 ExecutorPool::Ahead ExecutorPool::StartAhead(const Connector& connect) {
@@ -195,6 +199,14 @@ std::uint32_t ExecutorPool::stuck() const {
   return static_cast<std::uint32_t>(abandoned_.size());
 }
 
+// Counts those that have ended since the last call of stuck(), too.
+std::size_t ExecutorPool::StuckOf(std::uint32_t user) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(
+      abandoned_.begin(), abandoned_.end(),
+      [&](const Abandoned& one) { return one.key.user == user; }));
+}
+
 Result<void> ExecutorPool::CheckStuck(const ExecutorLane::Key& key) const {
   const std::uint32_t count = stuck();
   if (count >= options_.max_stuck_in_all) {
@@ -202,16 +214,14 @@ Result<void> ExecutorPool::CheckStuck(const ExecutorLane::Key& key) const {
         Code::kUnavailable, "plan", "executor",
         std::to_string(count) + " executors are stuck in the kernel");
   }
-  const std::lock_guard lock(mutex_);
-  const auto of_user = std::count_if(
-      abandoned_.begin(), abandoned_.end(),
-      [&](const Abandoned& one) { return one.key.user == key.user; });
-  if (of_user >= static_cast<std::ptrdiff_t>(options_.max_stuck)) {
+  const std::size_t of_user = StuckOf(key.user);
+  if (of_user >= options_.max_stuck) {
     return MakeError(Code::kUnavailable, "plan", "executor",
                      std::to_string(of_user) +
                          " executors are stuck in the kernel with plans of "
                          "the same user");
   }
+  const std::lock_guard lock(mutex_);
   const bool held =
       !key.object.empty() && std::any_of(abandoned_.begin(), abandoned_.end(),
                                          [&](const Abandoned& one) {
@@ -266,7 +276,7 @@ std::chrono::milliseconds ExecutorPool::DeadlineOf(PlanKind kind) const {
 Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
                                                const Request& request,
                                                std::span<const int> fds) {
-  const ExecutorLane::Key key = {PlanUser::Current(), ObjectOf(request)};
+  const ExecutorLane::Key key = {CurrentUser::Get(), ObjectOf(request)};
   MOUNTD_TRY(CheckStuck(key));
   MOUNTD_ASSIGN(ExecutorLane::Turn turn,
                 lane.Take(key, Clock::now() + DeadlineOf(request.kind)));

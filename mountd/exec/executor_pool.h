@@ -19,12 +19,12 @@ namespace mountd::exec {
 // Owns the connections to the executors. Each connection is one mountd-exec
 // process that carries out one plan at a time. Mount plans share up to
 // `mount_lanes` connections, opened as needed. Network plans have one lane and
-// run in the order they came, because rtnetlink is one queue in the kernel.
+// run one after the other, because rtnetlink is one queue in the kernel.
 // Searches for holders have two connections, one of each user, because they may
 // take long. Plans on trees of files may keep a disk busy and have four, two of
 // each user, and probes of file systems have one. CNI operations run processes
 // and share `cni_lanes`; CNI DEL has as many of its own. The users whose plans
-// wait for a lane take turns (PlanUser).
+// wait for a lane take turns (CurrentUser).
 //
 // Abandons an executor that does not answer by the deadline. The kernel then
 // refuses its answer, so the executor undoes the plan once it can, and the next
@@ -48,7 +48,7 @@ class ExecutorPool final : public Executor {
     std::chrono::milliseconds cni_deadline{40'000};
     std::uint32_t cni_lanes = 4;
     // Fewer than MaxConnections= of mountd-exec.socket.
-    std::uint32_t max_stuck_in_all = 64;
+    std::uint32_t max_stuck_in_all = 96;
   };
 
   // One connection for mount plans and one for network plans. Opening a
@@ -146,6 +146,9 @@ class ExecutorPool final : public Executor {
   Result<UniqueFd> RunForFd(ExecutorLane& lane, const Request& request,
                             std::span<const int> fds = {});
   std::chrono::milliseconds DeadlineOf(PlanKind kind) const;
+  ExecutorLane::Options WithSpare(std::uint32_t width,
+                                  std::uint32_t on_object) const;
+  std::size_t StuckOf(std::uint32_t user) const;
   Result<void> CheckStuck(const ExecutorLane::Key& key) const;
   void Abandon(UniqueFd connection, ExecutorLane::Key key);
   Result<MountState> RunForMount(const Request& request);

@@ -20,53 +20,40 @@ bool ExecutorLane::HasRoom(Clock::time_point now) const {
   return static_cast<std::size_t>(quick) < options_.width;
 }
 
-// Returns whether the plan keeps its user's and its object's bounds.
+// Returns whether the plan keeps its user's bounds.
 bool ExecutorLane::MayRun(const Key& key, Clock::time_point now) const {
   std::uint32_t of_user = 0;
-  std::uint32_t slow_of_user = 0;
   std::uint32_t on_object = 0;
+  std::uint64_t slow = options_.stuck_of ? options_.stuck_of(key.user) : 0;
   for (const auto& [ticket, running] : running_) {
-    if (running.key.user == key.user) {
-      ++of_user;
-      slow_of_user += IsSlow(running, now) ? 1U : 0U;
+    if (running.key.user != key.user) {
+      continue;
     }
-    if (!key.object.empty() && running.key.object == key.object) {
-      ++on_object;
-    }
+    ++of_user;
+    slow += IsSlow(running, now) ? 1U : 0U;
+    on_object +=
+        !key.object.empty() && running.key.object == key.object ? 1U : 0U;
   }
-  return of_user < options_.of_user && slow_of_user <= options_.slow_of_user &&
+  return of_user < options_.of_user && slow <= options_.slow_of_user &&
          on_object < options_.on_object;
-}
-
-// Returns the plan of the user whose last turn is longest ago, among those that
-// may run.
-ExecutorLane::Queue::iterator ExecutorLane::Next(Clock::time_point now) {
-  auto next = waiting_.end();
-  std::uint64_t next_turn = 0;
-  for (auto one = waiting_.begin(); one != waiting_.end(); ++one) {
-    const auto found = turns_.find(one->second.key.user);
-    const std::uint64_t turn = found == turns_.end() ? 0 : found->second;
-    if ((next == waiting_.end() || turn < next_turn) &&
-        MayRun(one->second.key, now)) {
-      next = one;
-      next_turn = turn;
-    }
-  }
-  return next;
 }
 
 // Moves as many plans as there is room for from waiting_ to running_.
 void ExecutorLane::Serve(Clock::time_point now) {
+  const auto may = [&](UserTurns::Ticket ticket) {
+    return MayRun(keys_.at(ticket), now);
+  };
   while (HasRoom(now)) {
-    const auto next = Next(now);
-    if (next == waiting_.end()) {
+    const std::optional<UserTurns::Ticket> next = waiting_.Next(may);
+    if (!next) {
       return;
     }
-    turns_[next->second.key.user] = ++last_turn_;
-    running_.emplace(next->first, Running{next->second.key, now});
-    next->second.served.notify_one();
-    // Take erases the entry, because its thread may still wait on `served`.
-    served_.insert(waiting_.extract(next));
+    waiting_.Begin(*next);
+    running_.emplace(*next, Running{keys_.at(*next), now});
+    keys_.erase(*next);
+    // Wakes also those that wait on, because this plan will be slow before any
+    // other of which they know.
+    turn_.notify_all();
   }
 }
 
@@ -93,20 +80,22 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Key key,
                                               Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   Turn turn;
-  turn.ticket = ++last_ticket_;
-  Waiting& self = waiting_[turn.ticket];
-  self.key = std::move(key);
+  turn.ticket = waiting_.Add(key.user);
+  keys_.emplace(turn.ticket, std::move(key));
   Clock::time_point now = Clock::now();
   Serve(now);
-  // Wake when a running plan becomes slow, because it then no longer counts.
   while (!running_.contains(turn.ticket) && now < deadline) {
-    self.served.wait_until(lock, std::min(deadline, NextSlow(now)));
+    // Wake when a running plan becomes slow, because it then no longer counts.
+    const std::cv_status status =
+        turn_.wait_until(lock, std::min(deadline, NextSlow(now)));
     now = Clock::now();
-    Serve(now);
+    if (status == std::cv_status::timeout) {
+      Serve(now);
+    }
   }
-  const bool in_time = running_.contains(turn.ticket);
-  (in_time ? served_ : waiting_).erase(turn.ticket);
-  if (!in_time) {
+  if (!running_.contains(turn.ticket)) {
+    waiting_.Leave(turn.ticket);
+    keys_.erase(turn.ticket);
     return MakeError(Code::kDeadlineExceeded, "plan", "executor",
                      "all executors were busy for too long");
   }
@@ -125,7 +114,7 @@ void ExecutorLane::Give(Turn turn) {
   const std::lock_guard lock(mutex_);
   running_.erase(turn.ticket);
   if (running_.empty() && waiting_.empty()) {
-    turns_.clear();
+    waiting_.Reset();
   }
   // A connection of an older generation has an old configuration, so it closes
   // here and its executor ends.

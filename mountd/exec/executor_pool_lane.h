@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -13,6 +14,7 @@
 
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
+#include "mountd/base/user_turns.h"
 
 namespace mountd::exec {
 
@@ -31,11 +33,13 @@ class ExecutorLane {
     // plans do not count.
     std::chrono::milliseconds slow{250};
     std::uint32_t spare = 0;
-    // The most plans of one user at once, how many of them may be slow when
-    // the next one begins, and the most plans on one object at once.
+    // The most plans of one user at once, and the most of them on one object.
     std::uint32_t of_user = kUnlimited;
-    std::uint32_t slow_of_user = kUnlimited;
     std::uint32_t on_object = kUnlimited;
+    // How many plans of one user may be slow when that user's next one begins.
+    // Abandoned plans, which `stuck_of` counts, are among them.
+    std::uint32_t slow_of_user = kUnlimited;
+    std::function<std::uint32_t(std::uint32_t user)> stuck_of = {};
   };
 
   // The user and the object of a plan.
@@ -47,7 +51,7 @@ class ExecutorLane {
   // The right to run one plan, given back with Give.
   struct Turn {
     UniqueFd connection;  // invalid: the caller may open one
-    std::uint64_t ticket = 0;
+    UserTurns::Ticket ticket = 0;
     std::uint64_t generation = 0;  // of the connection
   };
 
@@ -75,30 +79,21 @@ class ExecutorLane {
     Key key;
     Clock::time_point since;
   };
-  struct Waiting {
-    Key key;
-    std::condition_variable served;
-  };
-  using Queue = std::map<std::uint64_t, Waiting>;
 
   // The caller holds the mutex.
   bool IsSlow(const Running& one, Clock::time_point now) const;
   bool HasRoom(Clock::time_point now) const;
   bool MayRun(const Key& key, Clock::time_point now) const;
-  Queue::iterator Next(Clock::time_point now);
   void Serve(Clock::time_point now);
   Clock::time_point NextSlow(Clock::time_point now) const;
 
   const Options options_;
   std::mutex mutex_;
-  std::uint64_t last_ticket_ = 0;
-  std::uint64_t last_turn_ = 0;
+  std::condition_variable turn_;
   std::uint64_t generation_ = 0;  // counts calls of Renew
-  Queue waiting_;                 // by ticket
-  Queue served_;                  // until their threads have woken
-  std::map<std::uint64_t, Running> running_;
-  // The last turn of each user, as long as any plan waits or runs.
-  std::map<std::uint32_t, std::uint64_t> turns_;
+  UserTurns waiting_;
+  std::map<UserTurns::Ticket, Key> keys_;  // of the plans that wait
+  std::map<UserTurns::Ticket, Running> running_;
   std::vector<UniqueFd> idle_;   // the last used is last
   std::size_t fewest_idle_ = 0;  // since the last CloseIdle
 };

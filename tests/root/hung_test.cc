@@ -235,42 +235,6 @@ TEST_F(Hung, OthersGoOnWhileMoreHangThanThereAreExecutors) {
   EXPECT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 0U);
 }
 
-// The plans begin before the first of them is known to hang.
-TEST_F(Hung, OneVolumeTakesFewExecutorsHoweverManyBindIt) {
-  constexpr int kBinds = 20;
-  constexpr int kAtOnce = 4;
-  servers_[0]->Hang();
-  EXPECT_NAIVE(NaiveWaits(0));
-  std::vector<std::future<std::string>> hung;
-  for (int i = 0; i < kBinds; ++i) {
-    hung.push_back(std::async(std::launch::async, [this, i] {
-      const std::string allocation = "many" + std::to_string(i);
-      agent::Client client = Client();
-      EXPECT_EQ(Outcome(client.PrepareAllocation(allocation)), "Ok");
-      return Outcome(client.BindMount(
-          allocation, {.task = "app",
-                       .name = "data",
-                       .source_type = agent::SourceType::kHostVolume,
-                       .source = DirectoryIn(0)}));
-    }));
-  }
-  ASSERT_TRUE(Eventually([] { return StuckExecutors() > 0; }));
-  EXPECT_EQ(Bind(kServers, "good"), "Ok");
-  EXPECT_EQ(Unmount(kServers, "good"), "Ok");
-  for (auto& one : hung) {
-    const std::string outcome = one.get();
-    EXPECT_TRUE(outcome == "DeadlineExceeded" || outcome == "Unavailable")
-        << outcome;
-  }
-  const auto capabilities = clients_.back().GetCapabilities();
-  ASSERT_TRUE(capabilities) << capabilities.error().Message();
-  EXPECT_LE(capabilities->stuck_executors, std::uint32_t{kAtOnce});
-  EXPECT_EQ(Bind(kServers, "good"), "Ok");
-  EXPECT_EQ(Unmount(kServers, "good"), "Ok");
-  EXPECT_TRUE(Eventually([] { return StuckExecutors() == 0; }));
-  servers_[0]->GoOn();
-}
-
 TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
   ASSERT_EQ(Bind(0, "root0", Propagation::kHostToTask), "Ok");
   // The mount below can only be reached by asking the server.

@@ -14,6 +14,10 @@
 #include <thread>
 #include <vector>
 
+#include "mountd/base/current_user.h"
+#include "tests/support/asleep.h"
+#include "tests/support/eventually.h"
+
 namespace mountd {
 namespace {
 
@@ -306,6 +310,42 @@ TEST(KeyedLocksTest, AMovedGuardUnlocksOnce) {
     locked.set_value();
   });
   EXPECT_TRUE(Came(locked));
+}
+
+// Waits with a thread of the user for the key, and notes the name in `order`.
+std::jthread WaitsFor(KeyedLocks& locks, std::uint32_t user,
+                      const std::string& name,
+                      std::vector<std::string>& order) {
+  std::promise<pid_t> started;
+  std::jthread waiting([&locks, &order, &started, user, name] {
+    const CurrentUser current(user);
+    started.set_value(gettid());
+    const KeyedLocks::Guard guard = locks.Lock("key");
+    order.push_back(name);
+  });
+  const pid_t thread = started.get_future().get();
+  EXPECT_TRUE(testing::Eventually([&] { return testing::IsAsleep(thread); }));
+  return waiting;
+}
+
+// Many locks of one user come before another's single one.
+TEST(KeyedLocksTest, UsersTakeTurns) {
+  KeyedLocks locks;
+  std::vector<std::string> order;
+  {
+    std::optional<KeyedLocks::Guard> held;
+    {
+      const CurrentUser user(1000);
+      held.emplace(locks.Lock("key"));
+    }
+    std::vector<std::jthread> waiting;
+    waiting.push_back(WaitsFor(locks, 1000, "a1", order));
+    waiting.push_back(WaitsFor(locks, 1000, "a2", order));
+    waiting.push_back(WaitsFor(locks, 1001, "b1", order));
+    waiting.push_back(WaitsFor(locks, 1001, "b2", order));
+    held.reset();
+  }
+  EXPECT_EQ(order, (std::vector<std::string>{"b1", "a1", "b2", "a2"}));
 }
 
 }  // namespace

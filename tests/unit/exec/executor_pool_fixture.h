@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -17,12 +16,14 @@
 
 #include "mountd/exec/executor_pool.h"
 #include "mountd/exec/wire.h"
+#include "tests/support/asleep.h"
 #include "tests/support/call_script.h"
 #include "tests/support/outcome.h"
 
 namespace mountd::exec {
 
 using std::chrono::milliseconds;
+using testing::IsAsleep;
 
 // The script names plans by their numbers.
 inline constexpr char kPrepareBase[] = "10";
@@ -166,16 +167,6 @@ class ExecutorPoolTest : public ::testing::Test {
   bool AwaitAlive(int count) {
     return Await([&] { return executors_.alive() == count; });
   }
-  // True if the thread sleeps, which is the only visible sign that it waits for
-  // its turn.
-  static bool IsAsleep(pid_t thread) {
-    std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
-    std::string line;
-    std::getline(stat, line);
-    const std::size_t name_end = line.rfind(") ");
-    return name_end != std::string::npos && line[name_end + 2] == 'S';
-  }
-
   FakeExecutors executors_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <algorithm>
 
-#include "mountd/exec/plan_user.h"
+#include "mountd/base/current_user.h"
 #include "tests/unit/exec/executor_pool_fixture.h"
 
 namespace mountd::exec {
@@ -101,7 +101,7 @@ TEST_F(ExecutorPoolTest, NoMoreAreSlowThanMayBeStuck) {
 // Runs the call as the user's.
 template <typename F>
 auto As(std::uint32_t uid, const F& call) {
-  const PlanUser user(uid);
+  const CurrentUser user(uid);
   return call();
 }
 
@@ -135,7 +135,7 @@ TEST_F(ExecutorPoolTest, WhatIsStuckOfAllUsersIsBounded) {
 }
 
 // Many plans on an object that hangs begin before the first one is abandoned.
-TEST_F(ExecutorPoolTest, FewPlansRunOnOneObjectAtOnce) {
+TEST_F(ExecutorPoolTest, FewPlansOfOneUserRunOnOneObjectAtOnce) {
   ExecutorPool pool(executors_.connector(),
                     {2, milliseconds(2000), 16, milliseconds(10)});
   AttachPlan plan;
@@ -148,13 +148,39 @@ TEST_F(ExecutorPoolTest, FewPlansRunOnOneObjectAtOnce) {
       planning.emplace_back([&] { outcome = Outcome(pool.Attach(plan, -1)); });
     }
     ASSERT_TRUE(executors_.script().AwaitBlocked(kAttach, 2));
-    // Others go on meanwhile.
+    // Others go on meanwhile, on the same object, too.
     EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
+    planning.emplace_back([&] {
+      const CurrentUser user(1000);
+      EXPECT_EQ(Outcome(pool.Attach(plan, -1)), "DeadlineExceeded");
+    });
+    ASSERT_TRUE(executors_.script().AwaitBlocked(kAttach, 3));
   }
   EXPECT_EQ(std::count(outcomes.begin(), outcomes.end(), "Ok"), 0);
-  EXPECT_EQ(executors_.script().Count(kAttach), 2U);
-  EXPECT_EQ(pool.stuck(), 2U);
+  EXPECT_EQ(executors_.script().Count(kAttach), 3U);
+  EXPECT_EQ(pool.stuck(), 3U);
   executors_.script().Unblock(kAttach);
+}
+
+// Otherwise a user could have twice as many executors hang.
+TEST_F(ExecutorPoolTest, WhatIsStuckCountsAsSlow) {
+  constexpr milliseconds kSlow(10);
+  ExecutorPool pool(executors_.connector(), {1, milliseconds(1000), 2, kSlow});
+  executors_.script().Block(kPrepareBase);
+  EXPECT_EQ(Outcome(pool.PrepareBase()), "DeadlineExceeded");
+  ASSERT_EQ(pool.stuck(), 1U);
+  {
+    std::vector<std::string> outcomes(4);
+    std::vector<std::jthread> planning;
+    for (std::string& outcome : outcomes) {
+      planning.emplace_back([&] { outcome = Outcome(pool.PrepareBase()); });
+    }
+    planning.clear();
+    EXPECT_EQ(std::count(outcomes.begin(), outcomes.end(), "Ok"), 0);
+  }
+  EXPECT_EQ(executors_.script().Count(kPrepareBase), 3U);
+  EXPECT_EQ(pool.stuck(), 3U);
+  executors_.script().Unblock(kPrepareBase);
 }
 
 TEST_F(ExecutorPoolTest, OneUsersSlowPlansLeaveRoomForAnothers) {
@@ -187,7 +213,7 @@ TEST_F(ExecutorPoolTest, UsersTakeTurns) {
     std::atomic<pid_t> thread = 0;
     planning.emplace_back([&pool, &thread, uid, name] {
       thread = gettid();
-      const PlanUser user(uid);
+      const CurrentUser user(uid);
       EXPECT_EQ(name == "first"
                     ? Outcome(pool.PrepareBase())
                     : Outcome(pool.PrepareAllocation(Allocation(name))),
@@ -217,7 +243,7 @@ TEST_F(ExecutorPoolTest, SearchesOfOneUserHoldUpNoOthers) {
   std::vector<std::jthread> searching;
   for (int i = 0; i < 3; ++i) {
     searching.emplace_back([&] {
-      const PlanUser user(1000);
+      const CurrentUser user(1000);
       EXPECT_EQ(MessageOf(pool.FindHolders({})), "Ok");
     });
   }

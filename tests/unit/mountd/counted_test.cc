@@ -5,24 +5,15 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 
+#include "tests/support/asleep.h"
 #include "tests/support/eventually.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {
 namespace {
-
-// True if the thread of this process waits (proc_pid_stat(5)).
-bool IsAsleep(pid_t thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-  const std::string stat((std::istreambuf_iterator<char>(file)), {});
-  const std::size_t name_end = stat.rfind(") ");
-  return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "S";
-}
 
 class CountedTest : public ::testing::Test {
  protected:
@@ -121,8 +112,9 @@ TEST_F(CountedTest, NobodyCountsWhileOneIsRemoved) {
         return there_;
       }));
     });
-    EXPECT_TRUE(testing::Eventually(
-        [&] { return has_counted || (other_id != 0 && IsAsleep(other_id)); }));
+    EXPECT_TRUE(testing::Eventually([&] {
+      return has_counted || (other_id != 0 && testing::IsAsleep(other_id));
+    }));
     EXPECT_FALSE(has_counted);
     --there_;
     return true;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+namespace mountd {
+
+// Orders work of several users that waits for one resource. The users take
+// turns, and each user's work keeps its order. The owner's mutex guards it.
+class UserTurns {
+ public:
+  using Ticket = std::uint64_t;
+
+  // Adds the user's work at the end of that user's.
+  Ticket Add(std::uint32_t user) {
+    waiting_.emplace(++last_ticket_, user);
+    return last_ticket_;
+  }
+
+  // Returns the work of the user whose last turn is longest ago, among the work
+  // that `may` accepts.
+  template <typename May>
+  std::optional<Ticket> Next(const May& may) const {
+    std::optional<Ticket> next;
+    std::uint64_t next_turn = 0;
+    for (const auto& [ticket, user] : waiting_) {
+      const auto found = turns_.find(user);
+      const std::uint64_t turn = found == turns_.end() ? 0 : found->second;
+      if ((!next || turn < next_turn) && may(ticket)) {
+        next = ticket;
+        next_turn = turn;
+      }
+    }
+    return next;
+  }
+
+  // The work leaves the queue, because its turn has come.
+  void Begin(Ticket ticket) {
+    const auto found = waiting_.find(ticket);
+    turns_[found->second] = ++last_turn_;
+    waiting_.erase(found);
+  }
+  // The work leaves the queue without a turn.
+  void Leave(Ticket ticket) { waiting_.erase(ticket); }
+
+  bool empty() const { return waiting_.empty(); }
+  // Forgets the users' last turns. The owner calls it when nothing waits or
+  // runs, so that users who have left take no memory.
+  void Reset() { turns_.clear(); }
+
+ private:
+  Ticket last_ticket_ = 0;
+  std::uint64_t last_turn_ = 0;
+  std::map<Ticket, std::uint32_t> waiting_;       // the users
+  std::map<std::uint32_t, std::uint64_t> turns_;  // the last of each user
+};
+
+}  // namespace mountd
