@@ -103,10 +103,10 @@ Result<void> CheckNamespaceChange(const std::string& accepted,
   }
   const bool used =
       now->mounts.own_namespace ? IsBaseUsedApart() : IsBaseUsed();
-  return used ? Result<void>(MakeError(
-                    Code::kFailedPrecondition, "accept", "mounts.namespace",
-                    "cannot change while there are allocations or plugins: "
-                    "release them first"))
+  return used ? Result<void>(MakeError(Code::kFailedPrecondition, "accept",
+                                       "mounts.namespace",
+                                       "cannot change while allocations or "
+                                       "plugins exist; release them first"))
               : Ok();
 }
 

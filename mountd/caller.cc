@@ -8,15 +8,16 @@ namespace mountd {
 Result<std::uint32_t> LivingPidOf(const Caller& caller) {
   if (caller.pid == 0 || caller.process == nullptr ||
       !caller.process->valid()) {
-    return MakeError(Code::kFailedPrecondition, "identify", "caller",
-                     "its process is not known, or has ended: connect again");
+    return MakeError(
+        Code::kFailedPrecondition, "identify", "caller",
+        "the process that connected is unknown or has ended; connect again");
   }
   // A pidfd is readable once its process has ended (pidfd_open(2)).
   pollfd entry = {caller.process->get(), POLLIN, 0};
   return ::poll(&entry, 1, 0) == 0
              ? Result<std::uint32_t>(caller.pid)
              : MakeError(Code::kFailedPrecondition, "identify", "caller",
-                         "the process that connected has ended: connect again");
+                         "the process that connected has ended; connect again");
 }
 
 }  // namespace mountd

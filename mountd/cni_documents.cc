@@ -82,7 +82,8 @@ Error ErrorOf(const Json& answer) {
   }
   const Json* left = cni::FindMember(answer, "left");
   if (left != nullptr && left->is_array() && !left->empty()) {
-    error.detail += "; " + std::to_string(left->size()) + " not undone yet";
+    error.detail +=
+        "; " + std::to_string(left->size()) + " plugins are not undone yet";
   }
   return error;
 }
@@ -222,7 +223,7 @@ Result<CniAttachment> ReadCniAttachment(std::string_view text,
   MOUNTD_ASSIGN(const Json answer, ParseAnswer(text));
   const Json* document = cni::FindMember(answer, "result");
   if (document == nullptr) {
-    return NoAnswer("it has no result");
+    return NoAnswer("has no result");
   }
   MOUNTD_ASSIGN(
       const cni::PluginResult result,

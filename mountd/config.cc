@@ -30,7 +30,7 @@ Result<exec::Propagation> ParsePropagation(const std::string& text) {
     return exec::Propagation::kBidirectional;
   }
   return MakeError(Code::kInvalidArgument, "config", text,
-                   "is none of private, host-to-task, bidirectional");
+                   "must be private, host-to-task or bidirectional");
 }
 
 // Reads the owners. Without the key everybody whom a rule allows may use it.
@@ -113,7 +113,7 @@ Result<FilesystemConfig> ReadFilesystem(const ConfigReader& reader,
         std::string why = FaultOfOption(filesystem.type, text);
         bytes += text.size() + 1;
         if (why.empty() && bytes > kMaxOptionBytes) {
-          why = "is too much";
+          why = "is too large";
         }
         if (!why.empty()) {
           return reader.At(node, where + "options", "\"" + text + "\" " + why);
@@ -206,7 +206,7 @@ Result<void> ReadMounts(const ConfigReader& reader, const toml::table& table,
   MOUNTD_TRY(reader.Scalar(table, "namespace", where, name));
   if (name != "host" && name != "own") {
     return reader.At(NodeOf(table, "namespace"), where + "namespace",
-                     "is none of host, own");
+                     "must be host or own");
   }
   mounts.own_namespace = name == "own";
   return Ok();
@@ -227,7 +227,7 @@ Result<void> ReadNamed(const ConfigReader& reader, const toml::table& root,
     std::string where = section;
     where.append(".").append(name);
     if (!IsValidName(name)) {
-      return reader.At(value, section, "\"" + name + "\" is not a name");
+      return reader.At(value, section, "\"" + name + "\" is not a valid name");
     }
     MOUNTD_ASSIGN(const toml::table* table, reader.Table(value, where));
     const std::string keys = where + ".";

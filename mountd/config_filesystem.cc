@@ -337,7 +337,7 @@ std::string FaultOfType(const std::string& type) {
                     type.size() > kFusePrefix.size() &&
                     IsOf(std::string_view(type).substr(5), "_-") &&
                     type[kFusePrefix.size()] != '-';
-  return fuse ? "" : "is no type that is known, nor fuse.NAME";
+  return fuse ? "" : "must be a known type or fuse.NAME";
 }
 
 bool IsOnDevice(const std::string& type) {

@@ -60,9 +60,9 @@ Result<void> ReadDirectories(const ConfigReader& reader,
         out.push_back(text);
         return Ok();
       }));
-  return out.empty()
-             ? Result<void>(reader.At(table, where + key, "must name one"))
-             : Ok();
+  return out.empty() ? Result<void>(reader.At(table, where + key,
+                                              "must name at least one"))
+                     : Ok();
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
   MOUNTD_TRY(ReadRanges(reader, table, "ipv6", where, netns::ParseIpv6Range,
                         network.ipv6));
   if (network.ipv4.empty()) {
-    return reader.At(table, where + "ipv4", "must name a range");
+    return reader.At(table, where + "ipv4", "must name a range of addresses");
   }
   MOUNTD_TRY(reader.Strings(
       table, "no_masquerade", where,
@@ -125,7 +125,7 @@ Result<void> CheckNetworksAreApart(const ConfigReader& reader,
       if (AnyOverlap(one->second.ipv4, other->second.ipv4) ||
           AnyOverlap(one->second.ipv6, other->second.ipv6)) {
         return reader.At(root, "network." + other->first,
-                         "has addresses of network." + one->first);
+                         "overlaps the addresses of network." + one->first);
       }
     }
   }

@@ -35,9 +35,10 @@ Result<void> ReadCommand(const ConfigReader& reader, const toml::table& table,
         std::none_of(text.begin(), text.end(),
                      [](unsigned char c) { return c < 0x20 || c == 0x7f; });
     if (!printable || text.size() > kMaxArgumentBytes) {
-      return "has a control character, or is too long";
+      return "has a control character or is too long";
     }
-    return command.size() < kMaxArguments ? "" : "is one too many";
+    return command.size() < kMaxArguments ? ""
+                                          : "exceeds the limit on arguments";
   };
   MOUNTD_TRY(reader.Strings(
       table, "command", where,
@@ -79,9 +80,11 @@ Result<PluginConfig> ReadPlugin(const ConfigReader& reader,
 
 std::string FaultOfPluginName(const std::string& name) {
   if (name.find_first_of("[]") != std::string::npos) {
-    return "is not a name of a unit";
+    return "must be a valid unit name, without brackets";
   }
-  return name.size() <= kMaxName ? "" : "is too long for its socket's path";
+  return name.size() <= kMaxName ? ""
+                                 : "is so long that its socket's path would "
+                                   "exceed the kernel's limit";
 }
 
 }  // namespace mountd

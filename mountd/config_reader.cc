@@ -34,7 +34,7 @@ Result<void> ConfigReader::OnlyKeys(
   for (const auto& [key, node] : table) {
     if (std::find(known.begin(), known.end(), key.str()) == known.end()) {
       return At(node, where + std::string(key.str()),
-                "unknown key; the keys here are " + ListOf(known));
+                "is not a known key; the keys here are " + ListOf(known));
     }
   }
   return Ok();
@@ -57,7 +57,7 @@ Result<void> ConfigReader::Names(const toml::table& table,
       [&](const std::string& text, const toml::node& node) -> Result<void> {
         if (text != "*" && !IsValidName(text)) {
           return At(node, where + std::string(name),
-                    "\"" + text + "\" is not a name");
+                    "\"" + text + "\" is not a valid name");
         }
         out.push_back(text);
         return Ok();

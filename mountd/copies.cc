@@ -61,16 +61,17 @@ namespace {
 
 std::string WhyUnseen(const exec::HoldersState& found) {
   if (found.unseen_error == ETIME) {
-    return "there was no time to look at all";
+    return "mountd had no time to look at every process";
   }
   const char* const name =
       strerrorname_np(static_cast<int>(found.unseen_error));
   const std::string error = found.unseen_error == 0 || name == nullptr
                                 ? ""
                                 : " (" + std::string(name) + ")";
-  return found.unseen_pid == 0 ? "not all could be looked at" + error
-                               : "process " + std::to_string(found.unseen_pid) +
-                                     " could not be looked at" + error;
+  return found.unseen_pid == 0
+             ? "mountd could not look at every process" + error
+             : "process " + std::to_string(found.unseen_pid) +
+                   " could not be inspected" + error;
 }
 
 }  // namespace
@@ -81,15 +82,16 @@ Result<void> CheckNoCopies(const exec::HoldersState& found,
   // A copy that was seen counts even if the search was not complete.
   if (!report.holders.empty() || report.more) {
     return MakeError(Code::kBusy, op, object,
-                     "processes have copies of it: " + Summary(report) +
-                         "; end them, or say tasks = wait or ignore");
+                     "processes hold copies of it: " + Summary(report) +
+                         "; end them, or call with tasks = wait or ignore");
   }
   // A search that skipped only init is complete (`init_unseen`), because init
   // is nobody's task.
   if (found.incomplete != 0) {
-    return MakeError(Code::kBusy, op, object,
-                     "whether processes have copies of it cannot be told: " +
-                         WhyUnseen(found));
+    return MakeError(
+        Code::kBusy, op, object,
+        "mountd cannot tell whether processes hold copies of it: " +
+            WhyUnseen(found));
   }
   return Ok();
 }

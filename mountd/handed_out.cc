@@ -114,8 +114,8 @@ Result<void> MakeRoomFor(const ServiceParts& parts,
   return MakeError(Code::kResourceExhausted, "hand out",
                    wanted.allocation + "/" + wanted.name,
                    *limit +
-                       " is reached by descriptors that processes still "
-                       "have: ListHandedOut tells which processes");
+                       " is reached by descriptors that processes still hold; "
+                       "ListHandedOut names these processes");
 }
 
 }  // namespace mountd

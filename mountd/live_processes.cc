@@ -35,7 +35,7 @@ Result<Found> Judge(const exec::HoldersState& state, const std::string& where) {
   // Init is nobody's task, so a search that skipped only init saw enough.
   if (state.incomplete != 0) {
     return MakeError(Code::kDeadlineExceeded, "look for", "processes " + where,
-                     "not all could be looked at");
+                     "mountd could not look at every process");
   }
   return Found();
 }

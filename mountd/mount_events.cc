@@ -25,7 +25,7 @@ static_assert(sizeof(MountInfo) == 16);
 
 Error Malformed() {
   return MakeError(Code::kInternal, "read", "mount events",
-                   "the kernel's answer is not understood");
+                   "the kernel's answer has an unknown format");
 }
 
 // Takes one event at `at` and returns its length.

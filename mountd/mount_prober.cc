@@ -16,7 +16,7 @@ std::string ReasonOf(const exec::ProbeReply& reply) {
     case MountHealth::kDead:
       return "statfs: " + std::generic_category().message(reply.sys_errno);
     case MountHealth::kHung:
-      return "statfs was not answered in time";
+      return "statfs did not answer in time";
     default:
       return "";
   }

@@ -35,7 +35,8 @@ Result<void> MountRoom::Check(const std::string& op,
   return MakeError(Code::kResourceExhausted, op, object,
                    "the host has " + std::to_string(count) + " of " +
                        std::to_string(most) +
-                       " mounts (fs.mount-max, limits.mount_reserve)");
+                       " mounts; unmount some or raise fs.mount-max "
+                       "(limits.mount_reserve keeps the last ones free)");
 }
 
 Result<void> MountRoom::Check(const std::string& op, const std::string& object,
@@ -50,8 +51,8 @@ Result<void> MountRoom::Check(const std::string& op, const std::string& object,
   return MakeError(Code::kResourceExhausted, op, object,
                    "plugin " + plugin + " has " +
                        std::to_string(*found->second) +
-                       " mounts below its directory "
-                       "(limits.mounts_per_plugin)");
+                       " mounts below its directory; unpublish volumes or "
+                       "raise limits.mounts_per_plugin");
 }
 
 }  // namespace mountd

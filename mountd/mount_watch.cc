@@ -30,7 +30,7 @@ Result<std::vector<std::uint64_t>> ReadIds(
   const std::size_t size = ids.size() * sizeof(std::uint64_t);
   MOUNTD_ASSIGN(const std::string bytes, ReadMemory(list.ids.get(), size));
   if (bytes.size() != size) {
-    return ErrnoError(EIO, "read", "mount ids", "some are missing");
+    return ErrnoError(EIO, "read", "mount ids", "the list is incomplete");
   }
   bytes.copy(reinterpret_cast<char*>(ids.data()), size);
   std::sort(ids.begin(), ids.end());
@@ -43,7 +43,8 @@ void MountWatch::Arm() {
   parts_.strands.Submit(kStrand, [this] {
     Result<exec::Executor::MountWatch> watch = parts_.executor.WatchMounts();
     if (!watch) {
-      spdlog::warn("mounts are not watched: {}", watch.error().Message());
+      spdlog::warn("mountd cannot watch the mounts: {}",
+                   watch.error().Message());
       parts_.loop.Post(
           [this] { parts_.loop.After(kBetweenTries, [this] { Arm(); }); });
       return;
@@ -93,7 +94,8 @@ bool MountWatch::Read() {
   }
   const Result<MountEvents> events = ReadMountEvents(fd_.get());
   if (!events) {
-    spdlog::warn("{}: watching anew", events.error().Message());
+    spdlog::warn("{}; mountd watches the mounts again",
+                 events.error().Message());
     return false;
   }
   Take(*events);
@@ -163,7 +165,8 @@ void MountWatch::CompareNow() {
     return Ok();
   };
   if (const Result<void> listed = list_all(); !listed) {
-    spdlog::warn("mounts are not compared: {}", listed.error().Message());
+    spdlog::warn("mountd cannot compare its records with the mounts: {}",
+                 listed.error().Message());
     parts_.loop.Post([this] {
       parts_.loop.After(kBetweenTries, [this] {
         comparing_ = false;
@@ -216,7 +219,7 @@ void MountWatch::CountPluginsNow() {
     } else if (count.error().code == Code::kNotFound) {
       known = 0;
     } else {
-      spdlog::warn("the mounts of plugin {} are not counted: {}", plugin.id,
+      spdlog::warn("mountd cannot count the mounts of plugin {}: {}", plugin.id,
                    count.error().Message());
     }
   }

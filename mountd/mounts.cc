@@ -24,7 +24,7 @@ Result<void> CheckNamedOnce(const std::vector<BindMountSpec>& specs) {
     const std::string name = Described(RecordOf(spec));
     if (!names.insert(name).second) {
       return MakeError(Code::kInvalidArgument, "bind-mount", name,
-                       "is named twice");
+                       "is named twice in one call");
     }
   }
   return Ok();
@@ -76,8 +76,9 @@ Result<Mounts::Bound> Mounts::BindOne(const BindMountSpec& spec) {
                 found ? HasEnded(*found) : Result<bool>(false));
   if (found && found->state == MountRecordState::kAttached && !ended) {
     if (!SameSpec(*found, wanted)) {
-      return MakeError(Code::kAlreadyExists, "bind-mount", Described(*found),
-                       "is mounted already, otherwise");
+      return MakeError(
+          Code::kAlreadyExists, "bind-mount", Described(*found),
+          "is already mounted with other options; unmount it first");
     }
     return Bound{*found, false, 0};
   }
@@ -107,8 +108,8 @@ Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
     Error error = std::move(attached).error();
     if (error.code == Code::kAlreadyExists) {
       error.detail +=
-          "; it was found without a record, and can be unmounted "
-          "or replaced";
+          "; mountd found this mount without a record, so only unmount or "
+          "replace is possible";
     }
     return error;
   }
@@ -144,26 +145,34 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
                   return store_.CountMountsOfUser(wanted.uid);
                 }));
   if (!user_has_room) {
-    return exhausted("limits.mounts_per_uid is reached");
+    return exhausted(
+        "limits.mounts_per_uid is reached; unmount others of this user or "
+        "raise the limit");
   }
   MOUNTD_ASSIGN(const bool has_room,
                 of_allocations_.IsBelow(
                     wanted.allocation, limits.mounts_per_allocation,
                     [&] { return store_.CountMounts(wanted.allocation); }));
   if (!has_room) {
-    return exhausted("limits.mounts_per_allocation is reached");
+    return exhausted(
+        "limits.mounts_per_allocation is reached; unmount others of this "
+        "allocation or raise the limit");
   }
   if (wanted.source_kind != exec::SourceKind::kTmpfs) {
     return Ok();
   }
   if (wanted.tmpfs.bytes > limits.tmpfs_bytes) {
-    return exhausted("limits.tmpfs_bytes is less than its size");
+    return exhausted(
+        "its size exceeds limits.tmpfs_bytes; ask for a smaller tmpfs or raise "
+        "the limit");
   }
   MOUNTD_ASSIGN(const std::uint64_t used,
                 store_.TmpfsBytesOf(wanted.allocation));
   if (wanted.tmpfs.bytes > limits.tmpfs_bytes_per_allocation ||
       used > limits.tmpfs_bytes_per_allocation - wanted.tmpfs.bytes) {
-    return exhausted("limits.tmpfs_bytes_per_allocation would be exceeded");
+    return exhausted(
+        "its size would exceed limits.tmpfs_bytes_per_allocation; ask for less "
+        "or raise the limit");
   }
   return Ok();
 }
@@ -238,11 +247,13 @@ Result<Mounts::Replaced> Mounts::Replace(const BindMountSpec& spec) {
                  found->state != MountRecordState::kReplacing &&
                  found->state != MountRecordState::kFound)) {
     return MakeError(Code::kNotFound, "replace", Described(wanted),
-                     found ? "is not mounted any more" : "is not mounted");
+                     found ? "is no longer mounted; mount it without replace"
+                           : "is not mounted");
   }
   if (found->target_kind != exec::TargetKind::kInbox) {
     return MakeError(Code::kNotSupported, "replace", Described(wanted),
-                     "only what is in an inbox can be replaced");
+                     "is outside the inbox, where a mount cannot be replaced; "
+                     "unmount it first");
   }
   if (found->state == MountRecordState::kAttached && SameSpec(*found, wanted)) {
     return Replaced{ConfigOf(*found), 0, {}};
@@ -471,7 +482,8 @@ Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
   if (!known && tasks.size() >= config_.limits.inboxes_per_allocation) {
     return MakeError(Code::kResourceExhausted, "prepare-inbox",
                      inbox.allocation + "/" + inbox.task,
-                     "limits.inboxes_per_allocation is reached");
+                     "limits.inboxes_per_allocation is reached; remove others "
+                     "of this allocation or raise the limit");
   }
   // The record comes first, so that a start makes the inbox again.
   MOUNTD_TRY(store_.PutInbox(inbox));

@@ -42,7 +42,8 @@ Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
   // A later try releases it. A start must not wait for it, and a mount of
   // unknown source may use it.
   if (recovering_ || has_found_) {
-    return MakeError(Code::kBusy, "release", "anchor", "is left for later");
+    return MakeError(Code::kBusy, "release", "anchor",
+                     "is still in use; mountd releases it later");
   }
   MOUNTD_TRY(executor_.ReleaseAnchor(
       {key.kind, exec::ToWire(key.source), *anchor_id}));

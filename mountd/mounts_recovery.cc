@@ -37,8 +37,10 @@ Result<void> Mounts::RecordFound(const exec::FoundTarget& found,
   if (known || record.name.empty()) {
     return Ok();
   }
-  spdlog::warn("recovery: mount {} has no record, and is kept",
-               Described(record));
+  spdlog::warn(
+      "recovery: mount {} has no record; mountd keeps it, and its agent can "
+      "unmount it",
+      Described(record));
   record.state = MountRecordState::kFound;
   record.mount_id = found.state.mount_id;
   record.peer_group = found.state.peer_group;

@@ -75,24 +75,25 @@ template <typename Check>
 Result<void> CheckAll(const char* what, const std::vector<std::string>& all,
                       Check check) {
   if (all.size() > kMaxDnsEntries) {
-    return MakeError(Code::kResourceExhausted, "set up", what,
-                     "at most " + std::to_string(kMaxDnsEntries));
+    return MakeError(
+        Code::kResourceExhausted, "set up", what,
+        "too many; the limit is " + std::to_string(kMaxDnsEntries));
   }
   return std::all_of(all.begin(), all.end(), check)
              ? Ok()
-             : Result<void>(BadFile(what, "has one that is none"));
+             : Result<void>(BadFile(what, "has an entry that is not valid"));
 }
 
 Result<void> CheckHosts(const std::vector<HostEntry>& hosts) {
   if (hosts.size() > kMaxHosts) {
     return MakeError(Code::kResourceExhausted, "set up", "hosts",
-                     "at most " + std::to_string(kMaxHosts));
+                     "too many; the limit is " + std::to_string(kMaxHosts));
   }
   for (const HostEntry& entry : hosts) {
     if (!IsAddress(entry.address) || entry.names.empty() ||
         entry.names.size() > kMaxHosts ||
         !std::all_of(entry.names.begin(), entry.names.end(), IsHostname)) {
-      return BadFile("hosts", "each needs an IP address and host names");
+      return BadFile("hosts", "each entry needs an IP address and host names");
     }
   }
   return Ok();

@@ -21,7 +21,9 @@ std::uint64_t InPages(std::uint64_t bytes) {
 Error Exhausted(const NetworkRecord& record, const std::string& limit) {
   return MakeError(Code::kResourceExhausted, "set up",
                    "network of " + record.allocation,
-                   limit + " is reached: tear down others of this user");
+                   limit +
+                       " is reached; tear down other networks of this user or "
+                       "raise the limit");
 }
 
 }  // namespace

@@ -56,9 +56,10 @@ Result<void> NormalisePort(PortMapping* port) {
   }
   if (port->host_address.family == netns::HostIp::Family::kIpv6 &&
       port->host_address.bytes == kIpv6Loopback) {
-    return MakeError(Code::kNotSupported, "map", object,
-                     "[::1] cannot be mapped: the kernel has no route from ::1 "
-                     "to an allocation; use 127.0.0.1 or another address");
+    return MakeError(
+        Code::kNotSupported, "map", object,
+        "[::1] cannot be mapped, because the kernel has no route from ::1 to "
+        "an allocation; use 127.0.0.1 or another address");
   }
   return Ok();
 }
@@ -70,10 +71,11 @@ Result<void> NormalisePorts(std::vector<PortMapping>* ports) {
     in_all += port.count;
   }
   if (ports->size() > exec::kMaxPorts || in_all > exec::kMaxPortsInAll) {
-    return MakeError(
-        Code::kResourceExhausted, "map", "ports",
-        "at most " + std::to_string(exec::kMaxPorts) + " mappings of " +
-            std::to_string(exec::kMaxPortsInAll) + " ports per allocation");
+    return MakeError(Code::kResourceExhausted, "map", "ports",
+                     "too many; the limits are " +
+                         std::to_string(exec::kMaxPorts) + " mappings and " +
+                         std::to_string(exec::kMaxPortsInAll) +
+                         " ports per allocation");
   }
   return Ok();
 }
@@ -81,7 +83,7 @@ Result<void> NormalisePorts(std::vector<PortMapping>* ports) {
 Result<void> NormaliseInterface(NetworkSpec* spec) {
   if (!HasInterface(spec->mode)) {
     if (!spec->interface.empty()) {
-      return BadSpec("interface", std::string("there is none in mode ") +
+      return BadSpec("interface", std::string("must be empty in mode ") +
                                       NameOf(spec->mode));
     }
     spec->interface = kLoopbackInterface;
@@ -93,10 +95,10 @@ Result<void> NormaliseInterface(NetworkSpec* spec) {
   const bool valid = spec->interface.size() <= kMaxInterfaceBytes &&
                      IsValidName(spec->interface) &&
                      spec->interface != kLoopbackInterface;
-  return valid
-             ? Ok()
-             : Result<void>(BadSpec(
-                   "interface", "must be a name of 1 to 15 bytes, not \"lo\""));
+  return valid ? Ok()
+               : Result<void>(BadSpec(
+                     "interface",
+                     "must be a name of 1 to 15 bytes, but not \"lo\""));
 }
 
 // Checks that settings for mountd's own networks, and for CNI's plugins, go
@@ -107,14 +109,19 @@ Result<void> CheckFitsMode(const NetworkSpec& spec) {
                            !netns::IsNone(spec.ipv6) || spec.isolated ||
                            spec.default_route;
   if (spec.mode != NetworkMode::kBridge && asks_mountd) {
-    return BadSpec(mode, "has no address and no route to ask for");
+    return BadSpec(mode,
+                   "takes no address and no route; leave these options out");
   }
   if (spec.mode != NetworkMode::kCni && spec.cni != CniSettings{}) {
-    return BadSpec(mode, "has no CNI plugin to ask");
+    return BadSpec(mode,
+                   "takes no options for a CNI plugin; leave them out or use a "
+                   "cni/NAME mode");
   }
   if (!HasInterface(spec.mode) && HasNamespace(spec.mode) &&
       !spec.ports.empty()) {
-    return BadSpec(mode, "has no address to map ports to");
+    return BadSpec(mode,
+                   "has no address to map ports to; leave the ports out or use "
+                   "mode bridge");
   }
   return Ok();
 }
@@ -235,8 +242,8 @@ Result<void> CheckCniSettings(const NetworkSpec& spec) {
                cni::IsArgumentValue(entry.second);
       })) {
     return BadSpec("cni_args",
-                   "must be up to 64 of [A-Za-z0-9_.-], with values "
-                   "without ; = and control characters");
+                   "must be up to 64 keys of [A-Za-z0-9_.-], whose values have "
+                   "no ; = or control characters");
   }
   if (!cni.mac.empty() && !cni::IsMac(cni.mac)) {
     return BadSpec("mac", "must be six bytes in hex, with colons");
@@ -246,7 +253,7 @@ Result<void> CheckCniSettings(const NetworkSpec& spec) {
         return cni::ParseCidr(ip) || cni::ParseIpAddress(ip);
       })) {
     return BadSpec("ips",
-                   "must be up to 16 IP addresses, with a prefix or not");
+                   "must be up to 16 IP addresses, with or without a prefix");
   }
   const CniSettings::Bandwidth& rates = cni.bandwidth;
   if (std::max({rates.ingress_rate, rates.ingress_burst, rates.egress_rate,
@@ -295,33 +302,38 @@ Result<void> CheckGoesWith(const std::string& allocation,
   if (spec.mode == NetworkMode::kCni &&
       !(cni::IsContainerId(allocation) && cni::IsNetworkName(spec.network))) {
     return BadSpec("network of " + allocation,
-                   "CNI takes no such name: it begins with a letter or digit, "
-                   "and has no brackets");
+                   "CNI needs an allocation's name that begins with a letter "
+                   "or digit and has no brackets");
   }
   const bool takes_one =
       HasInterface(spec.mode) || spec.mode == NetworkMode::kDriver;
   if (given.valid() && !takes_one) {
     return BadSpec(std::string("mode ") + NameOf(spec.mode),
-                   "takes no namespace");
+                   "takes no namespace (netns); leave it out");
   }
   if (spec.mode == NetworkMode::kDriver && !given.valid()) {
-    return BadSpec("mode driver", "needs the namespace (netns)");
+    return BadSpec("mode driver",
+                   "needs the driver's namespace in the option netns");
   }
   for (const NetworkRecord& other : others) {
     if (HasNamespace(other.mode) != HasNamespace(spec.mode)) {
-      return refuse("it cannot have the host's namespace and one of its own");
+      return refuse(
+          "the allocation cannot use the host's namespace and its own at once");
     }
     if (given.valid() && given.inode != other.netns_inode) {
-      return refuse("it has a namespace already, and this is another");
+      return refuse("the allocation already has another namespace");
     }
     if (spec.mode == NetworkMode::kBridge && other.network == spec.network &&
         other.interface != spec.interface) {
       // Each interface would have a route to the range of the other's address.
-      return refuse("it is in that network already, by another interface");
+      return refuse(
+          "the allocation is already in that network with another interface");
     }
     if (!spec.files.empty() && HasFiles(other) &&
         other.interface != spec.interface) {
-      return refuse("its names and resolvers came with another network");
+      return refuse(
+          "another network of the allocation already set its names and "
+          "resolvers");
     }
   }
   // A record that is only the namespace must be the first.
@@ -330,7 +342,7 @@ Result<void> CheckGoesWith(const std::string& allocation,
                                       return other.interface == spec.interface;
                                     });
   if (!HasInterface(spec.mode) && !others.empty() && !is_there) {
-    return refuse("it has a network already");
+    return refuse("the allocation already has a network; tear it down first");
   }
   return Ok();
 }

@@ -140,7 +140,8 @@ void NetworkWatch::Arm(Watched* watched) {
   parts_.strands.Submit(kWatchStrand, [this, watched] {
     Result<UniqueFd> fd = watched->open();
     if (!fd) {
-      spdlog::warn("networks are not watched: {}", fd.error().Message());
+      spdlog::warn("mountd cannot watch the networks: {}",
+                   fd.error().Message());
       parts_.loop.Post([this, watched] { ArmLater(watched); });
       return;
     }
@@ -179,7 +180,8 @@ void NetworkWatch::OnReadable(Watched* watched) {
   watched->source.reset();
   parts_.loop.After(kReadPause, [this, watched] {
     if (const Result<void> read = watched->read(watched->fd.get()); !read) {
-      spdlog::warn("{}: watching networks anew", read.error().Message());
+      spdlog::warn("{}; mountd watches the networks again",
+                   read.error().Message());
       ArmLater(watched);
       return;
     }
@@ -226,7 +228,7 @@ Result<void> NetworkWatch::ReadRuleset(int fd) {
 void NetworkWatch::PrepareHost(const std::string& what) {
   const auto prepared = parts_.executor.PrepareNetworks(false);
   if (!prepared) {
-    spdlog::warn("the {} of networks cannot be restored: {}", what,
+    spdlog::warn("mountd cannot restore the {} of networks: {}", what,
                  prepared.error().Message());
   }
   failed_.Done(prepared.has_value(),
@@ -277,8 +279,8 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
 void NetworkWatch::Restore() {
   if (const auto prepared = parts_.executor.PrepareNetworks(true); !prepared) {
     spdlog::error(
-        "the nftables table was changed by others and cannot be "
-        "restored: {}",
+        "another program changed mountd's nftables table, and mountd cannot "
+        "restore it: {}",
         prepared.error().Message());
     // The pause stays short, because allocations are not kept apart until then.
     parts_.loop.Post([this] {

@@ -220,7 +220,8 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
     if (!IsSame(*found, spec)) {
       return MakeError(Code::kFailedPrecondition, "set up",
                        "network of " + allocation,
-                       "has " + spec.interface + ", set up otherwise");
+                       "has " + spec.interface +
+                           ", set up with other options; tear it down first");
     }
     return StatusOf(*found);
   }
@@ -271,10 +272,9 @@ Result<NetworkStatus> Networks::TakeOver(
                EachPort(one.ports) == EachPort(spec.ports);
       });
   if (found == all.end()) {
-    return MakeError(Code::kFailedPrecondition, "set up",
-                     "network of " + allocation,
-                     "one that has lost its record is otherwise: release the "
-                     "allocation");
+    return MakeError(
+        Code::kFailedPrecondition, "set up", "network of " + allocation,
+        "it lost its record and has other options; release the allocation");
   }
   std::vector<NetworkRecord> others = all;
   std::erase_if(others, [](const NetworkRecord& one) {
@@ -406,9 +406,10 @@ Result<void> Networks::WriteFiles(const NetworkRecord& record,
 Result<void> Networks::Delete(NetworkRecord record, bool alone,
                               const Progress& progress) {
   if (!alone && !HasInterface(record.mode)) {
-    return MakeError(Code::kFailedPrecondition, "tear down",
-                     "namespace of " + record.allocation,
-                     "other networks are in it");
+    return MakeError(
+        Code::kFailedPrecondition, "tear down",
+        "namespace of " + record.allocation,
+        "other networks of the allocation still use it; tear them down first");
   }
   record.state = NetworkRecordState::kDeleting;
   // The intent comes first, so that a restart finishes the removal.

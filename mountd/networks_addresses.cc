@@ -20,8 +20,10 @@ Result<void> CheckFamilies(const NetworkRecord& record) {
   for (const PortMapping& port : record.ports) {
     if (port.host_address.family == netns::HostIp::Family::kIpv6 &&
         netns::IsNone(record.ipv6)) {
-      return MakeError(Code::kInvalidArgument, "map", "port " + port.label,
-                       "network " + record.network + " has no IPv6 range");
+      return MakeError(
+          Code::kInvalidArgument, "map", "port " + port.label,
+          "network " + record.network +
+              " has no IPv6 range; map an IPv4 address or declare a range");
     }
   }
   return Ok();
@@ -61,7 +63,7 @@ Result<void> Networks::TakeAddresses(const NetworkSpec& spec,
   const auto found = pools_.find(record->network);
   if (found == pools_.end()) {
     return MakeError(Code::kNotFound, "set up", "network " + record->network,
-                     "is not declared in the configuration");
+                     "is not declared in mountd.toml");
   }
   Pool& pool = found->second;
   if (netns::IsNone(spec.ipv4)) {

@@ -99,8 +99,10 @@ Result<void> Networks::RecordFound() {
 }
 
 Result<void> Networks::RecordFound(const NetworkRecord& record) {
-  spdlog::warn("recovery: network {}/{} has no record, and is kept",
-               record.allocation, record.interface);
+  spdlog::warn(
+      "recovery: network {}/{} has no record; mountd keeps it until its "
+      "allocation is released",
+      record.allocation, record.interface);
   if (record.netns_inode == 0) {
     // Its namespace is ending, or belongs to nobody.
     return record.mode == NetworkMode::kBridge

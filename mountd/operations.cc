@@ -110,12 +110,14 @@ Result<void> Operations::Admit(const Operation* joined,
                ? Ok()
                : Result<void>(MakeError(Code::kResourceExhausted,
                                         joined->method, joined->object,
-                                        "too many callers wait for it"));
+                                        "too many callers wait for this "
+                                        "operation; call again later"));
   }
   const auto running = running_of_uid_.find(uid);
   if (running != running_of_uid_.end() && running->second >= max_per_uid_) {
     return MakeError(Code::kResourceExhausted, "start", "operation",
-                     "limits.operations_per_uid is reached");
+                     "limits.operations_per_uid is reached; wait until other "
+                     "calls of this user end");
   }
   return Ok();
 }
@@ -206,7 +208,8 @@ Result<void> Operations::Cancel(const Caller& caller, const std::string& id) {
       return Ok();
     }
   }
-  return MakeError(Code::kNotFound, "cancel", "operation", "is not under way");
+  return MakeError(Code::kNotFound, "cancel", "operation",
+                   "has ended or does not exist");
 }
 
 std::vector<MethodStatistics> Operations::GetStatistics() const {

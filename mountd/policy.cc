@@ -70,8 +70,9 @@ Result<void> Policy::MustAdminister(const Caller& caller, const std::string& op,
   if (MayAdminister(caller)) {
     return Ok();
   }
-  return ButAdministrators(
-      Denied(op, object, "no rule allows it to this user (administer = true)"));
+  return ButAdministrators(Denied(op, object,
+                                  "no rule grants it to this user; it needs "
+                                  "administer = true in mountd.toml"));
 }
 
 Result<void> Policy::MayUse(const Caller& caller, std::uint32_t owner,
@@ -86,7 +87,9 @@ Result<void> Policy::MayPrepare(const Caller& caller) const {
   if (AnyRule(caller, [](const RuleConfig&) { return true; })) {
     return Ok();
   }
-  return Denied("prepare", "allocation", "no rule names this user");
+  return Denied(
+      "prepare", "allocation",
+      "no rule names this user; add a [[rule]] for it to mountd.toml");
 }
 
 Result<void> Policy::MayPropagate(const Caller& caller,
@@ -96,7 +99,8 @@ Result<void> Policy::MayPropagate(const Caller& caller,
     return Ok();
   }
   return Denied("bind-mount", "bidirectional",
-                "no rule allows it to this user (bidirectional = true)");
+                "no rule grants it to this user; it needs bidirectional = true "
+                "in mountd.toml");
 }
 
 Result<void> Policy::MayOpenTree(const Caller& caller) const {
@@ -104,7 +108,8 @@ Result<void> Policy::MayOpenTree(const Caller& caller) const {
     return Ok();
   }
   return Denied("open-tree", "detached",
-                "no rule allows it to this user (detached = true)");
+                "no rule grants it to this user; it needs detached = true in "
+                "mountd.toml");
 }
 
 template <typename T>
@@ -115,32 +120,36 @@ Result<void> Policy::MayMount(const Caller& caller, const Declared<T>& source,
   const auto found = source.all.find(source.name);
   if (found == source.all.end()) {
     return MakeError(Code::kNotFound, "bind-mount", object,
-                     "is not declared in the configuration");
+                     "is not declared in mountd.toml");
   }
   if (!AnyRule(caller, [&](const RuleConfig& rule) {
         return ListsWithAccess(rule.*source.granted, source.name, read_only);
       })) {
     return Denied(
         "bind-mount", object,
-        std::string(read_only ? "no rule allows it to this user"
-                              : "no rule allows it writable to this "
-                                "user") +
-            (source.granted == &RuleConfig::host_volumes ? " (host_volumes)"
-                                                         : " (filesystems)"));
+        std::string(read_only
+                        ? "no rule grants it to this user; add it to "
+                        : "no rule grants it to this user for writing; mount "
+                          "it read-only or add it to ") +
+            (source.granted == &RuleConfig::host_volumes ? "host_volumes"
+                                                         : "filesystems") +
+            " in mountd.toml");
   }
   const T& declared = found->second;
   if (!declared.uids.empty() &&
       std::find(declared.uids.begin(), declared.uids.end(), caller.uid) ==
           declared.uids.end()) {
-    return Denied("bind-mount", object, "is declared for other users");
+    return Denied("bind-mount", object, "is declared for other users only");
   }
   if (declared.read_only && !read_only) {
-    return Denied("bind-mount", object, "is declared read-only");
+    return Denied("bind-mount", object,
+                  "is declared read-only; mount it read-only");
   }
   if (std::find(declared.propagation.begin(), declared.propagation.end(),
                 propagation) == declared.propagation.end()) {
     return Denied("bind-mount", object,
-                  "is not declared with this propagation mode");
+                  "is not declared with this propagation; use another or add "
+                  "it in mountd.toml");
   }
   // Later mounts in the source arrive as they were mounted, so they may be
   // writable.
@@ -149,8 +158,8 @@ Result<void> Policy::MayMount(const Caller& caller, const Declared<T>& source,
         return ListsWithAccess(rule.*source.granted, source.name, false);
       })) {
     return Denied("bind-mount", object,
-                  "rules allow only reading to this user, and mounts that are "
-                  "made in it later could be written to: use private");
+                  "rules grant this user only reading, and mounts that appear "
+                  "in it later could be writable; use propagation private");
   }
   return MayPropagate(caller, propagation);
 }
@@ -191,8 +200,8 @@ Result<exec::CallerPlan> Policy::MayPassDirectory(const Caller& caller) const {
   }
   if (!allowed) {
     return Denied("use", "directory",
-                  "no rule has allocation directories for this user "
-                  "(alloc_roots)");
+                  "no rule grants this user allocation directories; add "
+                  "alloc_roots in mountd.toml");
   }
   exec::CallerPlan plan;
   plan.uid = caller.uid;
@@ -222,15 +231,17 @@ Result<exec::CallerPlan> Policy::MayGiveFilesTo(const Caller& caller,
         caller, [&](const RuleConfig& rule) { return Contains(rule.ids, id); });
   };
   if (uid != caller.uid && !in_ids(uid)) {
-    return Denied("give files", "uid " + std::to_string(uid),
-                  "no rule allows it to this user (ids)");
+    return Denied(
+        "give files", "uid " + std::to_string(uid),
+        "no rule grants it to this user; add it to ids in mountd.toml");
   }
   const bool own_group =
       gid == caller.gid || std::find(caller.groups.begin(), caller.groups.end(),
                                      gid) != caller.groups.end();
   if (!own_group && !in_ids(gid)) {
-    return Denied("give files", "gid " + std::to_string(gid),
-                  "no rule allows it to this user (ids)");
+    return Denied(
+        "give files", "gid " + std::to_string(gid),
+        "no rule grants it to this user; add it to ids in mountd.toml");
   }
   const auto told = std::span(plan.gids).first(plan.gid_count);
   // The executor checks the group against the plan, so put it there, in the
@@ -249,8 +260,9 @@ Result<void> Policy::MayMapIds(const Caller& caller,
     if (!AnyRule(caller, [&](const RuleConfig& rule) {
           return AllowsIds(rule, extent);
         })) {
-      return Denied("bind-mount", "ids from " + std::to_string(extent.on_disk),
-                    "no rule allows it to this user (ids)");
+      return Denied(
+          "bind-mount", "ids from " + std::to_string(extent.on_disk),
+          "no rule grants it to this user; add it to ids in mountd.toml");
     }
   }
   return Ok();
@@ -263,8 +275,9 @@ Result<void> Policy::MayUsePlugin(const Caller& caller,
       })) {
     return Ok();
   }
-  return Denied("use", "plugin " + plugin,
-                "no rule allows it to this user (plugins)");
+  return Denied(
+      "use", "plugin " + plugin,
+      "no rule grants it to this user; add it to plugins in mountd.toml");
 }
 
 Result<void> Policy::MayRegisterPlugin(const Caller& caller,
@@ -275,7 +288,8 @@ Result<void> Policy::MayRegisterPlugin(const Caller& caller,
     return Ok();
   }
   return Denied("register", "plugin " + plugin,
-                "no rule allows it to this user (register_plugins)");
+                "no rule grants it to this user; add it to register_plugins in "
+                "mountd.toml");
 }
 
 Result<void> Policy::MayControlPlugin(const Caller& caller,
@@ -286,7 +300,8 @@ Result<void> Policy::MayControlPlugin(const Caller& caller,
     return Ok();
   }
   return Denied("control", "plugin " + plugin,
-                "no rule allows it to this user (control_plugins)");
+                "no rule grants it to this user; add it to control_plugins in "
+                "mountd.toml");
 }
 
 Result<void> Policy::MayUseNetwork(const Caller& caller,
@@ -303,7 +318,8 @@ Result<void> Policy::MayUseNetwork(const Caller& caller,
     });
     if (!allowed) {
       return Denied("map", "host port " + std::to_string(port.host_port),
-                    "no rule allows it to this user (host_ports)");
+                    "no rule grants it to this user; add it to host_ports in "
+                    "mountd.toml");
     }
   }
   return Ok();
@@ -313,13 +329,14 @@ Result<void> Policy::MayBeIn(const Caller& caller,
                              const std::string& network) const {
   if (!config_.networks.contains(network)) {
     return MakeError(Code::kNotFound, "set up", "network " + network,
-                     "is not declared in the configuration");
+                     "is not declared in mountd.toml");
   }
   if (!AnyRule(caller, [&](const RuleConfig& rule) {
         return Lists(rule.networks, network);
       })) {
-    return Denied("set up", "network " + network,
-                  "no rule allows it to this user (networks)");
+    return Denied(
+        "set up", "network " + network,
+        "no rule grants it to this user; add it to networks in mountd.toml");
   }
   return Ok();
 }
@@ -328,14 +345,16 @@ Result<void> Policy::MayBeInCni(const Caller& caller,
                                 const std::string& network) const {
   const std::string object = "network " + ModeText(NetworkMode::kCni, network);
   if (!config_.cni.enabled()) {
-    return MakeError(Code::kNotSupported, "set up", object,
-                     "the configuration has no [cni]");
+    return MakeError(
+        Code::kNotSupported, "set up", object,
+        "the configuration has no [cni] section, which CNI networks need");
   }
   if (!AnyRule(caller, [&](const RuleConfig& rule) {
         return GrantsCniNetwork(rule, network);
       })) {
-    return Denied("set up", object,
-                  "no rule allows it to this user (networks)");
+    return Denied(
+        "set up", object,
+        "no rule grants it to this user; add it to networks in mountd.toml");
   }
   return Ok();
 }
@@ -371,8 +390,9 @@ Result<void> Policy::MayUseCgroup(const Caller& caller,
       })) {
     return Ok();
   }
-  return Denied("use", "cgroup " + path,
-                "no rule allows it to this user (cgroups)");
+  return Denied(
+      "use", "cgroup " + path,
+      "no rule grants it to this user; add it to cgroups in mountd.toml");
 }
 
 Result<void> Policy::MayMountIn(const Caller& caller, const std::string& path,
@@ -382,11 +402,12 @@ Result<void> Policy::MayMountIn(const Caller& caller, const std::string& path,
       })) {
     return Ok();
   }
-  return Denied("bind-mount", "container in cgroup " + path,
-                tmpfs ? "no rule allows this user a tmpfs there (cgroups, "
-                        "containers = true, container_tmpfs = true)"
-                      : "no rule allows it to this user (cgroups, containers "
-                        "= true)");
+  return Denied(
+      "bind-mount", "container in cgroup " + path,
+      tmpfs ? "no rule grants this user a tmpfs there; it needs cgroups, "
+              "containers = true and container_tmpfs = true in mountd.toml"
+            : "no rule grants it to this user; it needs cgroups and containers "
+              "= true in mountd.toml");
 }
 
 }  // namespace mountd

@@ -50,7 +50,8 @@ Result<AllocationRecord> Service::FindPrepared(const CallContext& call,
   MOUNTD_ASSIGN(AllocationRecord record, Find(call, allocation));
   if (record.state != AllocationState::kPrepared) {
     return MakeError(Code::kFailedPrecondition, "use",
-                     "allocation " + allocation, "is being released");
+                     "allocation " + allocation,
+                     "is being released; wait for its end");
   }
   return record;
 }
@@ -86,8 +87,10 @@ Result<void> Service::RecordFound() {
       MOUNTD_ASSIGN(const std::uint32_t uid, OwnerOf(found));
       owner.emplace(AllocationRecord{id, uid, /*gid=*/0, "",
                                      AllocationState::kPrepared, 0});
-      spdlog::warn("recovery: allocation {} has no record: uid {} owns it", id,
-                   uid);
+      spdlog::warn(
+          "recovery: allocation {} has no record; mountd keeps it for its "
+          "owner, uid {}",
+          id, uid);
       if (const auto added = parts_.state.AddAllocation(*owner); !added) {
         // Leaves it as it is, because one allocation must not keep mountd from
         // serving all.
@@ -177,7 +180,8 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
   if (count >= parts_.config.limits().allocations_per_uid) {
     return MakeError(Code::kResourceExhausted, "prepare",
                      "allocation " + allocation.str(),
-                     "limits.allocations_per_uid is reached");
+                     "limits.allocations_per_uid is reached; release others of "
+                     "this user or raise the limit");
   }
   MOUNTD_TRY(CheckCgroup(call, cgroup));
   const AllocationRecord record{
@@ -246,7 +250,7 @@ Result<ReceiptRecord> Service::GetReceipt(const CallContext& call,
                 parts_.state.GetReceipt(allocation.str()));
   if (!receipt) {
     return MakeError(Code::kNotFound, "find", "receipt of " + allocation.str(),
-                     "no such allocation was released");
+                     "mountd has no receipt of this allocation");
   }
   MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, receipt->uid,
                                     "receipt of " + allocation.str()));
@@ -344,8 +348,9 @@ Result<void> Service::CheckNotDeclared(const char* op,
   if (!parts_.config.plugins().contains(plugin)) {
     return Ok();
   }
-  return MakeError(Code::kFailedPrecondition, op, "plugin " + plugin,
-                   "is declared in the configuration");
+  return MakeError(
+      Code::kFailedPrecondition, op, "plugin " + plugin,
+      "is declared in mountd.toml, so no agent can register or unregister it");
 }
 
 // Bounds a user's plugins, because each costs a thread and probes.
@@ -356,7 +361,8 @@ Result<void> Service::CheckPluginLimit(std::uint32_t uid) {
   }
   if (count >= parts_.config.limits().plugins_per_uid) {
     return MakeError(Code::kResourceExhausted, "register", "plugin",
-                     "limits.plugins_per_uid is reached");
+                     "limits.plugins_per_uid is reached; unregister others of "
+                     "this user or raise the limit");
   }
   return Ok();
 }
@@ -383,9 +389,9 @@ Result<csi::PluginStatus> Service::GetPlugin(const CallContext& call,
                      "is not registered");
   }
   if (!SeesPlugin(call.caller, status->record)) {
-    return ButAdministrators(MakeError(Code::kPermissionDenied, "find",
-                                       "plugin " + plugin.str(),
-                                       "is not for this user"));
+    return ButAdministrators(MakeError(
+        Code::kPermissionDenied, "find", "plugin " + plugin.str(),
+        "no rule grants it to this user; add it to plugins in mountd.toml"));
   }
   return *std::move(status);
 }
@@ -436,11 +442,11 @@ Result<Capabilities> Service::GetCapabilities(const CallContext& call) {
   capabilities.executor_capabilities = hello.effective_capabilities;
   capabilities.Set(
       "unique-mount-ids", hello.has_unique_mount_ids != 0,
-      "no statmount(2), by the kernel (before 6.8) or a filter of system "
-      "calls: reusable mount ids are compared");
+      "the kernel is older than 6.8, or a filter blocks statmount(2), so "
+      "mountd compares mount ids that the kernel can reuse");
   capabilities.Set(
       "mount-beneath", hello.has_mount_beneath != 0,
-      "the kernel is older than 6.5: a live mount cannot be replaced");
+      "the kernel is older than 6.5, so a live mount cannot be replaced");
   capabilities.mount_reserve = parts_.config.limits().mount_reserve;
   capabilities.owed_warning = parts_.config.timeouts().owed_warning;
   capabilities.administrator = PolicyNow().MayAdminister(call.caller);

@@ -19,7 +19,7 @@ Result<void> Service::CheckVolumeSource(BindMountSpec& spec) {
   const std::string object = "volume " + spec.allocation + "/" + spec.source;
   if (!volume) {
     return MakeError(Code::kNotFound, "bind-mount", object,
-                     "is not published for this allocation");
+                     "is not published for this allocation; publish it first");
   }
   if (volume->record.state != PublicationState::kPublished) {
     return MakeError(
@@ -28,19 +28,19 @@ Result<void> Service::CheckVolumeSource(BindMountSpec& spec) {
   }
   if (volume->record.device != 0) {
     return MakeError(Code::kFailedPrecondition, "bind-mount", object,
-                     "is a block device, which nodev would make useless: give "
-                     "the task the device itself");
+                     "is a block device, which a bind mount with nodev makes "
+                     "useless; give the task the device itself");
   }
   const bool writable = (spec.attributes & exec::kReadOnly) == 0;
   if (volume->read_only && writable) {
     return MakeError(Code::kFailedPrecondition, "bind-mount", object,
-                     "is published read-only");
+                     "is published read-only; mount it read-only");
   }
   if (volume->read_only &&
       spec.propagation == exec::Propagation::kBidirectional) {
-    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
-                     "is published read-only: bidirectional needs write "
-                     "access");
+    return MakeError(
+        Code::kFailedPrecondition, "bind-mount", object,
+        "is published read-only, but bidirectional needs write access");
   }
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> record,
                 parts_.state.GetVolume(volume->record.key));
@@ -60,24 +60,24 @@ Result<void> Service::CompleteTmpfs(const AllocationRecord& owner,
   };
   exec::TmpfsPlan& tmpfs = spec.tmpfs;
   if (!spec.source.empty()) {
-    return invalid("source", "a tmpfs has none");
+    return invalid("source", "must be empty for a tmpfs");
   }
   if (spec.propagation != exec::Propagation::kPrivate) {
-    return invalid("propagation", "a tmpfs is private");
+    return invalid("propagation", "must be private for a tmpfs");
   }
   if ((spec.attributes & exec::kReadOnly) != 0) {
-    return invalid("read_only", "a tmpfs begins empty");
+    return invalid("read_only", "is useless for a tmpfs, which begins empty");
   }
   if (tmpfs.bytes < exec::kMinTmpfsBytes) {
-    return invalid("options[\"size\"]", "must be 4096 bytes at least");
+    return invalid("options[\"size\"]", "must be at least 4096 bytes");
   }
   const std::uint64_t most = tmpfs.bytes / exec::kTmpfsBytesPerInode;
   if (tmpfs.inodes > most) {
     return invalid("options[\"inodes\"]",
-                   "must be one for each KiB of the size at most");
+                   "must be at most one inode per KiB of size");
   }
   if ((tmpfs.mode & ~exec::kTmpfsModes) != 0) {
-    return invalid("options[\"mode\"]", "must be within 01777");
+    return invalid("options[\"mode\"]", "must be at most 01777 (octal)");
   }
   tmpfs.inodes = tmpfs.inodes == 0 ? most : tmpfs.inodes;
   tmpfs.uid = tmpfs.uid == exec::kNoId ? owner.uid : tmpfs.uid;
@@ -105,7 +105,7 @@ Result<void> Service::CheckIds(const CallContext& call,
   std::string_view fault = exec::FaultOf(spec.ids);
   if (fault.empty() && spec.ids.count != 0 &&
       spec.source_kind == exec::SourceKind::kTmpfs) {
-    fault = "is of no use: a tmpfs is made with its owner";
+    fault = "is not possible for a tmpfs; set its owner with uid and gid";
   }
   if (!fault.empty()) {
     return MakeError(Code::kInvalidArgument, "bind-mount", "options[\"idmap\"]",
@@ -143,7 +143,7 @@ Result<void> Service::Authorise(const CallContext& call,
   if (spec.propagation == exec::Propagation::kBidirectional && read_only) {
     return MakeError(Code::kFailedPrecondition, "bind-mount",
                      spec.allocation + "/" + spec.task + "/" + spec.name,
-                     "bidirectional needs write access");
+                     "bidirectional needs write access; leave out read_only");
   }
   spec.uid = owner.uid;
   MOUNTD_TRY(AuthoriseTarget(call, owner, spec));
@@ -211,12 +211,13 @@ Result<Mounts::Replaced> Service::ReplaceMount(const CallContext& call,
                 FindPrepared(call, spec.allocation));
   if (spec.source_kind == exec::SourceKind::kTmpfs) {
     return MakeError(Code::kNotSupported, "replace", Described(RecordOf(spec)),
-                     "a tmpfs begins empty: unmount, and mount it anew");
+                     "a tmpfs begins empty and cannot be replaced; unmount it "
+                     "and mount it again");
   }
   if (spec.target_kind != exec::TargetKind::kInbox) {
     return MakeError(Code::kInvalidArgument, "replace",
                      Described(RecordOf(spec)),
-                     "only what is in an inbox is replaced there");
+                     "a mount can be replaced only in an inbox");
   }
   MOUNTD_TRY(Authorise(call, owner, spec));
   MOUNTD_ASSIGN(const std::optional<MountRecord> old,
@@ -241,11 +242,13 @@ Result<void> CheckRepairable(const MountRecord& mount) {
   };
   if (mount.source_kind == exec::SourceKind::kTmpfs) {
     return refused(Code::kFailedPrecondition,
-                   "what was in a tmpfs is gone with it");
+                   "the contents of a tmpfs are lost with it; unmount it and "
+                   "mount it again");
   }
   if (mount.target_kind != exec::TargetKind::kInbox) {
     return refused(Code::kNotSupported,
-                   "only in an inbox: unmount it, and mount it anew");
+                   "mountd repairs mounts only in an inbox; unmount it and "
+                   "mount it again");
   }
   return Ok();
 }
@@ -255,10 +258,12 @@ Result<void> CheckRepairable(const MountRecord& mount) {
 // the repair cannot reach.
 std::string WhyNotReached(const MountRecord& mount, bool has_inbox) {
   if (!has_inbox) {
-    return "the task has no inbox: its runtime's own bind stays as it is";
+    return "the task has no inbox, so its runtime's own bind mount stays as it "
+           "is";
   }
   return mount.propagation == exec::Propagation::kBidirectional
-             ? "a bidirectional mount is the runtime's own bind"
+             ? "the task sees a bidirectional mount through its runtime's own "
+               "bind mount"
              : "";
 }
 
@@ -305,10 +310,12 @@ Result<UniqueFd> Service::OpenTree(const CallContext& call,
                      why);
   };
   if (spec.source_kind == exec::SourceKind::kTmpfs) {
-    return refused(Code::kInvalidArgument, "not of a tmpfs");
+    return refused(Code::kInvalidArgument,
+                   "a tmpfs cannot be opened as a detached mount");
   }
   if (spec.propagation == exec::Propagation::kBidirectional) {
-    return refused(Code::kInvalidArgument, "never bidirectional");
+    return refused(Code::kInvalidArgument,
+                   "a detached mount cannot be bidirectional");
   }
   MOUNTD_TRY(Authorise(call, owner, spec));
   call.progress.At(StepOf(spec));
@@ -387,18 +394,19 @@ Result<void> Service::CheckUnmountMode(const CallContext& call,
                   std::string("mode ") + NameOf(mode) + ": " + why));
   };
   if (mount.source_kind != exec::SourceKind::kPublishedVolume) {
-    return denied("its source is the host's: an administrator may");
+    return denied(
+        "its source belongs to the host, so only an administrator may do this");
   }
   const Result<std::optional<FilesystemUser>> other =
       FindOtherUser(parts_, mount);
   if (!other) {
-    return denied("whether others use its file system cannot be told: " +
+    return denied("mountd cannot tell whether others use its file system: " +
                   other.error().Message());
   }
   if (*other) {
     return denied((*other)->uid == call.caller.uid
-                      ? (*other)->what + " uses its file system, too"
-                      : "another user's allocation uses its file system, too");
+                      ? (*other)->what + " also uses its file system"
+                      : "another user's allocation also uses its file system");
   }
   return Ok();
 }

@@ -82,11 +82,11 @@ void Service::AddNetworks(const Caller& caller, Capabilities* capabilities) {
 
 void Service::AddCniNetworks(const Caller& caller, Capabilities* capabilities) {
   if (!parts_.config.cni().enabled()) {
-    capabilities->Set("cni", false, "the configuration has no [cni]");
+    capabilities->Set("cni", false, "the configuration has no [cni] section");
     return;
   }
   if (!PolicyNow().MayBeInSomeCni(caller)) {
-    capabilities->Set("cni", false, "no rule allows any of CNI's networks");
+    capabilities->Set("cni", false, "no rule grants this user any CNI network");
     return;
   }
   const Result<CniListing> listing = parts_.networks.cni().List();

@@ -66,7 +66,7 @@ Result<void> Service::EnterEpoch(const CallContext& call,
   }
   return MakeError(Code::kFailedPrecondition, "reconcile", ScopeOf(spec),
                    "epoch " + std::to_string(spec.epoch) +
-                       " is older than the one that it has had, " +
+                       " is older than the last epoch of this scope, " +
                        std::to_string(highest));
 }
 
@@ -108,12 +108,12 @@ Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
                 parts_.state.GetAllocation(allocation));
   if (!record || record->uid != sweeping.call.caller.uid ||
       record->scope != sweeping.spec.scope) {
-    entry.reason = "by another call";
+    entry.reason = "another call released it";
     return entry;
   }
   if (sweeping.prepared.Has(allocation)) {
     entry.outcome = Outcome::kPresent;
-    entry.reason = "was prepared meanwhile";
+    entry.reason = "another call prepared it meanwhile";
     return entry;
   }
   // A release in progress has already passed this check.
@@ -158,7 +158,7 @@ bool Service::Lives(const CallContext& call, const AllocationRecord& record,
   }
   entry->outcome = Outcome::kLive;
   if (!live) {
-    entry->reason = "whether it has live processes cannot be told: " +
+    entry->reason = "mountd cannot tell whether it has live processes: " +
                     live.error().Message();
     return true;
   }
@@ -175,8 +175,7 @@ Result<ReconcileEntry> Service::JudgeWanted(const AllocationRecord& record) {
   ReconcileEntry entry{record.id, Outcome::kPresent, "", {}, {}};
   if (record.state == AllocationState::kReleasing) {
     entry.outcome = Outcome::kOwed;
-    entry.reason =
-        "is being released: it can be prepared anew once that has ended";
+    entry.reason = "is being released; prepare it again after that";
     return entry;
   }
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
@@ -202,9 +201,9 @@ Result<ReconcileEntry> Service::JudgeWanted(const AllocationRecord& record) {
   }
   if (mounts.empty() && networks.empty()) {
     entry.needs.insert(entry.needs.begin(), "bare");
-    entry.reason = "it has neither network nor mount in this boot";
+    entry.reason = "it has no network and no mount since the node's last start";
   } else if (!entry.needs.empty()) {
-    entry.reason = "a part of it is to be made again";
+    entry.reason = "a part of it must be made again";
   }
   return entry;
 }
@@ -217,7 +216,7 @@ Result<ReconcileEntry> Service::JudgeMissing(const CallContext& call,
   if (other && other->uid != call.caller.uid) {
     entry.reason = "belongs to another user";
   } else if (other) {
-    entry.reason = "is of scope \"" + other->scope + "\"";
+    entry.reason = "belongs to scope \"" + other->scope + "\"";
   }
   return entry;
 }

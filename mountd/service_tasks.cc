@@ -21,8 +21,9 @@ Result<HolderReport> Service::ListHolders(const CallContext& call,
     return MakeError(Code::kNotFound, "list holders", object, "is not mounted");
   }
   if (scope == exec::HolderScope::kCgroup && record.cgroup == 0) {
-    return MakeError(Code::kFailedPrecondition, "list holders", object,
-                     "the allocation was prepared without a cgroup");
+    return MakeError(
+        Code::kFailedPrecondition, "list holders", object,
+        "the allocation was prepared without a cgroup; ask for the scope node");
   }
   MOUNTD_ASSIGN(
       const exec::HoldersState state,

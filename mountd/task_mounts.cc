@@ -20,8 +20,8 @@ std::string LostPropagation(const MountRecord& record,
     case exec::Propagation::kHostToTask:
       return seen.master != 0 && seen.master == record.master
                  ? ""
-                 : "the runtime's rootfsPropagation is private: host-to-task "
-                   "was lost";
+                 : "host-to-task is lost, because the runtime's "
+                   "rootfsPropagation is private";
     case exec::Propagation::kBidirectional:
       break;
   }
@@ -29,13 +29,14 @@ std::string LostPropagation(const MountRecord& record,
     return "";
   }
   if (seen.master == 0 || seen.master != record.peer_group) {
-    return "the runtime's rootfsPropagation is private: bidirectional was lost";
+    return "bidirectional is lost, because the runtime's rootfsPropagation is "
+           "private";
   }
   return has_own_user_namespace
-             ? "the task has a user namespace of its own: what it mounts can "
-               "not reach the host"
-             : "the runtime's rootfsPropagation is slave: what the task mounts "
-               "does not reach the host";
+             ? "the task's mounts cannot reach the host, because the task has "
+               "its own user namespace"
+             : "the task's mounts do not reach the host, because the runtime's "
+               "rootfsPropagation is slave";
 }
 
 // Returns "" if the mount has all requested attributes, or which it lacks.
@@ -53,20 +54,20 @@ std::string MissingAttributes(const MountRecord& record,
       missing += missing.empty() ? name : std::string(", ") + name;
     }
   }
-  return missing.empty() ? missing : "the runtime has taken away: " + missing;
+  return missing.empty() ? missing : "the runtime removed " + missing;
 }
 
 std::pair<std::string, std::string> VerdictOn(const MountRecord& record,
                                               const exec::TaskMount& seen,
                                               bool has_own_user_namespace) {
   if (seen.exists_on_host == 0) {
-    return {"gone", "it is not mounted on the host any more"};
+    return {"gone", "it is no longer mounted on the host"};
   }
   if (seen.found == 0) {
-    return {"missing", "nothing of it is mounted in the task"};
+    return {"missing", "it is not mounted in the task"};
   }
   if (seen.covered != 0) {
-    return {"covered", "another mount is on top of it in the task"};
+    return {"covered", "another mount covers it in the task"};
   }
   if (std::string missing = MissingAttributes(record, seen); !missing.empty()) {
     return {"weaker", std::move(missing)};

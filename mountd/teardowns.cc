@@ -218,7 +218,7 @@ Result<void> Teardowns::Await(const Manner& manner,
     if (manner.cancelled != nullptr && manner.cancelled->load()) {
       return MakeError(Code::kAborted, outcome.error().op,
                        outcome.error().object,
-                       "was cancelled while it waited: nothing was done");
+                       "was cancelled before it began, so nothing changed");
     }
     manner.progress.At(Step::kTasks);
     std::this_thread::sleep_for(pause);
@@ -264,9 +264,10 @@ Result<void> Teardowns::CheckUnused(const std::string& allocation,
                m.record.source == alias;
       });
   if (user != mounts.end()) {
-    return MakeError(
-        Code::kBusy, "unpublish", "volume " + allocation + "/" + alias,
-        "is bind-mounted as " + user->record.task + "/" + user->record.name);
+    return MakeError(Code::kBusy, "unpublish",
+                     "volume " + allocation + "/" + alias,
+                     "is still bind-mounted; unmount " + user->record.task +
+                         "/" + user->record.name + " first");
   }
   return Ok();
 }
@@ -448,7 +449,7 @@ Result<void> Teardowns::Owe(OwedKind kind, const std::string& allocation,
   return parts_.state.AddOwed(
       Owed(kind, object, owner ? owner->uid : 0,
            MakeError(Code::kAborted, std::string(OwedKindName(kind)), object,
-                     "was cut off")));
+                     "was interrupted")));
 }
 
 Result<void> Teardowns::Forgive(OwedKind kind, const std::string& object) {

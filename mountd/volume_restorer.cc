@@ -49,7 +49,7 @@ bool VolumeRestorer::Restore(const std::string& plugin) {
     return false;
   }
   for (const PublicationRecord& one : outcome->restored) {
-    spdlog::info("volume {}/{} is published anew", one.allocation, one.alias);
+    spdlog::info("volume {}/{} is published again", one.allocation, one.alias);
     strands_.Submit(AllocationStrand(one.allocation),
                     [this, one] { Repair(one); });
   }

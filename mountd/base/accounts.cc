@@ -16,7 +16,8 @@ namespace {
 constexpr std::uint32_t kNobodysId = UINT32_MAX;
 
 Error NoId(const std::string& text) {
-  return MakeError(Code::kInvalidArgument, "find", text, "is no id");
+  return MakeError(Code::kInvalidArgument, "find", text,
+                   "is neither a name nor a numeric id");
 }
 
 // getpwnam(3) and getgrnam(3) would stop at a NUL and look up a shorter name.

@@ -70,7 +70,9 @@ Error ForkError(int err, std::string op, std::string object) {
     error.code = Code::kResourceExhausted;
   } else if (err == ECHILD) {
     error.code = Code::kUnavailable;
-    error.detail = "its process was killed, and not by mountd: call again";
+    error.detail =
+        "something other than mountd killed the process of this call; call "
+        "again";
   }
   return error;
 }

@@ -91,9 +91,9 @@ bool IsValidName(std::string_view name) {
 
 Result<Name> Name::Parse(std::string_view what, std::string_view text) {
   if (!IsValidName(text)) {
-    return MakeError(Code::kInvalidArgument, "check", std::string(what),
-                     "must be 1 to 128 bytes of [A-Za-z0-9._[]-], and not . "
-                     "or ..");
+    return MakeError(
+        Code::kInvalidArgument, "check", std::string(what),
+        "must be 1 to 128 bytes of [A-Za-z0-9._[]-], but not . or ..");
   }
   return Name(std::string(text));
 }

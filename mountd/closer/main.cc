@@ -40,7 +40,7 @@ int main() {
   const rlimit none{0, 0};
   if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 ||
       ::setrlimit(RLIMIT_CORE, &none) != 0) {
-    return Fail("it cannot keep itself from dumping core");
+    return Fail("cannot turn off its own core dumps");
   }
   mountd::RaiseFdLimit();
   mountd::UniqueFd connection(kConnection);
@@ -50,7 +50,7 @@ int main() {
   if (!mountd ||
       ::getsockopt(kConnection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
       peer.uid != *mountd) {
-    return Fail("its connection (fd 3) is not of the user mountd");
+    return Fail("its connection (fd 3) does not belong to the user mountd");
   }
   mountd::closer::Closer(std::move(connection)).Run();
   // Closer has closed all files, so nothing is left for destructors.

@@ -40,7 +40,8 @@ Result<std::string> BootId() {
 // store may be wrong and later writes may be lost.
 void EndAtDamage(store::Database& store) {
   store.OnDamage([](const Error& error) {
-    spdlog::critical("{}: starting again without it", error.Message());
+    spdlog::critical("{}; mountd starts again without this store",
+                     error.Message());
     spdlog::shutdown();
     std::_Exit(EXIT_FAILURE);
   });
@@ -52,8 +53,8 @@ std::vector<std::string> StoresSetAside(store::StateStore& state,
   for (store::Database* store : {&state.database(), &boot.database()}) {
     if (!store->set_aside().empty()) {
       spdlog::error(
-          "a store was damaged and is now {}: what it knew is looked "
-          "for in the kernel",
+          "a store was damaged and is set aside as {}; mountd rebuilds its "
+          "contents from the kernel",
           store->set_aside());
       all.push_back(store->set_aside());
     }

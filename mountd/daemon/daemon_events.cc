@@ -93,8 +93,9 @@ NetworkWatch::Events Daemon::EventsOfNetworkWatch() {
   NetworkWatch::Events events;
   events.repaired = [tell](const NetworkRecord& record,
                            const std::string& what) {
-    spdlog::warn("network {}/{} was changed by others, and is repaired: {}",
-                 record.allocation, record.interface, what);
+    spdlog::warn(
+        "another program changed network {}/{}, and mountd repaired it: {}",
+        record.allocation, record.interface, what);
     tell(dbus::NetworkRepaired, record, what);
   };
   events.lost = [tell](const NetworkRecord& record, const std::string& reason) {
@@ -103,7 +104,9 @@ NetworkWatch::Events Daemon::EventsOfNetworkWatch() {
     tell(dbus::NetworkLost, record, reason);
   };
   events.ruleset_restored = [this] {
-    spdlog::warn("the nftables table was changed by others, and is restored");
+    spdlog::warn(
+        "another program changed mountd's nftables table, and mountd restored "
+        "it");
     loop_->Post([this] { Send(dbus::RulesetRestored()); });
   };
   return events;
@@ -123,8 +126,10 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
   };
   events.on_secrets_needed = [this](const VolumeRecord& volume,
                                     const PublicationRecord& publication) {
-    spdlog::warn("volume {}/{} waits for its agent's secrets or mount flags",
-                 publication.allocation, publication.alias);
+    spdlog::warn(
+        "volume {}/{} waits for its agent to publish it again with its secrets "
+        "or mount flags",
+        publication.allocation, publication.alias);
     loop_->Post([this, volume, publication] {
       Send(dbus::SecretsNeeded(service_, volume, publication));
     });
@@ -137,14 +142,14 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
 OwedWatch::Events Daemon::EventsOfOwed() {
   OwedWatch::Events events;
   events.on_count = [this](const OwedSummary& owed) {
-    spdlog::info("tear-downs owed: {}", owed.count);
+    spdlog::info("pending tear-downs: {}", owed.count);
     Send(dbus::OwedChanged(owed.count));
   };
   events.on_late = [this](const OwedSummary& owed,
                           std::chrono::microseconds age) {
-    spdlog::warn("tear-downs owed: {}, the oldest for {} s (mountctl owed)",
-                 owed.count,
-                 std::chrono::floor<std::chrono::seconds>(age).count());
+    spdlog::warn(
+        "pending tear-downs: {}, the oldest for {} s; mountctl owed shows why",
+        owed.count, std::chrono::floor<std::chrono::seconds>(age).count());
     Send(dbus::OwedOverdue(owed));
   };
   return events;
@@ -206,7 +211,10 @@ void Daemon::TellIfStuck() {
     return;
   }
   stuck_told_ = stuck;
-  spdlog::warn("executors that hang in the kernel, abandoned: {}", stuck);
+  spdlog::warn(
+      "{} abandoned executors hang in the kernel; mountctl doctor says what to "
+      "do",
+      stuck);
   Send(dbus::StuckChanged(stuck));
 }
 

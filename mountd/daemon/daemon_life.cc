@@ -41,8 +41,10 @@ Result<std::vector<std::string>> Daemon::Reload() {
   if (sections.empty()) {
     spdlog::info("the new configuration is in force");
   } else {
-    spdlog::info("the new configuration needs a start: {}",
-                 fmt::join(sections, ", "));
+    spdlog::info(
+        "mountd starts again, because these sections of the configuration "
+        "changed: {}",
+        fmt::join(sections, ", "));
     loop_->Post([this] { RestartSoon(); });
   }
   return sections;
@@ -100,7 +102,7 @@ void Daemon::EndIdle(std::chrono::steady_clock::time_point since) {
   if (quit_when_quiet_ || IsBusy() || busy_at_ != since) {
     return;
   }
-  spdlog::info("has nothing to do: ends until it is called");
+  spdlog::info("mountd has nothing to do, so it ends until the next call");
   sd_notify(0, "STOPPING=1");
   peers_.Close();
   if (bus_ != nullptr) {
@@ -120,7 +122,8 @@ void Daemon::TidyUpLater() {
     // sd-bus (252) keeps the descriptors of a malformed message, so any peer
     // can make them pile up. Starting again loses nothing.
     if (IsShortOfFds()) {
-      spdlog::critical("almost out of file descriptors: starting again");
+      spdlog::critical(
+          "mountd is almost out of file descriptors, so it starts again");
       spdlog::shutdown();
       std::_Exit(EXIT_FAILURE);
     }

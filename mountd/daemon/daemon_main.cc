@@ -32,7 +32,7 @@ Result<UniqueFd> ActivatedSocket() {
     }
   }
   return MakeError(Code::kFailedPrecondition, "start", "mountd",
-                   "no listening socket was passed (LISTEN_FDS): start it "
+                   "received no listening socket (LISTEN_FDS); start mountd "
                    "through mountd.socket or mountd-launcher");
 }
 
@@ -98,19 +98,20 @@ int DaemonMain(int argc, char** argv, const Seams& seams) try {
   bool check = false;
   std::string accept_from;
   std::uint32_t idle_seconds = 0;
-  CLI::Option* const config =
-      app.add_option("--config", options.config_path, "The configuration file")
-          ->capture_default_str();
-  app.add_flag("--no-bus", no_bus, "Serve the peer-to-peer socket alone");
-  app.add_option(
-      "--exit-when-idle", idle_seconds,
-      "Seconds with nothing to do after which it ends, to be started "
-      "again by its sockets (0: never)");
-  CLI::Option* const only_check = app.add_flag(
-      "--check", check, "Say what is wrong with the configuration, and end");
+  CLI::Option* const config = app.add_option("--config", options.config_path,
+                                             "Read this configuration file")
+                                  ->capture_default_str();
+  app.add_flag("--no-bus", no_bus,
+               "Serve only the peer-to-peer socket, not the system bus");
+  app.add_option("--exit-when-idle", idle_seconds,
+                 "End after so many seconds with nothing to do, until a socket "
+                 "starts mountd again (0: never)");
+  CLI::Option* const only_check =
+      app.add_flag("--check", check,
+                   "Check the configuration, print what is wrong, and end");
   app.add_option("--accept-from", accept_from,
-                 "Check this file, put it in the place of --config for the "
-                 "group mountd to read, and end")
+                 "Check this file, install it as --config, readable by the "
+                 "group mountd, and end")
       ->excludes(only_check)
       ->needs(config);
   app.set_version_flag("--version", std::string(MOUNTD_VERSION));

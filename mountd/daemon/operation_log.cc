@@ -122,15 +122,17 @@ void OperationLog::Log(const OperationSummary& summary,
     return;
   }
   if (const std::uint64_t left_out = budget.TakeLeftOut(summary.uid)) {
-    spdlog::warn("uid {}: {} lines of operations {} were left out", summary.uid,
-                 left_out, what);
+    spdlog::warn("uid {}: mountd left out {} lines of operations {}",
+                 summary.uid, left_out, what);
   }
   if (!to_journal || !SendToJournal(JournalFieldsOf(summary))) {
     spdlog::log(level, "{}", TextOf(summary));
   }
   if (verdict == LogBudget::Verdict::kLogLast) {
-    spdlog::warn("uid {}: too many operations {} to log each from now on",
-                 summary.uid, what);
+    spdlog::warn(
+        "uid {}: too many operations {}; mountd leaves out some of their lines "
+        "from now on",
+        summary.uid, what);
   }
 }
 

@@ -15,19 +15,19 @@ namespace mountd::exec {
 // container.
 inline std::string_view FaultOfContainerPath(std::string_view path) {
   if (path.size() < 2 || path.front() != '/') {
-    return "must be absolute, and not the root";
+    return "must be an absolute path, but not /";
   }
   if (path.size() >= kMaxContainerPath) {
     return "is too long";
   }
   if (!paths::IsNormalised(path)) {
-    return "must be without empty parts, . and ..";
+    return "must have no empty parts, . or ..";
   }
   if (path.find('\0') != std::string_view::npos) {
-    return "holds a NUL";
+    return "contains a NUL byte";
   }
   return paths::IsAtOrBelow(path, "/proc") || paths::IsAtOrBelow(path, "/sys")
-             ? "lies in the kernel's own file systems"
+             ? "must not be in /proc or /sys"
              : "";
 }
 

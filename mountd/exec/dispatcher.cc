@@ -70,7 +70,7 @@ Result<void> CheckContent(Kernel& kernel, const Request& request,
                                          "F_GET_SEALS", "content"));
   return memory ? Ok()
                 : Result<void>(MakeError(Code::kInvalidArgument, "check plan",
-                                         "fds", "is no file of memory"));
+                                         "fds", "is not a memory file"));
 }
 
 // Returns the mount namespace of the plan. Plans on the caller's trees,
@@ -197,7 +197,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kListTargets:
       return CarryHealth(request, answer);
   }
-  return MakeError(Code::kInvalidArgument, "check plan", "kind");
+  return MakeError(Code::kInvalidArgument, "check plan", "kind", "is unknown");
 }
 
 Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,

@@ -81,7 +81,8 @@ Result<UniqueFd> TakeSocket(const Options& options) {
   if (::sd_listen_fds(kUnsetEnvironment) != 1 ||
       ::sd_is_socket(SD_LISTEN_FDS_START, AF_UNIX, SOCK_SEQPACKET, 0) <= 0) {
     return MakeError(Code::kFailedPrecondition, "take socket", "",
-                     "exactly one connected socket must be passed");
+                     "exactly one connected socket must be passed; start "
+                     "mountd-exec through mountd-exec.socket");
   }
   return UniqueFd(SD_LISTEN_FDS_START);
 }

@@ -107,8 +107,9 @@ Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
       return Ok();
     }
     if (ready == 0) {
-      return MakeError(Code::kDeadlineExceeded, "plan", "executor",
-                       "gave no answer in time and was abandoned");
+      return MakeError(
+          Code::kDeadlineExceeded, "plan", "executor",
+          "did not answer in time, so mountd abandoned it; call again");
     }
     if (errno != EINTR) {
       return ErrnoError(errno, "poll", "executor");
@@ -124,7 +125,7 @@ Result<void> SendRequest(int socket, const Request& request,
   return sent && *sent == sizeof(request)
              ? Ok()
              : Result<void>(MakeError(Code::kUnavailable, "plan", "executor",
-                                      "the connection is broken"));
+                                      "closed the connection; call again"));
 }
 
 }  // namespace
@@ -210,16 +211,17 @@ std::size_t ExecutorPool::StuckOf(std::uint32_t user) const {
 Result<void> ExecutorPool::CheckStuck(const ExecutorLane::Key& key) const {
   const std::uint32_t count = stuck();
   if (count >= options_.max_stuck_in_all) {
-    return MakeError(
-        Code::kUnavailable, "plan", "executor",
-        std::to_string(count) + " executors are stuck in the kernel");
+    return MakeError(Code::kUnavailable, "plan", "executor",
+                     std::to_string(count) +
+                         " executors hang in the kernel, which is the limit; "
+                         "see mountctl doctor");
   }
   const std::size_t of_user = StuckOf(key.user);
   if (of_user >= options_.max_stuck) {
     return MakeError(Code::kUnavailable, "plan", "executor",
                      std::to_string(of_user) +
-                         " executors are stuck in the kernel with plans of "
-                         "the same user");
+                         " executors hang in the kernel for this user, which "
+                         "is the limit; see mountctl doctor");
   }
   const std::lock_guard lock(mutex_);
   const bool held =
@@ -228,7 +230,8 @@ Result<void> ExecutorPool::CheckStuck(const ExecutorLane::Key& key) const {
                                            return one.key.object == key.object;
                                          });
   return held ? MakeError(Code::kUnavailable, "plan", key.object,
-                          "an earlier plan is stuck there in the kernel")
+                          "an earlier plan for this object still hangs in the "
+                          "kernel; see mountctl doctor")
               : Ok();
 }
 
@@ -307,7 +310,7 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
     if (!received || received->size != sizeof(Reply) ||
         answer.reply.version != kProtocolVersion) {
       return MakeError(Code::kUnavailable, "plan", "executor",
-                       "died, or is of another version");
+                       "ended or is of another version; call again");
     }
     if (!received->fds.empty()) {
       answer.fd = std::move(received->fds.front());

@@ -97,7 +97,7 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Key key,
     waiting_.Leave(turn.ticket);
     keys_.erase(turn.ticket);
     return MakeError(Code::kDeadlineExceeded, "plan", "executor",
-                     "all executors were busy for too long");
+                     "all executors were busy for too long; call again later");
   }
   turn.generation = generation_;
   // Take the most recently used connection, so that the others stay idle and

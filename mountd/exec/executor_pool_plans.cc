@@ -53,7 +53,8 @@ Result<UniqueFd> ExecutorPool::RunForFd(ExecutorLane& lane,
                                         std::span<const int> fds) {
   MOUNTD_ASSIGN(Answer answer, Run(lane, request, fds));
   if (!answer.fd.valid()) {
-    return MakeError(Code::kInternal, "plan", "executor", "sent no fd");
+    return MakeError(Code::kInternal, "plan", "executor",
+                     "did not send the file descriptor");
   }
   return std::move(answer.fd);
 }
@@ -62,7 +63,8 @@ Result<Executor::HandedOut> ExecutorPool::RunForHandedOut(
     const Request& request) {
   MOUNTD_ASSIGN(Answer answer, Run(mounts_, request));
   if (!answer.fd.valid()) {
-    return MakeError(Code::kInternal, "plan", "executor", "sent no fd");
+    return MakeError(Code::kInternal, "plan", "executor",
+                     "did not send the file descriptor");
   }
   return HandedOut{std::move(answer.fd), answer.reply.body.handed_out};
 }
@@ -148,7 +150,7 @@ Result<Executor::PluginConnection> ExecutorPool::ConnectPlugin(
                                          &PlanBody::plugin_socket, plan)));
   if (!answer.fd.valid()) {
     return MakeError(Code::kInternal, "connect", "plugin",
-                     "the executor sent no socket");
+                     "the executor did not send the socket");
   }
   return PluginConnection{std::move(answer.fd), answer.reply.body.plugin};
 }

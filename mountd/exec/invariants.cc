@@ -20,7 +20,7 @@ Result<void> CheckKey(const std::array<char, VolumeKey::kHexDigits>& key,
   const bool hex = std::all_of(key.begin(), key.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
   });
-  return hex ? Ok() : Result<void>(Invalid(field, "not a volume key"));
+  return hex ? Ok() : Result<void>(Invalid(field, "is not a volume key"));
 }
 
 Result<void> CheckTarget(const TargetPlan& plan) {
@@ -63,7 +63,7 @@ Result<void> CheckSource(const SourcePlan& plan, const Config& config) {
 Result<void> CheckAttributes(std::uint32_t attributes) {
   return (attributes & ~kAllAttributes) == 0
              ? Ok()
-             : Result<void>(Invalid("attributes", "unknown bits"));
+             : Result<void>(Invalid("attributes", "has unknown bits"));
 }
 
 Result<void> CheckCaller(const CallerPlan& plan) {
@@ -97,12 +97,14 @@ Result<void> CheckTargetKind(const AttachPlan& plan) {
       MOUNTD_TRY(CheckCaller(plan.caller));
       return plan.replaces == 0
                  ? Ok()
-                 : Result<void>(Invalid("replaces", "only in an inbox"));
+                 : Result<void>(
+                       Invalid("replaces", "is possible only in an inbox"));
     case TargetKind::kContainer:
       MOUNTD_TRY(CheckContainer(plan.container));
       return plan.replaces == 0
                  ? Ok()
-                 : Result<void>(Invalid("replaces", "only in an inbox"));
+                 : Result<void>(
+                       Invalid("replaces", "is possible only in an inbox"));
   }
   return Invalid("target kind");
 }
@@ -112,11 +114,12 @@ Result<void> CheckTargetKind(const AttachPlan& plan) {
 // not tell it from another tmpfs.
 Result<void> CheckNew(const AttachPlan& plan) {
   if (plan.replaces != 0) {
-    return Invalid("replaces", "a tmpfs replaces nothing");
+    return Invalid("replaces", "is not possible with a tmpfs");
   }
   return plan.propagation == Propagation::kPrivate
              ? Ok()
-             : Result<void>(Invalid("propagation", "a tmpfs is private"));
+             : Result<void>(
+                   Invalid("propagation", "must be private for a tmpfs"));
 }
 
 // Refuses ids that no rule grants. The executor does not know the caller, so it
@@ -127,13 +130,14 @@ Result<void> CheckIds(const AttachPlan& plan, const Config& config) {
     return Invalid("ids", std::string(fault));
   }
   if (plan.ids.count != 0 && plan.source.kind == SourceKind::kTmpfs) {
-    return Invalid("ids", "a tmpfs has its own");
+    return Invalid("ids", "cannot be mapped in a tmpfs");
   }
   for (const IdExtent& extent : ExtentsOf(plan.ids)) {
     if (std::none_of(
             config.rules.begin(), config.rules.end(),
             [&](const RuleConfig& rule) { return AllowsIds(rule, extent); })) {
-      return Invalid("ids", "are in no rule's ids");
+      return Invalid(
+          "ids", "no rule grants these ids; add them to ids in mountd.toml");
     }
   }
   return Ok();
@@ -155,8 +159,8 @@ Result<void> CheckAttach(const AttachPlan& plan, const Config& config) {
     case Propagation::kBidirectional:
       return (plan.attributes & kReadOnly) == 0
                  ? Ok()
-                 : Result<void>(
-                       Invalid("propagation", "bidirectional is writable"));
+                 : Result<void>(Invalid("propagation",
+                                        "bidirectional cannot be read-only"));
   }
   return Invalid("propagation");
 }
@@ -167,10 +171,10 @@ Result<void> CheckOpenTree(const OpenTreePlan& plan, const Config& config) {
   MOUNTD_TRY(CheckAttributes(plan.attributes));
   if (plan.source.kind == SourceKind::kTmpfs) {
     // A tmpfs that only an fd refers to would have no bound.
-    return Invalid("source kind", "a tmpfs is mounted");
+    return Invalid("source kind", "a tmpfs cannot be opened as an fd");
   }
   if ((plan.attributes & kReadOnly) != 0) {
-    return Invalid("attributes", "an fd is not read-only");
+    return Invalid("attributes", "read-only is not possible for an fd");
   }
   const bool allowed = plan.propagation == Propagation::kPrivate ||
                        plan.propagation == Propagation::kHostToTask;
@@ -315,10 +319,10 @@ PlanKind KindOf(std::span<const std::byte> message) {
 
 Result<void> CheckFds(const Request& request, std::size_t count) {
   const std::size_t taken = FdsOf(request);
-  return count == taken
-             ? Ok()
-             : Result<void>(
-                   Invalid("fds", "the plan takes " + std::to_string(taken)));
+  return count == taken ? Ok()
+                        : Result<void>(Invalid(
+                              "fds", "their number differs; the plan takes " +
+                                         std::to_string(taken)));
 }
 
 Result<void> CheckRequest(const Request& request, const Config& config) {

@@ -54,8 +54,10 @@ Result<void> CheckPortsGranted(const NetworkPlan& plan, const Config& config) {
                      [&](const RuleConfig& rule) {
                        return GrantsPorts(rule, port.host_port, port.count);
                      })) {
-      return Invalid("port", std::to_string(port.host_port) +
-                                 " is in no rule's host_ports");
+      return Invalid(
+          "port",
+          std::to_string(port.host_port) +
+              " is granted by no rule; add it to host_ports in mountd.toml");
     }
   }
   return Ok();
@@ -74,7 +76,7 @@ Result<void> CheckNamespaceAlone(const NetworkPlan& plan) {
   if (plan.network.size != 0 || plan.port_count != 0 || plan.flags != 0 ||
       plan.has_keeper != 0 || !netns::IsNone(plan.ipv6) ||
       plan.origin == NamespaceOrigin::kExisting) {
-    return Invalid("network", "a namespace alone has none");
+    return Invalid("network", "must be empty in a mode without network");
   }
   return Ok();
 }
@@ -85,14 +87,16 @@ Result<void> CheckCniGranted(const CniPlan& plan, const Config& config) {
                        return GrantsCniNetwork(rule, plan.network.view());
                      })
              ? Ok()
-             : Result<void>(Invalid("network", "is in no rule's networks"));
+             : Result<void>(Invalid(
+                   "network",
+                   "is granted by no rule; add it to networks in mountd.toml"));
 }
 
 }  // namespace
 
 Result<void> CheckName(const WireName& name, const char* field) {
   if (name.size > name.bytes.size() || !IsValidName(name.view())) {
-    return Invalid(field, "not a valid name");
+    return Invalid(field, "is not a valid name");
   }
   return Ok();
 }
@@ -129,14 +133,14 @@ Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config) {
   MOUNTD_TRY(CheckPortsGranted(plan, config));
   const auto network = config.networks.find(std::string(plan.network.view()));
   if (network == config.networks.end()) {
-    return Invalid("network", "not declared");
+    return Invalid("network", "is not declared in mountd.toml");
   }
   if (netns::RangeOf(network->second.ipv4, plan.ipv4) == nullptr) {
-    return Invalid("ipv4", "not an address of the network");
+    return Invalid("ipv4", "is not an address of the network");
   }
   if (!netns::IsNone(plan.ipv6) &&
       netns::RangeOf(network->second.ipv6, plan.ipv6) == nullptr) {
-    return Invalid("ipv6", "not an address of the network");
+    return Invalid("ipv6", "is not an address of the network");
   }
   return Ok();
 }

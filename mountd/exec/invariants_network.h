@@ -11,7 +11,7 @@
 // share. All checks fail with InvalidArgument.
 namespace mountd::exec {
 
-inline Error Invalid(const char* field, std::string why = {}) {
+inline Error Invalid(const char* field, std::string why = "is not valid") {
   return MakeError(Code::kInvalidArgument, "check plan", field, std::move(why));
 }
 

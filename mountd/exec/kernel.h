@@ -286,8 +286,9 @@ Result<T> NamedOfChild(Sys<T> outcome, std::string_view op,
 inline Result<void> Locked(Kernel& kernel, int fd, const std::string& object) {
   const Sys<void> locked = kernel.Lock(fd);
   if (!locked && locked.error() == EWOULDBLOCK) {
-    return MakeError(Code::kBusy, "flock", object,
-                     "an earlier plan is still at work there");
+    return MakeError(
+        Code::kBusy, "flock", object,
+        "an earlier plan still works on this object; call again later");
   }
   return Named(locked, "flock", object);
 }

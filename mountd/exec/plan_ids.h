@@ -31,10 +31,10 @@ inline std::string_view FaultOf(const IdMapPlan& ids) {
     const IdExtent& one = extents[i];
     if (one.count == 0 || std::uint64_t{one.on_disk} + one.count > kNoId ||
         std::uint64_t{one.shown} + one.count > kNoId) {
-      return "has an extent that is no range of ids";
+      return "has an extent that is not a range of ids";
     }
     if (one.shown == 0) {
-      return "shows ids as root's";
+      return "shows ids as root, which is not allowed";
     }
     for (const IdExtent& other : extents.first(i)) {
       if (Overlap(one.on_disk, one.count, other.on_disk, other.count) ||

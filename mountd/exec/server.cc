@@ -93,7 +93,8 @@ Result<void> CheckPeer(int socket, uid_t allowed) {
   }
   if (peer.uid != allowed) {
     return MakeError(Code::kPermissionDenied, "check peer",
-                     "uid " + std::to_string(peer.uid));
+                     "uid " + std::to_string(peer.uid),
+                     "is not the user whose plans mountd-exec takes");
   }
   return Ok();
 }

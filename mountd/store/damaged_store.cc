@@ -98,13 +98,14 @@ Result<std::string> SetAside(const std::string& path) {
     }
     if (error) {
       return MakeError(Code::kUnavailable, "set aside", path,
-                       "is damaged, and cannot be renamed: " + error.message());
+                       "is damaged but cannot be renamed: " + error.message());
     }
   }
   fs::remove(path + kNote, error);
   if (error) {
-    return MakeError(Code::kUnavailable, "set aside", path,
-                     "its note cannot be removed: " + error.message());
+    return MakeError(
+        Code::kUnavailable, "set aside", path,
+        "the note beside it cannot be removed: " + error.message());
   }
   KeepTheLatest(path, name);
   return name;

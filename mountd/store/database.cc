@@ -110,7 +110,7 @@ Result<void> Database::Upgrade(Schema schema) {
     return MakeError(Code::kFailedPrecondition, "open store",
                      sqlite3_db_filename(database_.get(), "main"),
                      "has schema " + std::to_string(found) +
-                         ", this mountd knows " +
+                         ", but this mountd knows at most " +
                          std::to_string(schema.size()));
   }
   // All steps and the version are one transaction, so a kill leaves the old

@@ -154,9 +154,9 @@ Result<void> StateStore::AddAllocation(const AllocationRecord& record) {
     MOUNTD_ASSIGN(const std::optional<ReceiptRecord> other,
                   GetReceipt(record.id));
     if (other) {
-      return MakeError(Code::kAlreadyExists, "prepare",
-                       "allocation " + record.id,
-                       "another user's receipt has this name");
+      return MakeError(
+          Code::kAlreadyExists, "prepare", "allocation " + record.id,
+          "another user has a receipt of this name; choose another name");
     }
     MOUNTD_TRY(
         database_->Run("INSERT INTO allocations(id,uid,gid,scope,state,"
@@ -243,10 +243,10 @@ Result<void> StateStore::ForgetScopes(std::uint32_t uid) {
                      "allocations a WHERE a.uid=s.uid AND a.scope=s.scope) "
                      "ORDER BY s.rowid LIMIT 1)",
                      uid));
-  return gone != 0
-             ? Ok()
-             : Result<void>(MakeError(Code::kResourceExhausted, "reconcile",
-                                      "scope", "this user has too many"));
+  return gone != 0 ? Ok()
+                   : Result<void>(MakeError(Code::kResourceExhausted,
+                                            "reconcile", "scope",
+                                            "this user has too many scopes"));
 }
 
 Result<std::uint32_t> StateStore::CountAllocations(std::uint32_t uid) {
@@ -334,9 +334,9 @@ Result<void> StateStore::CheckPrepared(const std::string& allocation) {
       (found && found->state == AllocationState::kPrepared)) {
     return Ok();
   }
-  return MakeError(Code::kFailedPrecondition, "register",
-                   "allocation " + allocation,
-                   found ? "is being released" : "is not prepared");
+  return MakeError(
+      Code::kFailedPrecondition, "register", "allocation " + allocation,
+      found ? "is being released; wait for its end" : "is not prepared");
 }
 
 Result<std::uint64_t> StateStore::PutPlugin(const PluginRecord& record) {
@@ -376,7 +376,7 @@ Result<void> StateStore::BeginPluginRemoval(const std::string& id) {
                      id));
   if (changed == 0) {
     return MakeError(Code::kBusy, "unregister", "plugin " + id,
-                     "volumes of it are in use");
+                     "its volumes are still in use");
   }
   return Ok();
 }

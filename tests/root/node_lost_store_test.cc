@@ -308,7 +308,7 @@ TEST_F(NodeBadState, ANewerStoreIsRefusedAndLeftAlone) {
     sqlite3_close(raw);
   }
   ASSERT_EQ(::chown(paths::kStateStore, kMountdUid, kMountdUid), 0);
-  ExpectNoStart("has schema 1000, this mountd knows");
+  ExpectNoStart("has schema 1000, but this mountd knows");
   fs::rename(kept + "-wal", store + "-wal");
   fs::rename(kept, store);
   ExpectAllIsWell();

@@ -85,8 +85,8 @@ TEST_F(MountProberTest, ChangesAreToldOnceForEachMount) {
   core_.executor->SetHealth("data", MountHealth::kHung);
   ASSERT_TRUE(Round());
   EXPECT_EQ(Told(), (std::vector<std::string>{
-                        "one hung: statfs was not answered in time",
-                        "two hung: statfs was not answered in time"}));
+                        "one hung: statfs did not answer in time",
+                        "two hung: statfs did not answer in time"}));
   EXPECT_EQ(healths_.Of(two), MountHealth::kHung);
   EXPECT_EQ(healths_.Of(other), MountHealth::kHealthy);
   ASSERT_TRUE(Round());
@@ -162,7 +162,7 @@ TEST_F(MountProberTest, OneThatIsDeadAtFirstIsTold) {
   core_.executor->SetHealth("data", MountHealth::kHung);
   ASSERT_TRUE(Round());
   EXPECT_EQ(Told(), std::vector<std::string>{
-                        "one hung: statfs was not answered in time"});
+                        "one hung: statfs did not answer in time"});
 }
 
 TEST_F(MountProberTest, WhatCannotBeAskedAboutIsAskedInTheNextRound) {

@@ -55,7 +55,7 @@ TEST_F(MountsFailuresTest, WhatIsNotMountedIsNotReplaced) {
   Leave(MountRecordState::kLost, 77);
   const auto replaced = Replace(Spec("d", "logs"));
   EXPECT_EQ(Outcome(replaced), "NotFound");
-  EXPECT_NE(MessageOf(replaced).find("any more"), std::string::npos);
+  EXPECT_NE(MessageOf(replaced).find("no longer mounted"), std::string::npos);
 }
 
 TEST_F(MountsFailuresTest, AReplacementThatFailsBeforeItBeganLeavesTheOld) {

@@ -309,14 +309,14 @@ TEST(MountsLimitTest, OfTmpfsAreOfOneMountAndOfTheAllocation) {
   const auto bind = [&](const BindMountSpec& spec) {
     return MessageOf(core.mounts->Bind(spec));
   };
-  EXPECT_NE(bind(Tmpfs("a", 8193)).find("limits.tmpfs_bytes "),
+  EXPECT_NE(bind(Tmpfs("a", 8193)).find("limits.tmpfs_bytes;"),
             std::string::npos);
   EXPECT_EQ(Outcome(core.mounts->Bind(Tmpfs("a", 8193))), "ResourceExhausted");
   EXPECT_EQ(bind(Tmpfs("a", 8192)), "Ok");
   EXPECT_EQ(bind(Tmpfs("b", 8191)), "Ok");
-  EXPECT_NE(
-      bind(Tmpfs("c", 4096)).find("limits.tmpfs_bytes_per_allocation would"),
-      std::string::npos);
+  EXPECT_NE(bind(Tmpfs("c", 4096))
+                .find("would exceed limits.tmpfs_bytes_per_allocation"),
+            std::string::npos);
   EXPECT_EQ(bind(Spec("d", "data")), "Ok");
   BindMountSpec elsewhere = Tmpfs("a", 8192);
   elsewhere.allocation = "db";
@@ -336,8 +336,9 @@ TEST(MountsLimitTest, OneTmpfsMayBeLargerThanAnAllocationsTogether) {
             "Ok");
   const auto refused = core.mounts->Bind(Tmpfs("a", 12288));
   EXPECT_EQ(Outcome(refused), "ResourceExhausted");
-  EXPECT_NE(MessageOf(refused).find("limits.tmpfs_bytes_per_allocation would"),
-            std::string::npos);
+  EXPECT_NE(
+      MessageOf(refused).find("would exceed limits.tmpfs_bytes_per_allocation"),
+      std::string::npos);
   EXPECT_EQ(MessageOf(core.mounts->Bind(Tmpfs("a", 8192))), "Ok");
 }
 

@@ -346,7 +346,7 @@ TEST_F(MountsUnrecordedTest, WhatIsOtherwiseThanAskedStaysAsItWasFound) {
   FindAll();
   const auto refused = Bind(Spec("d", "logs"));
   EXPECT_EQ(Outcome(refused), "AlreadyExists");
-  EXPECT_NE(MessageOf(refused).find("can be unmounted or replaced"),
+  EXPECT_NE(MessageOf(refused).find("only unmount or replace is possible"),
             std::string::npos);
   executor().FailNext("Attach", Code::kUnavailable);
   EXPECT_EQ(Outcome(Bind()), "Unavailable");

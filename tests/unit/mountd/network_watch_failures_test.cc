@@ -136,8 +136,8 @@ TEST_F(NetworkWatchFailuresTest, ADirectoryThatIsNotThereYetIsTriedAgain) {
   AwaitWork();
   Unpin("web");
   AwaitRead();
-  EXPECT_EQ(Told(),
-            Lines{"web/lo lost: the allocation's is not there any more"});
+  EXPECT_EQ(Told(), Lines{"web/lo lost: the allocation's namespace no longer "
+                          "exists; release the allocation"});
 }
 
 // ---- Looks that fail ----

@@ -178,7 +178,9 @@ TEST_F(NetworkWatchTest, ALostNamespaceIsToldOnce) {
   Start();
   core_.executor->TakeNamespace("web");
   SayOfLinks({LinkGoes(web.host_interface)});
-  const Lines lost = {"web/eth0 lost: the allocation's is not there any more"};
+  const Lines lost = {
+      "web/eth0 lost: the allocation's namespace no longer exists; release the "
+      "allocation"};
   EXPECT_EQ(Told(), lost);
   SayOfLinks({LinkGoes(web.host_interface)});
   EXPECT_EQ(Count("RepairNetwork web"), 2U);
@@ -310,8 +312,8 @@ TEST_F(NetworkWatchTest, ANamespaceThatLosesItsNameIsLost) {
   Unpin("others");
   AwaitRead();
   EXPECT_EQ(core_.executor->script().calls(), Lines{"RepairNetwork web"});
-  EXPECT_EQ(Told(),
-            Lines{"web/lo lost: the allocation's is not there any more"});
+  EXPECT_EQ(Told(), Lines{"web/lo lost: the allocation's namespace no longer "
+                          "exists; release the allocation"});
   // rtnetlink reports nothing here, as when a process keeps a namespace and its
   // link. inotify alone reports the lost name.
   Unpin("db");
@@ -341,9 +343,9 @@ TEST_F(NetworkWatchTest, NamespacesAreLookedAtWhenAllIs) {
   SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
   EXPECT_EQ(Count("RepairNetwork web"), 2U);
   EXPECT_EQ(Count("RepairNetwork"), 2U);
-  EXPECT_EQ(Told(),
-            (Lines{"web/lo lost: the allocation's is not there any more",
-                   "ruleset restored"}));
+  EXPECT_EQ(Told(), (Lines{"web/lo lost: the allocation's namespace no longer "
+                           "exists; release the allocation",
+                           "ruleset restored"}));
 }
 
 TEST_F(NetworkWatchTest, ADirectoryThatGoesIsWatchedAnewAndAllLookedAt) {

@@ -407,7 +407,8 @@ TEST_F(PolicyTest, ARefusalSaysWhatIsMissing) {
   spec.ports = {{"", 81, 80, exec::kTcp}};
   const auto refused = PolicyNow().MayUseNetwork(By(kUser), spec);
   EXPECT_EQ(MessageOf(refused),
-            "map host port 81: no rule allows it to this user (host_ports)");
+            "map host port 81: no rule grants it to this user; add it to "
+            "host_ports in mountd.toml");
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ TEST_F(ReconcileTest, SaysWhereElseTheMissingAre) {
   const auto entries = Run(1, {"elsewhere", "others", "none"});
   ASSERT_EQ(Told(entries),
             (Texts{"elsewhere missing", "none missing", "others missing"}));
-  EXPECT_EQ(entries->at(0).reason, "is of scope \"t\"");
+  EXPECT_EQ(entries->at(0).reason, "belongs to scope \"t\"");
   EXPECT_EQ(entries->at(1).reason, "is not prepared");
   EXPECT_EQ(entries->at(2).reason, "belongs to another user");
 }
@@ -141,7 +141,8 @@ TEST_F(ReconcileTest, AnOlderEpochChangesNothing) {
   Prepare("a");
   const auto refused = Run(6, {});
   EXPECT_EQ(Outcome(refused), "FailedPrecondition");
-  EXPECT_NE(MessageOf(refused).find("has had, 7"), std::string::npos)
+  EXPECT_NE(MessageOf(refused).find("epoch of this scope, 7"),
+            std::string::npos)
       << MessageOf(refused);
   EXPECT_EQ(Outcome(Run(6, {}, true)), "FailedPrecondition");
   EXPECT_EQ(Left(), Texts{"a"});
@@ -231,7 +232,7 @@ TEST_F(ReconcileTest, WhereItCannotBeToldItStays) {
   auto entries = Run(1, {});
   ASSERT_EQ(Told(entries), Texts{"web live"});
   EXPECT_TRUE(entries->at(0).reason.starts_with(
-      "whether it has live processes cannot be told: "))
+      "mountd cannot tell whether it has live processes: "))
       << entries->at(0).reason;
   executor().SetBlind(true);
   EXPECT_EQ(Told(Run(1, {})), Texts{"web live"});
@@ -327,7 +328,7 @@ TEST_F(ReconcileTest, WhatIsPreparedMeanwhileStays) {
   std::thread call([&] {
     const auto entries = Run(1, {});
     EXPECT_EQ(Told(entries), (Texts{"a present", "b released"}));
-    EXPECT_EQ(entries->at(0).reason, "was prepared meanwhile");
+    EXPECT_EQ(entries->at(0).reason, "another call prepared it meanwhile");
   });
   // By then Reconcile has looked at all allocations.
   ASSERT_TRUE(executor().script().AwaitCalls("RemoveAllocation b", 1));
@@ -366,7 +367,7 @@ TEST_F(ReconcileTest, OneThatIsReleasedMeanwhileHasGone) {
   std::thread call([&] {
     const auto entries = Run(1, {});
     EXPECT_EQ(Told(entries), (Texts{"a released", "b released"}));
-    EXPECT_EQ(entries->at(0).reason, "by another call");
+    EXPECT_EQ(entries->at(0).reason, "another call released it");
   });
   ASSERT_TRUE(executor().script().AwaitCalls("RemoveAllocation b", 1));
   held.LetGo();

@@ -48,8 +48,8 @@ TEST(TaskMountsTest, HostToTaskIsRightAsASlaveOfTheSameMaster) {
   EXPECT_EQ(VerdictOn(record, Seen(9, 5)), "ok");
   for (const auto& seen : {Seen(0, 0), Seen(9, 0), Seen(5, 0), Seen(0, 6)}) {
     EXPECT_EQ(VerdictOn(record, seen),
-              "lost-propagation: the runtime's rootfsPropagation is private: "
-              "host-to-task was lost");
+              "lost-propagation: host-to-task is lost, because the runtime's "
+              "rootfsPropagation is private");
   }
 }
 
@@ -57,21 +57,21 @@ TEST(TaskMountsTest, BidirectionalIsRightAsAPeer) {
   const MountRecord record = Record(exec::Propagation::kBidirectional);
   EXPECT_EQ(VerdictOn(record, Seen(5, 0)), "ok");
   EXPECT_EQ(VerdictOn(record, Seen(0, 5)),
-            "lost-propagation: the runtime's rootfsPropagation is slave: what "
-            "the task mounts does not reach the host");
+            "lost-propagation: the task's mounts do not reach the host, "
+            "because the runtime's rootfsPropagation is slave");
   EXPECT_EQ(VerdictOn(record, Seen(9, 5), true),
-            "lost-propagation: the task has a user namespace of its own: what "
-            "it mounts can not reach the host");
+            "lost-propagation: the task's mounts cannot reach the host, "
+            "because the task has its own user namespace");
   EXPECT_EQ(VerdictOn(record, Seen(0, 0)),
-            "lost-propagation: the runtime's rootfsPropagation is private: "
-            "bidirectional was lost");
+            "lost-propagation: bidirectional is lost, because the runtime's "
+            "rootfsPropagation is private");
 }
 
 TEST(TaskMountsTest, WeakerAttributesAreNamed) {
   const MountRecord record =
       Record(exec::Propagation::kPrivate, exec::kReadOnly | exec::kNoExec);
   EXPECT_EQ(VerdictOn(record, Seen(0, 0, MOUNT_ATTR_NODEV)),
-            "weaker: the runtime has taken away: ro, nosuid, noexec");
+            "weaker: the runtime removed ro, nosuid, noexec");
   EXPECT_EQ(VerdictOn(record, Seen(0, 0,
                                    kAlways | MOUNT_ATTR_RDONLY |
                                        MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME)),
