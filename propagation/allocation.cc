@@ -20,8 +20,9 @@ using exec::Undo;
 constexpr std::size_t kMaxEntries = 4096;
 
 Error ForeignInAllocation(const std::string& object) {
-  return MakeError(Code::kBusy, "rmdir", object,
-                   "a mount that is not mountd's is in the directory");
+  return MakeError(
+      Code::kBusy, "rmdir", object,
+      "its directory holds a mount that mountd did not make; unmount it first");
 }
 
 // Opens a directory below `dir`. Busy if a mount lies on the way to the

@@ -78,8 +78,9 @@ Result<void> CheckNotElsewhere(const Context& context, const UniqueFd& markers,
       !context.inspector.Facts(marker.id)) {
     return Ok();
   }
-  return MakeError(Code::kFailedPrecondition, "anchor", volume,
-                   "is still in use at the path it had before");
+  return MakeError(
+      Code::kFailedPrecondition, "anchor", volume,
+      "is still mounted from its earlier path; unmount its mounts first");
 }
 
 // Unmounts the anchor at the path the kernel reports. That path differs from
@@ -100,7 +101,7 @@ Result<void> UnmountAnchor(const Context& context, const std::string& volume,
                       "statx", volume));
   if (top.mount_id != marker.id || !top.mount_root) {
     return MakeError(Code::kFailedPrecondition, "umount2", volume,
-                     "another mount is there");
+                     "another mount is at its place");
   }
   if (Described(top, PathIn(marker)) != marker.what) {
     return Ok();  // the anchor is gone, and its id was reused
@@ -213,8 +214,9 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
   if (source->file.mount_id != source->anchor_id ||
       source->mount.parent_id != holder.id || source->mount.peer_group == 0 ||
       source->mount.peer_group == holder.peer_group) {
-    return MakeError(Code::kAborted, "anchor", volume,
-                     "the directory was mounted on or moved meanwhile");
+    return MakeError(
+        Code::kAborted, "anchor", volume,
+        "something mounted on or moved its directory meanwhile; call again");
   }
   return Ok();
 }

@@ -36,7 +36,7 @@ struct Way {
 Result<MountState> Adopt(const Context& context, const Way& way) {
   if (way.spec.ids.count != 0) {
     return MakeError(Code::kAlreadyExists, "mount", way.spec.object,
-                     "a mount is there");
+                     "a mount is already at the target");
   }
   Result<MountState> state = ReadBack(context, way.source, way.target.point,
                                       way.base.facts.mount_id, way.spec);
@@ -81,8 +81,9 @@ Result<MountState> AttachToInbox(const Context& context, const AttachPlan& plan,
                                : AttachClone(context, *way, undo);
   }
   if (!way->target.mounted) {
-    return MakeError(Code::kNotFound, "mount", way->spec.object,
-                     "the mount to be replaced is not there");
+    return MakeError(
+        Code::kNotFound, "mount", way->spec.object,
+        "the mount to replace is not there; mount it without replace");
   }
   return Swap(context, way->base, way->source, &way->target, way->spec,
               plan.replaces, undo);
@@ -133,7 +134,8 @@ Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
   // dead file system and mounts it again.
   if (plan.replaces != 0 && !context.kernel.CanMountBeneath()) {
     return MakeError(Code::kNotSupported, "move_mount", way.spec.object,
-                     "the kernel is older than 6.5");
+                     "the kernel is older than 6.5 and cannot replace a mount; "
+                     "unmount it first");
   }
   MOUNTD_ASSIGN(way.base, OpenBase(context));
   MOUNTD_ASSIGN(way.allocation,

@@ -68,7 +68,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
       facts.uid != 0 || mount.type != "tmpfs" ||
       (mount.attributes & kAttributes) != kAttributes) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
-                     "another mount is there");
+                     "another mount is at its place; unmount it");
   }
   if (mount.peer_group == 0) {
     MOUNTD_TRY(
@@ -79,7 +79,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
   // A base that is a slave lies in a mount namespace copied from the host's.
   if (mount.peer_group == 0 || mount.master != 0) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
-                     "mountd does not run in the host's mount namespace");
+                     "mountd must run in the host's mount namespace");
   }
   for (const char* name :
        {paths::kAllocations, paths::kPlugins, paths::kAnchors,
@@ -139,7 +139,7 @@ Result<Base> OpenBase(const Context& context) {
   if (!base.facts.mount_root || base.facts.uid != 0 ||
       base.facts.mode != (S_IFDIR | kBaseMode)) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
-                     "the base is not mounted");
+                     "it is not mounted; restart mountd");
   }
   return base;
 }

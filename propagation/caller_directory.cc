@@ -46,7 +46,7 @@ Result<FileFacts> CheckPassed(const Context& context, int fd,
   }
   if (!mount) {
     return MakeError(Code::kFailedPrecondition, "open", object,
-                     "is not in the host's mount namespace");
+                     "must be in the host's mount namespace");
   }
   return file;
 }
@@ -120,7 +120,7 @@ Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
                                     "/proc/self/fd/" + std::to_string(fd)),
             "readlink", object));
   Error refused =
-      Denied(object, "lies beneath none of the caller's alloc_roots");
+      Denied(object, "is not below an alloc_roots directory of the caller");
   for (const RuleConfig& rule : context.config.rules) {
     if (!Applies(rule, caller.uid,
                  std::span(caller.gids).first(caller.gid_count))) {

@@ -49,7 +49,7 @@ Result<Hierarchy> OpenHierarchy(const Context& context) {
     }
   }
   return MakeError(Code::kNotSupported, "open cgroup", "/sys/fs/cgroup",
-                   "cgroups of version 2 are not mounted there");
+                   "no cgroup hierarchy (version 2) is mounted there");
 }
 
 std::string TextOf(std::uint64_t id) { return "cgroup " + std::to_string(id); }
@@ -59,9 +59,10 @@ Result<void> CheckGranted(const Context& context, const Cgroup& cgroup) {
       context.config.rules.begin(), context.config.rules.end(),
       [&](const RuleConfig& rule) { return AllowsCgroup(rule, cgroup.path); });
   return granted ? Ok()
-                 : Result<void>(MakeError(
-                       Code::kPermissionDenied, "open cgroup", cgroup.path,
-                       "is beneath no path that a rule grants (cgroups)"));
+                 : Result<void>(MakeError(Code::kPermissionDenied,
+                                          "open cgroup", cgroup.path,
+                                          "no rule grants it to this user; add "
+                                          "it to cgroups in mountd.toml"));
 }
 
 Result<Cgroup> OpenById(const Context& context, const Hierarchy& hierarchy,
@@ -71,7 +72,7 @@ Result<Cgroup> OpenById(const Context& context, const Hierarchy& hierarchy,
   // kernel has removed it.
   if (exec::FailedWith(dir, ESTALE)) {
     return MakeError(Code::kNotFound, "open_by_handle_at", TextOf(id),
-                     "is gone");
+                     "no longer exists");
   }
   if (!dir) {
     return ErrnoError(dir.error(), "open_by_handle_at", TextOf(id));
@@ -81,7 +82,7 @@ Result<Cgroup> OpenById(const Context& context, const Hierarchy& hierarchy,
       Named(context.kernel.Stat(dir->get(), ""), "statx", TextOf(id)));
   if (!S_ISDIR(facts.mode)) {
     return MakeError(Code::kInvalidArgument, "open_by_handle_at", TextOf(id),
-                     "is no cgroup");
+                     "is not a cgroup");
   }
   MOUNTD_ASSIGN(
       const std::string path,
@@ -90,7 +91,7 @@ Result<Cgroup> OpenById(const Context& context, const Hierarchy& hierarchy,
             "readlink", TextOf(id)));
   if (!paths::IsAtOrBelow(path, hierarchy.point)) {
     return MakeError(Code::kFailedPrecondition, "readlink", TextOf(id),
-                     "lies in another mount");
+                     "is in another mount");
   }
   const std::string below = path.substr(hierarchy.point.size());
   return Cgroup{std::move(dir).value(), facts.inode,

@@ -50,19 +50,21 @@ std::string PropagationMismatch(const MountFacts& mount,
                                 const MountFacts& source, Propagation asked) {
   switch (asked) {
     case Propagation::kPrivate:
-      return mount.peer_group == 0 && mount.master == 0 ? "" : "not private";
+      return mount.peer_group == 0 && mount.master == 0
+                 ? ""
+                 : "the mount is not private";
     case Propagation::kHostToTask:
       return mount.peer_group == 0 && mount.master != 0 &&
                      (mount.master == source.peer_group ||
                       mount.master == source.master)
                  ? ""
-                 : "not a slave of the source's peer group";
+                 : "the mount is not a slave of the source's peer group";
     case Propagation::kBidirectional:
       return mount.peer_group != 0 && mount.peer_group == source.peer_group
                  ? ""
-                 : "not in the source's peer group";
+                 : "the mount is not in the source's peer group";
   }
-  return "unknown propagation";
+  return "the mount's propagation is unknown";
 }
 
 // Returns whether the mount's ids are mapped as asked. A clone without a map of
@@ -108,13 +110,13 @@ Result<MountState> Judge(const Source& source, const FileOnMount& there,
   const MountChange wanted = ChangeFor(spec, source.read_only);
   std::string why = PropagationMismatch(mount, source.mount, spec.propagation);
   if (file.device != source.file.device || file.inode != source.file.inode) {
-    why = "another source is mounted there";
+    why = "another source is mounted at the target";
   } else if (mount.parent_id != parent_id) {
-    why = "it is stacked on another mount";
+    why = "the mount is stacked on another mount";
   } else if ((mount.attributes & wanted.set) != wanted.set) {
-    why = "its attributes are weaker than asked";
+    why = "the mount's attributes are weaker than requested";
   } else if (!AreIdsMapped(mount, source.mount, spec.ids)) {
-    why = "its ids are mapped otherwise";
+    why = "the mount's ids are mapped differently than requested";
   }
   if (!why.empty()) {
     return MakeError(Code::kFailedPrecondition, "mount", spec.object,

@@ -41,11 +41,14 @@ Result<void> CheckNotHosts(const Context& context, std::uint64_t theirs) {
       return host.error();
     }
     if (*host == theirs) {
-      return Refused("has the host's mount namespace");
+      return Refused(
+          "the process has the host's mount namespace, so it is in no "
+          "container");
     }
   }
   return IsApart(context) && context.residence->host() == theirs
-             ? Result<void>(Refused("has the host's mount namespace"))
+             ? Result<void>(Refused("the process has the host's mount "
+                                    "namespace, so it is in no container"))
              : Ok();
 }
 
@@ -78,9 +81,8 @@ Result<void> CheckOwner(const Context& context, const Container& container) {
   return owner == own
              ? Ok()
              : Result<void>(Refused(
-                   "its mount namespace belongs to a user namespace of its "
-                   "own, where it could take nosuid and nodev off: give it an "
-                   "inbox"));
+                   "the container has its own user namespace, where it could "
+                   "remove nosuid and nodev; give its task an inbox"));
 }
 
 // PermissionDenied unless some rule grants containers in `cgroup`. The executor
@@ -93,10 +95,12 @@ Result<void> CheckGranted(const Context& context, const std::string& cgroup,
                        return AllowsContainer(rule, cgroup, tmpfs);
                      })
              ? Ok()
-             : Result<void>(MakeError(
-                   Code::kPermissionDenied, "open container", cgroup,
-                   tmpfs ? "no rule grants a tmpfs there (container_tmpfs)"
-                         : "no rule grants containers there (containers)"));
+             : Result<void>(
+                   MakeError(Code::kPermissionDenied, "open container", cgroup,
+                             tmpfs ? "no rule grants a tmpfs there; it needs "
+                                     "container_tmpfs = true in mountd.toml"
+                                   : "no rule grants containers there; it "
+                                     "needs containers = true in mountd.toml"));
 }
 
 // A page that the executor shares with the child, which leaves its answer
@@ -187,7 +191,7 @@ Result<std::optional<Container>> FindContainer(const Context& context,
   }
   if (!members.all_seen) {
     return MakeError(Code::kResourceExhausted, "find container", where->path,
-                     "there are too many processes to look at");
+                     "it has too many processes to search");
   }
   return std::optional<Container>();
 }
@@ -196,13 +200,13 @@ Result<void> CheckStill(const Context& context, const Container& container) {
   MOUNTD_ASSIGN(const std::uint64_t now,
                 NamespaceAt(context, container.process.dir.get(), "ns/mnt"));
   if (now != container.mount_namespace) {
-    return Refused("has gone to another mount namespace");
+    return Refused("the process has moved to another mount namespace");
   }
   MOUNTD_ASSIGN(const std::string cgroup,
                 CgroupPathOf(context, container.process));
   return paths::IsAtOrBelow(cgroup, container.cgroup)
              ? Ok()
-             : Result<void>(Refused("has gone to another cgroup"));
+             : Result<void>(Refused("the process has moved to another cgroup"));
 }
 
 Result<MountState> InContainer(
@@ -232,7 +236,7 @@ Result<MountState> InContainer(
       fds, limit);
   if (exec::FailedWith(status, ETIMEDOUT)) {
     return MakeError(Code::kDeadlineExceeded, "enter container", object,
-                     "took too long and was killed");
+                     "took too long, so mountd killed it; call again");
   }
   MOUNTD_TRY(exec::NamedOfChild(status, "enter container", object));
   return (*answer).code == 0 ? Result<MountState>((*answer).body.mount)

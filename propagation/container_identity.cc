@@ -25,7 +25,7 @@ Error NoContainer(std::string why) {
 Result<Process> OpenCaller(const Context& context, std::uint32_t pid) {
   Result<Process> caller = OpenProcess(context, pid);
   if (!caller && caller.error().sys_errno == ENOENT) {
-    return NoContainer("the process that connected has ended: connect again");
+    return NoContainer("the process that connected has ended; connect again");
   }
   return caller;
 }
@@ -47,12 +47,13 @@ Result<void> CheckNotCallers(const Context& context, const Process& process,
                              std::uint64_t mount_namespace,
                              const Process& caller) {
   if (process.pid == caller.pid) {
-    return NoContainer("is the caller itself");
+    return NoContainer("the process is the caller itself, not a container");
   }
   MOUNTD_ASSIGN(const std::uint64_t callers,
                 NamespaceAt(context, caller.dir.get(), kMounts));
   return callers == mount_namespace
-             ? Result<void>(NoContainer("is where the caller itself runs"))
+             ? Result<void>(NoContainer("the process is in the mount namespace "
+                                        "of the caller, not in a container"))
              : Ok();
 }
 
@@ -73,10 +74,12 @@ Result<void> CheckPidNamespace(const Context& context, const Process& process,
   MOUNTD_ASSIGN(const std::uint64_t callers,
                 NamespaceAt(context, caller.dir.get(), kPids));
   if (facts.inode == executors || facts.inode == inits) {
-    return NoContainer("has the host's pid namespace, as services have");
+    return NoContainer(
+        "the process has the host's pid namespace, so it is in no container");
   }
   if (facts.inode == callers) {
-    return NoContainer("has the caller's own pid namespace");
+    return NoContainer(
+        "the process has the caller's pid namespace, so it is in no container");
   }
   MOUNTD_ASSIGN(const std::uint64_t owner,
                 Named(context.kernel.OwnerOf(own.get()), "ioctl", kPids));
@@ -84,9 +87,8 @@ Result<void> CheckPidNamespace(const Context& context, const Process& process,
                 NamespaceAt(context, exec::kFromRoot, "/proc/self/ns/user"));
   return owner == hosts
              ? Ok()
-             : Result<void>(NoContainer(
-                   "its pid namespace belongs to a user namespace, as anybody "
-                   "can make one"));
+             : Result<void>(NoContainer("its pid namespace belongs to a user "
+                                        "namespace, which any user can make"));
 }
 
 Result<FileFacts> RootOf(const Context& context, const Process& process) {
@@ -132,8 +134,8 @@ Result<UniqueFd> OpenOwnRoot(const Context& context, const ForeignRoots& roots,
   if (same_file || (its.mount.device == roots.host.device &&
                     its.mount.root == roots.host.root)) {
     return NoContainer(
-        "its root directory is the host's or the caller's: a "
-        "container has one of its own");
+        "its root directory is the host's or the caller's, but a container has "
+        "its own");
   }
   return root;
 }

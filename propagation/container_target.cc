@@ -34,11 +34,11 @@ Result<void> CheckSendsNothing(const Context& context, std::uint64_t id,
   MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(id));
   return mount.peer_group == 0
              ? Ok()
-             : Result<void>(MakeError(
-                   Code::kFailedPrecondition, "mount", path,
-                   "it lies in a shared mount, whose peers outside of the "
-                   "container would get the mount, too: make that mount "
-                   "private or a slave first"));
+             : Result<void>(
+                   MakeError(Code::kFailedPrecondition, "mount", path,
+                             "the target is in a shared mount, whose peers "
+                             "outside the container would get the new mount "
+                             "too; make that mount private or a slave first"));
 }
 
 // Opens the target below the container's own root. Runs in the child.
@@ -56,7 +56,8 @@ Result<UniqueFd> OpenTarget(const Context& context, const ForeignRoots& roots,
   return S_ISDIR(there.mode) == S_ISDIR(source.file.mode)
              ? Result<UniqueFd>(std::move(target))
              : MakeError(Code::kFailedPrecondition, "mount", path,
-                         "what is there is of another type than the source");
+                         "the target and the source must both be directories "
+                         "or both be files");
 }
 
 // Checks with the kernel that the mount propagated nowhere. If the mount that

@@ -45,8 +45,9 @@ Result<UniqueFd> EnsureDirectory(const Context& context, int dir,
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", object));
   if (facts.mode != (S_IFDIR | mode) || facts.uid != 0 || facts.gid != 0) {
-    return MakeError(Code::kFailedPrecondition, "mkdirat", object,
-                     "a file of another type, owner or mode is there");
+    return MakeError(
+        Code::kFailedPrecondition, "mkdirat", object,
+        "a file of another type, owner or mode has this name; remove it");
   }
   return fd;
 }

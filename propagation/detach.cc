@@ -26,7 +26,7 @@ Result<void> UnmountBelow(const Context& context, int dir,
   exec::Kernel& kernel = context.kernel;
   if (!mount.point.starts_with(top.point + "/")) {
     return MakeError(Code::kBusy, "umount2", object,
-                     "a mount below it was moved");
+                     "a mount below it was moved; call again");
   }
   const std::string path = mount.point.substr(top.point.size() + 1);
   const std::size_t slash = path.rfind('/');
@@ -39,8 +39,9 @@ Result<void> UnmountBelow(const Context& context, int dir,
   MOUNTD_ASSIGN(const FileFacts there,
                 Named(kernel.Stat(parent.get(), last), "statx", object));
   if (there.mount_id != mount.id) {
-    return MakeError(Code::kBusy, "umount2", object,
-                     "a mount below it was covered or moved");
+    return MakeError(
+        Code::kBusy, "umount2", object,
+        "a mount below it was covered or moved; unmount the upper one first");
   }
   return Named(kernel.Unmount(parent.get(), last, 0), "umount2", object);
 }
@@ -66,7 +67,7 @@ Result<void> LeaveGroup(const Context& context, int dir,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", object));
   if (opened.mount_id != top.id) {
     return MakeError(Code::kBusy, "umount2", object,
-                     "it is covered by another mount");
+                     "another mount covers it; unmount that one first");
   }
   return Named(
       context.kernel.SetMount(fd.get(), true, {.propagation = MS_PRIVATE}),
@@ -82,7 +83,8 @@ Result<void> UnmountTree(const Context& context, int dir,
   MOUNTD_ASSIGN(const std::vector<MountFacts> below,
                 Descendants(context.inspector, mount_id));
   if (below.empty()) {
-    return MakeError(Code::kBusy, "umount2", object, "the mount is in use");
+    return MakeError(Code::kBusy, "umount2", object,
+                     "processes use the mount; ListHolders names them");
   }
   MOUNTD_ASSIGN(const MountFacts top, context.inspector.Facts(mount_id));
   MOUNTD_TRY(LeaveGroup(context, dir, name, top, object));
@@ -216,7 +218,7 @@ Result<void> Detach(const Context& context, const exec::DetachPlan& plan) {
                   StateAt(context, task->get(), name, *file, object));
     if (now.mount_id != 0 && now.mount_id != plan.mount_id) {
       return MakeError(Code::kFailedPrecondition, "umount2", object,
-                       "another mount is there");
+                       "another mount is at its place");
     }
   }
   if (file) {

@@ -22,13 +22,15 @@ Result<UniqueFd> OpenTree(const Context& context,
   MOUNTD_TRY(OpenSource(context, base, attach, &source, &undo));
   MOUNTD_TRY(CheckSourcePropagation(source, plan.propagation, spec.object));
   if (source.read_only || (source.mount.attributes & MOUNT_ATTR_RDONLY) != 0) {
-    return MakeError(Code::kFailedPrecondition, "open_tree", spec.object,
-                     "the source is read-only, which an fd would not be");
+    return MakeError(
+        Code::kFailedPrecondition, "open_tree", spec.object,
+        "the source is read-only, but a detached mount would be writable");
   }
   if (source.anchor_id != 0 &&
       plan.propagation == exec::Propagation::kHostToTask) {
     return MakeError(Code::kFailedPrecondition, "open_tree", spec.object,
-                     "the source is a plain directory: private only");
+                     "the source is a plain directory, so only propagation "
+                     "private is possible");
   }
   MOUNTD_ASSIGN(Clone clone, MakeClone(context, source, spec, Depth::kTopOnly));
   MOUNTD_ASSIGN(*mount, IdentityOf(context, clone.tree, source.mount.device));

@@ -29,10 +29,10 @@ Result<void> CheckStillBeneath(const Context& context,
   return mount.point != directory.root &&
                  paths::IsAtOrBelow(mount.point, directory.root)
              ? Ok()
-             : Result<void>(MakeError(
-                   Code::kPermissionDenied, "mount", object,
-                   "the directory was moved out of the caller's alloc_roots "
-                   "meanwhile: leave it where it is"));
+             : Result<void>(
+                   MakeError(Code::kPermissionDenied, "mount", object,
+                             "the directory was moved out of the caller's "
+                             "alloc_roots during the call; leave it in place"));
 }
 
 }  // namespace
@@ -44,12 +44,12 @@ Result<MountState> AttachToDirectory(const Context& context,
                                      const CloneSpec& spec, Undo* undo) {
   if (IsApart(context)) {
     return MakeError(Code::kNotSupported, "mount", spec.object,
-                     "mountd's mounts are in a mount namespace of its own "
-                     "([mounts] namespace), the directory is not");
+                     "the directory is not in mountd's own mount namespace; "
+                     "use the inbox, or set [mounts] namespace = \"host\"");
   }
   if (!S_ISDIR(source.file.mode)) {
     return MakeError(Code::kFailedPrecondition, "mount", spec.object,
-                     "the source is not a directory");
+                     "the source must be a directory");
   }
   MOUNTD_ASSIGN(const CallerDirectory directory,
                 OpenCallerDirectory(context, fd, plan.caller, spec.object));

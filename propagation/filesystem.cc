@@ -69,7 +69,7 @@ Result<void> UnmountAll(const Context& context, const UniqueFd& dir,
                      "umount2", name));
   }
   return MakeError(Code::kAborted, "umount2", name,
-                   "is mounted again and again");
+                   "another program mounts it again and again");
 }
 
 Result<void> RunMount(const Context& context, const FilesystemConfig& declared,
@@ -83,7 +83,8 @@ Result<void> RunMount(const Context& context, const FilesystemConfig& declared,
       std::span(&lock, 1), limit);
   if (exec::FailedWith(status, ETIMEDOUT)) {
     return MakeError(Code::kDeadlineExceeded, "mount", name,
-                     "took too long and was killed");
+                     "took too long, so mountd killed its mount program; check "
+                     "its server or device");
   }
   MOUNTD_ASSIGN(const std::uint8_t ended,
                 exec::NamedOfChild(status, "mount", name));
@@ -95,11 +96,11 @@ Result<void> CheckMounted(const Base& base, const FilesystemConfig& declared,
   std::string why;
   if (!source.file.mount_root ||
       source.mount.parent_id != base.facts.mount_id) {
-    why = "another mount is there";
+    why = "another mount is at its place";
   } else if (!IsOfType(source.mount.type, declared.type)) {
-    why = "a file system of another type is mounted: " + source.mount.type;
+    why = "its place has a file system of another type: " + source.mount.type;
   } else if (source.file.device == base.facts.device) {
-    why = "it is the base's";
+    why = "its source is the file system of mountd's own directories";
   } else {
     return Ok();
   }
@@ -206,8 +207,9 @@ Result<bool> IsThere(const Context& context, const FilesystemConfig& declared,
     return false;
   }
   if (marker.what != TextOf(declared)) {
-    return MakeError(Code::kFailedPrecondition, "mount", name,
-                     "is still mounted as it was declared before");
+    return MakeError(
+        Code::kFailedPrecondition, "mount", name,
+        "is still mounted as declared before; unmount its mounts first");
   }
   return true;
 }
@@ -221,13 +223,14 @@ Result<void> OpenFilesystem(const Context& context, const Base& base,
   const auto found = context.config.filesystems.find(name);
   if (found == context.config.filesystems.end()) {
     return MakeError(Code::kNotFound, "open source", name,
-                     "no such file system");
+                     "is not declared in mountd.toml");
   }
   const FilesystemConfig& declared = found->second;
   if (std::find(declared.propagation.begin(), declared.propagation.end(),
                 plan.propagation) == declared.propagation.end()) {
     return MakeError(Code::kPermissionDenied, "open source", name,
-                     "the file system does not allow this propagation");
+                     "is not declared with this propagation; use another or "
+                     "add it in mountd.toml");
   }
   source->read_only = declared.read_only;
   MOUNTD_ASSIGN(source->markers,

@@ -30,8 +30,9 @@ Result<void> AbortConnection(const Context& context, int dir,
   MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(mount_id));
   if (mount.type != "fuse" && mount.type != "fuseblk" &&
       !mount.type.starts_with("fuse.")) {
-    return MakeError(Code::kNotSupported, "abort", object,
-                     "its file system is " + mount.type + ", not FUSE");
+    return MakeError(
+        Code::kNotSupported, "abort", object,
+        "its file system is " + mount.type + ", but only FUSE can be aborted");
   }
   MOUNTD_ASSIGN(const FileFacts root,
                 Named(kernel.Stat(dir, name), "statx", object));

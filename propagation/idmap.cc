@@ -35,8 +35,10 @@ Error Unmappable(const Context& context, const Source& source,
   const bool below = top && kernel.SetMount(top->get(), false, change);
   return MakeError(
       Code::kNotSupported, "mount_setattr", object,
-      below ? "a file system that is mounted below the source cannot map ids"
-            : "its file system, " + source.mount.type + ", cannot map ids");
+      below
+          ? "a file system below the source cannot map ids; mount without idmap"
+          : "its file system, " + source.mount.type +
+                ", cannot map ids; mount without idmap");
 }
 
 }  // namespace
@@ -77,7 +79,7 @@ Result<void> MapIds(const Context& context, const Source& source,
   }
   if (exec::FailedWith(mapped, EPERM)) {
     return MakeError(Code::kFailedPrecondition, "mount_setattr", object,
-                     "the ids of the source are mapped already");
+                     "the source already has mapped ids; mount without idmap");
   }
   return Named(mapped, "mount_setattr", object);
 }

@@ -43,7 +43,8 @@ Result<void> RemoveTask(const Context& context, const UniqueFd& allocation,
   const exec::Sys<void> removed =
       context.kernel.RemoveDirectory(allocation.get(), task);
   if (exec::FailedWith(removed, ENOTEMPTY)) {
-    return MakeError(Code::kBusy, "rmdir", object, "a mount is left in it");
+    return MakeError(Code::kBusy, "rmdir", object,
+                     "a mount is still in it; unmount it first");
   }
   return exec::FailedWith(removed, ENOENT) ? Ok()
                                            : Named(removed, "rmdir", object);
@@ -105,14 +106,14 @@ Result<void> CheckAllInIt(const Context& context, const Base& base,
     if (IsKernelFilesystem(mount.type)) {
       return MakeError(Code::kFailedPrecondition, "open_tree", object,
                        "a file system of the kernel (" + mount.type +
-                           ") is mounted in it, at " +
+                           ") is mounted in it at " +
                            mount.point.substr(below.size()) +
-                           ": unmount it first");
+                           "; unmount it first");
     }
     if ((mount.attributes & MOUNT_ATTR_RDONLY) != 0) {
       return MakeError(Code::kFailedPrecondition, "open_tree", object,
-                       "a mount in it is read-only, which an fd would not be: "
-                       "open the inbox first");
+                       "a mount in it is read-only, but a detached copy would "
+                       "be writable; open the inbox first");
     }
   }
   return Ok();
@@ -133,7 +134,7 @@ Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan,
                 Named(kernel.Stat(task.get(), ""), "statx", object));
   if (!IsInbox(facts)) {
     return MakeError(Code::kFailedPrecondition, "open_tree", object,
-                     "the task has no inbox");
+                     "the task has no inbox; make it with PrepareInbox");
   }
   MOUNTD_TRY(CheckAllInIt(context, base, plan, object));
   MOUNTD_ASSIGN(UniqueFd tree,

@@ -71,10 +71,10 @@ Result<void> CheckAll(const std::vector<MountFacts>& mounts,
         (mount.point.empty() || paths::IsAtOrBelow(mount.point, root))) {
       return MakeError(Code::kFailedPrecondition, "mount", object,
                        "a file system of the kernel (" + mount.type +
-                           ") is mounted below the source, at " +
+                           ") is mounted below the source at " +
                            mount.point.substr(
                                std::min(root.size() + 1, mount.point.size())) +
-                           ": unmount it, or have another directory mounted");
+                           "; unmount it or mount another directory");
     }
   }
   return Ok();

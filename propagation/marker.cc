@@ -46,7 +46,7 @@ Result<UniqueFd> LockMarker(const Context& context, int part,
     }
   }
   return MakeError(Code::kAborted, "lock", source,
-                   "is being released again and again");
+                   "other calls release it again and again; call again later");
 }
 
 void RemoveIfEmpty(const Context& context, int part,
@@ -69,7 +69,7 @@ Result<Marker> ReadMarker(const Context& context, int part,
       ParseNumber<std::uint64_t>(text->substr(0, space));
   if (space == std::string::npos || !id) {
     return MakeError(Code::kInternal, "readlinkat", source,
-                     "its marker cannot be read");
+                     "mountd cannot read its marker");
   }
   return Marker{*id, text->substr(space + 1)};
 }

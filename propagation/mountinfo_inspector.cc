@@ -106,7 +106,7 @@ Result<Table> ParseTable(std::string text) {
   if (file == nullptr || table == nullptr ||
       mnt_table_parse_stream(table.get(), file.get(), kMountinfo) != 0) {
     return MakeError(Code::kInternal, "read mountinfo", "",
-                     "libmount does not understand it");
+                     "libmount cannot parse it");
   }
   return table;
 }
@@ -131,7 +131,7 @@ Result<MountFacts> MountinfoInspector::Facts(std::uint64_t id) const {
                 Select([&](const auto& facts) { return facts.id == id; }));
   if (found.empty()) {
     return MakeError(Code::kNotFound, "read mountinfo",
-                     "mount " + std::to_string(id), "it is not listed");
+                     "mount " + std::to_string(id), "is not in the list");
   }
   return std::move(found.front());
 }

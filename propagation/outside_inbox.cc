@@ -63,9 +63,11 @@ Result<Placeholder> ReadPlaceholder(const Context& context, int task,
       const std::string text,
       Named(context.kernel.ReadLink(task, name), "readlinkat", object));
   const std::optional<Placeholder> placeholder = ParsePlaceholder(text);
-  return placeholder ? Result<Placeholder>(*placeholder)
-                     : MakeError(Code::kInternal, "readlinkat", object,
-                                 "what says which mount it is cannot be read");
+  return placeholder
+             ? Result<Placeholder>(*placeholder)
+             : MakeError(
+                   Code::kInternal, "readlinkat", object,
+                   "mountd cannot read the link that says which mount it is");
 }
 
 Result<void> RemovePlaceholder(const Context& context, int task,
@@ -130,7 +132,7 @@ Result<void> UnmountById(const Context& context, std::uint64_t id,
   }
   const std::size_t slash = mount->point.rfind('/');
   if (slash == std::string::npos || slash + 1 == mount->point.size()) {
-    return MakeError(Code::kBusy, "umount2", object, "it cannot be reached");
+    return MakeError(Code::kBusy, "umount2", object, "mountd cannot reach it");
   }
   MOUNTD_ASSIGN(const UniqueFd parent,
                 Named(context.kernel.Open(
@@ -145,7 +147,7 @@ Result<void> UnmountById(const Context& context, std::uint64_t id,
       Named(context.kernel.Stat(parent.get(), last), "statx", object));
   if (top.mount_id != mount->id) {
     return MakeError(Code::kBusy, "umount2", object,
-                     "it is covered by another mount");
+                     "another mount covers it; unmount that one first");
   }
   return UnmountTop(context, parent.get(), last, mount->id, mode, object);
 }
@@ -171,7 +173,7 @@ Result<void> Clear(const Context& context, const Place& place) {
     }
   }
   return MakeError(Code::kAlreadyExists, "mount", place.object,
-                   "another mount has the name");
+                   "another mount of the task has this name; choose another");
 }
 
 }  // namespace

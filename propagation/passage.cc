@@ -68,9 +68,9 @@ Result<void> LetPass(const Context& context, int fd, std::uint32_t uid,
                 Named(kernel.ReadAcl(fd), "getxattr", object));
   const std::string wanted = BytesOf(ListFor(uid));
   if (!MayBecomePassage(facts) || (!list.empty() && list != wanted)) {
-    return MakeError(Code::kFailedPrecondition, "mkdirat", object,
-                     "a file of another type, owner or mode, or for another "
-                     "user, is there");
+    return MakeError(
+        Code::kFailedPrecondition, "mkdirat", object,
+        "a file of another type, owner, mode or user has this name; remove it");
   }
   if (facts.gid != 0) {
     MOUNTD_TRY(Named(kernel.SetOwner(fd, 0, 0), "fchownat", object));
@@ -83,10 +83,10 @@ Result<void> CheckKeepsLists(const Context& context, int fd,
                              const std::string& object) {
   const exec::Sys<std::string> list = context.kernel.ReadAcl(fd);
   if (exec::FailedWith(list, EOPNOTSUPP)) {
-    return MakeError(Code::kFailedPrecondition, "check", object,
-                     "the kernel's tmpfs keeps no access control lists "
-                     "(CONFIG_TMPFS_POSIX_ACL), which alone keep users from "
-                     "each other's allocations: use a kernel with it");
+    return MakeError(
+        Code::kFailedPrecondition, "check", object,
+        "the kernel's tmpfs has no access control lists, which keep users from "
+        "each other's allocations; use a kernel with CONFIG_TMPFS_POSIX_ACL");
   }
   return list ? Ok()
               : Result<void>(ErrnoError(list.error(), "getxattr", object));

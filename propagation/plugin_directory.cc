@@ -28,7 +28,7 @@ bool IsOwnMount(const Base& base, const MountFacts& mount,
 
 Error ForeignOnPlugin(const std::string& plugin) {
   return MakeError(Code::kFailedPrecondition, "check", plugin,
-                   "another mount is on the plugin's directory");
+                   "another mount covers the plugin's directory; unmount it");
 }
 
 // Says what keeps the mount in use, because umount2(2) answers only EBUSY.
@@ -36,11 +36,12 @@ Error InUse(const Context& context, const MountFacts& own,
             const std::string& plugin) {
   const Result<std::vector<MountFacts>> beneath =
       context.inspector.Children(own.id);
-  return ErrnoError(
-      EBUSY, "umount2", plugin,
-      beneath && !beneath->empty()
-          ? beneath->front().point + " is mounted beneath"
-          : "a process of the plugin's holds it, by its socket at least");
+  return ErrnoError(EBUSY, "umount2", plugin,
+                    beneath && !beneath->empty()
+                        ? beneath->front().point +
+                              " is mounted below it; unmount that one first"
+                        : "a process of the plugin still uses it, for example "
+                          "by its socket; end that process");
 }
 
 // Busy if the plugin's mount covers another mount, because that mount would
@@ -52,8 +53,9 @@ Result<void> CheckNothingCovered(const Context& context, const Base& base,
                 context.inspector.Children(base.facts.mount_id));
   for (const MountFacts& mount : mounts) {
     if (mount.point.starts_with(own.point + "/")) {
-      return MakeError(Code::kBusy, "remove", plugin,
-                       "a mount is beneath the plugin's directory");
+      return MakeError(
+          Code::kBusy, "remove", plugin,
+          "a mount is below the plugin's directory; unmount it first");
     }
   }
   return Ok();
@@ -188,8 +190,9 @@ Result<UniqueFd> OpenPlugin(const Context& context, const Base& base,
   MOUNTD_ASSIGN(const FileFacts file,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", name));
   if (!file.mount_root || file.device != base.facts.device || file.uid != 0) {
-    return MakeError(Code::kFailedPrecondition, "check", name,
-                     "the plugin's directory was not prepared");
+    return MakeError(
+        Code::kFailedPrecondition, "check", name,
+        "the plugin's directory does not exist; register the plugin again");
   }
   return fd;
 }

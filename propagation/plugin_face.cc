@@ -35,8 +35,9 @@ Result<UniqueFd> EnsureParent(const Context& context,
 }
 
 Error ForeignFace(const std::string& name) {
-  return MakeError(Code::kFailedPrecondition, "check", name,
-                   "another mount is on the plugin's directory on the host");
+  return MakeError(
+      Code::kFailedPrecondition, "check", name,
+      "another mount covers the plugin's directory on the host; unmount it");
 }
 
 Result<void> ShowHere(const Context& context, const std::string& name,

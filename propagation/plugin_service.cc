@@ -56,8 +56,9 @@ Result<int> Run(const Context& context, const Command& command,
 Result<void> CheckSystemd(const Context& context, const std::string& object) {
   for (const char* path : {"/run/systemd/system", kSystemctl, kSystemdRun}) {
     if (!context.kernel.Open(AT_FDCWD, path, O_PATH, 0)) {
-      return MakeError(Code::kNotSupported, "start", object,
-                       "systemd does not run here");
+      return MakeError(
+          Code::kNotSupported, "start", object,
+          "systemd does not run here, but declared plugins need it");
     }
   }
   return Ok();
@@ -103,7 +104,8 @@ Result<void> StartPlugin(const Context& context, const exec::PluginPlan& plan) {
   const std::string name = Text(plan.plugin);
   const auto declared = context.config.plugins.find(name);
   if (declared == context.config.plugins.end()) {
-    return MakeError(Code::kNotFound, "start", name, "is not declared");
+    return MakeError(Code::kNotFound, "start", name,
+                     "is not declared in mountd.toml");
   }
   MOUNTD_TRY(CheckSystemd(context, name));
   if (IsLoaded(context, name)) {
@@ -132,7 +134,7 @@ Result<void> StopPlugin(const Context& context, const exec::PluginPlan& plan) {
   return status == 0 || status == kNotLoaded
              ? Ok()
              : Result<void>(MakeError(Code::kUnavailable, "stop", name,
-                                      "systemctl failed"));
+                                      "systemctl failed; see journalctl"));
 }
 
 }  // namespace mountd::propagation

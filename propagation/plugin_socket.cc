@@ -40,17 +40,18 @@ Result<void> CheckSocket(const Context& context, const UniqueFd& directory,
                 Named(context.kernel.Stat(directory.get(), ""), "statx", name));
   if (!S_ISSOCK(facts.mode)) {
     return MakeError(Code::kFailedPrecondition, "connect", name,
-                     "its socket's name is no socket");
+                     "the file of its socket's name is not a socket");
   }
   if (facts.mount_id != own.mount_id) {
     return MakeError(Code::kFailedPrecondition, "connect", name,
-                     "something is mounted on its socket");
+                     "a mount covers its socket; unmount it");
   }
   return Ok();
 }
 
 Error Unavailable(int err, const char* op, const std::string& name) {
-  Error error = ErrnoError(err, op, name, "nobody listens on its socket");
+  Error error = ErrnoError(
+      err, op, name, "no process listens on its socket; start the plugin");
   error.code = Code::kUnavailable;
   return error;
 }
@@ -81,14 +82,15 @@ Result<void> CheckPeer(const Context& context, int socket, const ucred& peer,
   // Open first, then check that the process is alive: only in this order is
   // what was opened by the pid surely that process's.
   if (!process || !IsAlive(context, socket)) {
-    return MakeError(Code::kPermissionDenied, "connect", name,
-                     "who made its socket has ended, or cannot be seen");
+    return MakeError(
+        Code::kPermissionDenied, "connect", name,
+        "the process that made its socket has ended or is not visible");
   }
   if (const Result<Cgroup> within = CheckWithin(context, *process, cgroup);
       !within) {
     return MakeError(Code::kPermissionDenied, "connect", name,
-                     "who listens on its socket is not in its allocation's "
-                     "cgroup: " +
+                     "the process that listens on its socket is not in its "
+                     "allocation's cgroup: " +
                          within.error().detail);
   }
   return Ok();

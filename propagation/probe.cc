@@ -18,7 +18,7 @@ using exec::Named;
 
 Error Gone(const std::string& object) {
   return MakeError(Code::kNotFound, "probe", object,
-                   "another mount is there, or none");
+                   "the mount is gone or replaced");
 }
 
 // Opens the root of the mount, wherever the mount is attached. Asks no server.

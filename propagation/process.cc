@@ -42,8 +42,9 @@ Result<void> CheckNoThread(const Context& context, const Process& process) {
       ParseNumber<std::uint32_t>(std::string(LineAfter(*status, "Tgid:\t")));
   return leader && *leader == process.pid
              ? Ok()
-             : Result<void>(MakeError(Code::kInvalidArgument, "open process",
-                                      "pidfd", "is a thread's"));
+             : Result<void>(MakeError(
+                   Code::kInvalidArgument, "open process", "pidfd",
+                   "belongs to a thread; pass the pidfd of its process"));
 }
 
 }  // namespace
@@ -123,7 +124,7 @@ Result<Process> OpenProcess(const Context& context, int pidfd) {
   const Sys<bool> ended = context.kernel.HasEnded(pidfd);
   if (exec::FailedWith(ended, EBADF) || exec::FailedWith(ended, EINVAL)) {
     return MakeError(Code::kInvalidArgument, "open process", "pidfd",
-                     "is no pidfd");
+                     "must be a pidfd");
   }
   if (!ended) {
     return ErrnoError(ended.error(), "pidfd_send_signal", "pidfd");

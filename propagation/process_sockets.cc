@@ -35,7 +35,7 @@ Result<void> CheckUids(const Context& context, const Process& process,
   return all_own ? Ok()
                  : Result<void>(MakeError(Code::kPermissionDenied,
                                           "look at sockets", TextOf(process),
-                                          "is not the caller's own"));
+                                          "must belong to the caller's user"));
 }
 
 // Returns the inode in a text such as "socket:[12345]", as sockfs_dname of
@@ -67,7 +67,7 @@ Result<std::set<std::uint64_t>> SocketsOf(const Context& context, int pidfd,
                       TextOf(process)));
   if (names.size() == kMaxFiles) {
     return MakeError(Code::kResourceExhausted, "look at sockets",
-                     TextOf(process), "has too many files open");
+                     TextOf(process), "has too many open files to inspect");
   }
   std::set<std::uint64_t> inodes;
   for (const std::string& name : names) {

@@ -76,9 +76,9 @@ Result<void> CheckBaseUnused(const Context& context, const char* where) {
                 OpenBeneath(context, run.get(), kBaseName, kObject));
   MOUNTD_ASSIGN(const bool used, IsUsed(context, base.get()));
   return used ? Result<void>(Refused(
-                    std::string("mounts.namespace cannot change while the "
-                                "base is used in ") +
-                    where + ": release the allocations, or change it back"))
+                    std::string("mounts.namespace cannot change while mounts "
+                                "exist in ") +
+                    where + "; release the allocations or change it back"))
               : Ok();
 }
 
@@ -89,8 +89,9 @@ Result<void> CheckHostIsShared(const Context& context) {
                 LookAt(context, exec::kFromRoot, "/", kObject));
   return root.mount.peer_group != 0
              ? Ok()
-             : Result<void>(Refused("the host's / is not shared: what it "
-                                    "mounts later would not be seen there"));
+             : Result<void>(Refused(
+                   "the host's / is not shared, so later mounts of the host "
+                   "would not appear there; run mount --make-rshared /"));
 }
 
 // Runs in the new namespace. Detaches each mount that lies on a private mount,
@@ -264,7 +265,7 @@ Result<Residence::Pin> Residence::FindPin(const Context& context,
   // All namespaces' files have one device (nsfs), so a file of another device
   // is not the pin.
   if (file->device != host_facts_.device) {
-    return Refused(std::string("something else is at ") + paths::kNamespace);
+    return Refused(std::string("another file is at ") + paths::kNamespace);
   }
   MOUNTD_ASSIGN(pin.mounts, Named(kernel.Open(run, kPin, O_RDONLY, kNoLinks),
                                   "openat2", kObject));
@@ -278,8 +279,7 @@ Result<Residence::Pin> Residence::FindPin(const Context& context,
                 NamespaceAt(context, exec::kFromRoot, "/proc/self/ns/user"));
   if (type != CLONE_NEWNS || owner != users || pin.inode == host_facts_.inode) {
     return Refused(
-        "what is pinned is not mountd's, or an executor was started "
-        "in it");
+        "the pinned namespace is not mountd's, or an executor started in it");
   }
   return pin;
 }
@@ -424,8 +424,8 @@ Result<void> CheckAsOnHost(const Context& context, const std::string& path,
              ? Ok()
              : Result<void>(MakeError(
                    Code::kFailedPrecondition, "open source", object,
-                   "what the host has mounted there does not reach mountd's "
-                   "mount namespace: the mount above it is not shared"));
+                   "the host's mount there does not reach mountd's mount "
+                   "namespace, because the mount above it is not shared"));
 }
 
 }  // namespace mountd::propagation

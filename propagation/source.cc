@@ -35,7 +35,8 @@ Result<void> CheckSource(const Context& context, const std::string& object,
   }
   MOUNTD_ASSIGN(source->mount, context.inspector.Facts(source->file.mount_id));
   if (IsKernelFilesystem(source->mount.type)) {
-    return Refused(object, "is on a file system of the kernel");
+    return Refused(
+        object, "is on a file system of the kernel, which mountd never mounts");
   }
   return Ok();
 }
@@ -47,18 +48,19 @@ Result<void> OpenHostVolume(const Context& context, const Base& base,
   const auto declared = context.config.host_volumes.find(name);
   if (declared == context.config.host_volumes.end()) {
     return MakeError(Code::kNotFound, "open source", name,
-                     "no such host volume");
+                     "is not declared in mountd.toml");
   }
   const HostVolumeConfig& volume = declared->second;
   if (std::find(volume.propagation.begin(), volume.propagation.end(),
                 plan.propagation) == volume.propagation.end()) {
     return MakeError(Code::kPermissionDenied, "open source", name,
-                     "the host volume does not allow this propagation");
+                     "is not declared with this propagation; use another or "
+                     "add it in mountd.toml");
   }
   if (IsApart(context) && plan.propagation == Propagation::kBidirectional) {
     return MakeError(Code::kNotSupported, "open source", name,
-                     "nothing is propagated to the host from mountd's own "
-                     "mount namespace ([mounts] namespace)");
+                     "bidirectional cannot reach the host from mountd's own "
+                     "mount namespace; set [mounts] namespace = \"host\"");
   }
   source->read_only = volume.read_only;
   MOUNTD_ASSIGN(HostPath path, OpenHostPath(context, volume.path, name));
@@ -68,7 +70,7 @@ Result<void> OpenHostVolume(const Context& context, const Base& base,
   MOUNTD_ASSIGN(source->file, Named(context.kernel.Stat(source->fd.get(), ""),
                                     "statx", name));
   if (source->file.device == base.facts.device) {
-    return Refused(name, "lies in the base");
+    return Refused(name, "is inside mountd's own directories");
   }
   MOUNTD_TRY(CheckSource(context, name, source));
   MOUNTD_TRY(CheckAsOnHost(context, volume.path, source->file, name));
@@ -129,8 +131,10 @@ Result<void> CheckSourcePropagation(const Source& source, Propagation asked,
     return Ok();
   }
   return Refused(object, source.mount.master != 0
-                             ? "the mount that holds the source is a slave"
-                             : "the mount that holds the source is private");
+                             ? "the source's mount is a slave, but must be "
+                               "shared; run mount --make-shared"
+                             : "the source's mount is private, but must be "
+                               "shared; run mount --make-shared");
 }
 
 bool IsHostPathAllowed(std::string_view path) {
@@ -145,7 +149,9 @@ Result<HostPath> OpenHostPath(const Context& context, const std::string& path,
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos || path.front() != '/' ||
       slash + 1 == path.size() || !IsHostPathAllowed(path)) {
-    return Refused(object, "its path cannot be a host volume");
+    return Refused(
+        object,
+        "mountd never mounts this path as a host volume; declare another");
   }
   HostPath opened;
   opened.name = path.substr(slash + 1);

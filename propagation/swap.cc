@@ -47,7 +47,7 @@ Result<MountState> Adopt(const Context& context, const Base& base,
                          top.mount.parent_id == base.facts.mount_id;
   if (!of_source) {
     return MakeError(Code::kAlreadyExists, "mount", spec.object,
-                     "another mount is there");
+                     "another mount is at the target");
   }
   return Settle(context, source, target.point, base.facts.mount_id, spec);
 }

@@ -45,7 +45,7 @@ Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
   // follow.
   if (!point && point.error().sys_errno == ELOOP) {
     return MakeError(Code::kAlreadyExists, "mount", object,
-                     "a mount outside the inbox has the name");
+                     "a mount outside the inbox has this name; choose another");
   }
   MOUNTD_ASSIGN(target->point, std::move(point));
   MOUNTD_ASSIGN(const FileFacts there,
@@ -53,7 +53,8 @@ Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
   target->mounted = there.mount_root;
   if (S_ISDIR(there.mode) != directory) {
     return MakeError(Code::kAlreadyExists, "mount", object,
-                     "what is there is of another type");
+                     "the name exists and is of another type than the source; "
+                     "choose another name");
   }
   return Ok();
 }

@@ -23,7 +23,8 @@ Result<void> SetNoSwap(const Context& context, int fs,
       context.kernel.ConfigureFilesystem(fs, "noswap", nullptr);
   if (exec::FailedWith(set, EINVAL)) {
     return MakeError(Code::kNotSupported, "fsconfig", object,
-                     "this kernel's tmpfs has no noswap (Linux 6.4)");
+                     "the kernel's tmpfs has no noswap before Linux 6.4; mount "
+                     "it without noswap");
   }
   return Named(set, "fsconfig", object);
 }

@@ -57,10 +57,11 @@ Result<void> CheckOwner(const Context& context, const TreePlan& plan,
   if (uid_allowed && gid_allowed) {
     return Ok();
   }
-  return MakeError(Code::kPermissionDenied, kChown, object,
-                   (uid_allowed ? "gid " + std::to_string(plan.gid)
-                                : "uid " + std::to_string(plan.uid)) +
-                       " is neither the caller's own nor in a rule's ids");
+  return MakeError(
+      Code::kPermissionDenied, kChown, object,
+      (uid_allowed ? "gid " + std::to_string(plan.gid)
+                   : "uid " + std::to_string(plan.uid)) +
+          " is neither the caller's own nor granted by ids in mountd.toml");
 }
 
 // An entry of a directory and an O_PATH fd of it. No fd: the entry is gone.
@@ -135,7 +136,7 @@ Result<bool> VisitEntry(Walk* walk, int dir, const OrderedName& name,
   }
   if (level + 1 == walk->plan.after.size()) {
     return walk->trail.Refused(Code::kResourceExhausted, kChown, name.name,
-                               "the tree is too deep");
+                               "the tree is nested too deep");
   }
   walk->trail.Enter(name.name);
   const Result<bool> whole = Visit(walk, entry.fd.get(), level + 1, entered);

@@ -176,9 +176,9 @@ Result<void> EmptyDirectory(const Context& context, int parent,
   removal.top = dir.get();
   MOUNTD_ASSIGN(const bool emptied, EmptyTop(&removal));
   return emptied ? Ok()
-                 : Result<void>(
-                       MakeError(Code::kResourceExhausted, kRemove, name,
-                                 "too many files were left in the directory"));
+                 : Result<void>(MakeError(
+                       Code::kResourceExhausted, kRemove, name,
+                       "too many files are left in the directory; call again"));
 }
 
 Result<exec::TreeReply> RemoveSome(const Context& context, int fd,

@@ -113,7 +113,9 @@ Result<void> DetachAll(const Context& context, int dir, const std::string& name,
     MOUNTD_TRY(Named(context.kernel.Unmount(dir, name, MNT_DETACH), "umount2",
                      object));
   }
-  return MakeError(Code::kBusy, "umount2", object, "too many mounts in a pile");
+  return MakeError(
+      Code::kBusy, "umount2", object,
+      "too many mounts are stacked at its place; unmount them first");
 }
 
 Result<void> RemoveVolumeEntry(const Context& context, int dir,

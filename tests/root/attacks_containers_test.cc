@@ -29,8 +29,7 @@ using exec::Request;
 constexpr char kShared[] = "/run/shared";
 constexpr char kHostsRoot[] =
     "FailedPrecondition: open container pidfd: its root directory is the "
-    "host's "
-    "or the caller's: a container has one of its own";
+    "host's or the caller's, but a container has its own";
 
 std::uint32_t PidOf(const Child& child) {
   return static_cast<std::uint32_t>(child.pid);
@@ -115,19 +114,19 @@ TEST_F(ContainerAttacks, AServiceWithAMountNamespaceOfItsOwnIsNoContainer) {
   // The agent passes a pidfd of itself, or of another process of its service.
   caller_ = PidOf(service);
   EXPECT_EQ(ErrorOf(SendFor(service, TmpfsInContainer("/run/etc"))),
-            "FailedPrecondition: open container pidfd: is the caller itself");
+            "FailedPrecondition: open container pidfd: the process is the "
+            "caller itself, not a container");
   Child& other = Spawn(
       "web", [&] { return ::setns(service.pidfd.get(), CLONE_NEWNS) == 0; });
-  EXPECT_EQ(
-      ErrorOf(SendFor(other, TmpfsInContainer("/run/etc"))),
-      "FailedPrecondition: open container pidfd: is where the caller itself "
-      "runs");
+  EXPECT_EQ(ErrorOf(SendFor(other, TmpfsInContainer("/run/etc"))),
+            "FailedPrecondition: open container pidfd: the process is in the "
+            "mount namespace of the caller, not in a container");
   // An agent that runs elsewhere passes a pidfd of another service.
   caller_ = static_cast<std::uint32_t>(::getpid());
   for (const Child* child : {&service, &other}) {
     EXPECT_EQ(ErrorOf(SendFor(*child, TmpfsInContainer("/run/etc"))),
-              "FailedPrecondition: open container pidfd: has the host's pid "
-              "namespace, as services have");
+              "FailedPrecondition: open container pidfd: the process has the "
+              "host's pid namespace, so it is in no container");
     EXPECT_EQ(CodeOf(AttachTo(*child, Propagation::kPrivate, "/run/etc")),
               "FailedPrecondition");
   }
@@ -234,7 +233,7 @@ TEST_F(ContainerAttacks, ACallerThatHasEndedGetsNothing) {
   EXPECT_NAIVE(!is_callers() && NaiveMountGivesTheAttackerItsEtc(same));
   EXPECT_EQ(ErrorOf(AttachTo(*container_, Propagation::kPrivate)),
             "FailedPrecondition: open container pidfd: the process that "
-            "connected has ended: connect again");
+            "connected has ended; connect again");
 }
 
 TEST_F(ContainerAttacks, ATmpfsIsForThoseWhoseRuleSaysSo) {
@@ -277,8 +276,8 @@ TEST_F(ContainerAttacks, AProcessThatGoesElsewhereMeanwhileIsRefused) {
     }
   });
   EXPECT_EQ(ErrorOf(AttachTo(moving, Propagation::kPrivate)),
-            "FailedPrecondition: open container pidfd: has gone to another "
-            "mount namespace");
+            "FailedPrecondition: open container pidfd: the process has moved "
+            "to another mount namespace");
   kernel_.Before(nullptr);
   EXPECT_EQ(MountsOf(service), services);
 }

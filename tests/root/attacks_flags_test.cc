@@ -174,8 +174,8 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceAreNotCloned) {
   for (const Propagation mode : kModes) {
     EXPECT_EQ(ErrorOf(Attach("data", mode)),
               "FailedPrecondition: mount web/app/data: a file system of the "
-              "kernel (proc) is mounted below the source, at chroot/proc: "
-              "unmount it, or have another directory mounted");
+              "kernel (proc) is mounted below the source at chroot/proc; "
+              "unmount it or mount another directory");
     EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
     EXPECT_EQ(Mountinfo(), before);
     EXPECT_FALSE(Exists(kTarget));
@@ -244,8 +244,7 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowAPublishedVolumeAreNotCloned) {
   // A mount beside the published directory does not matter.
   ASSERT_TRUE(MountAt("/run/mountd/base/p/csi/publish/web/beside", "sysfs"));
   EXPECT_NE(ErrorOf(Send(request))
-                .find("(proc) is mounted below the source, "
-                      "at chroot/proc"),
+                .find("(proc) is mounted below the source at chroot/proc"),
             std::string::npos);
   EXPECT_FALSE(Exists(kTarget));
   const Reply old = Attach("data", Propagation::kPrivate);
@@ -449,7 +448,7 @@ TEST_F(FlagAttacks, APinnedMountNamespaceBelowASourceIsNamed) {
     return Enters(std::string(kNaiveTarget) + "/chroot/pin");
   }));
   EXPECT_NE(ErrorOf(Attach("data", Propagation::kPrivate))
-                .find("(nsfs) is mounted below the source, at chroot/pin"),
+                .find("(nsfs) is mounted below the source at chroot/pin"),
             std::string::npos);
   Unmount(pin);
 }

@@ -99,8 +99,8 @@ TEST_F(ContainerTarget, RefusesWhatIsNoPlaceForAMount) {
 TEST_F(ContainerTarget, RefusesWhatIsNoContainerOfTheCgroup) {
   Child& plain = Spawn("web", [] { return true; });
   EXPECT_EQ(ErrorOf(AttachTo(plain, Propagation::kPrivate)),
-            "FailedPrecondition: open container pidfd: has the host's mount "
-            "namespace");
+            "FailedPrecondition: open container pidfd: the process has the "
+            "host's mount namespace, so it is in no container");
   Child& outside =
       SpawnOutside([] { return BecomeContainer(false); }, CLONE_NEWPID);
   EXPECT_EQ(CodeOf(AttachTo(outside, Propagation::kPrivate)),
@@ -167,7 +167,7 @@ TEST_F(ContainerTarget, RefusesAUserNamespaceThatCouldTakeFlagsOff) {
   EXPECT_NAIVE(remount("/data2"));
   EXPECT_NE(MountsOf(rootless), naive);
   EXPECT_NE(ErrorOf(AttachTo(rootless, Propagation::kPrivate))
-                .find("belongs to a user namespace"),
+                .find("has its own user namespace"),
             std::string::npos);
   EXPECT_FALSE(Sees(rootless, "/data/file"));
 }

@@ -52,11 +52,11 @@ struct Row {
 };
 
 constexpr char kIsPrivate[] =
-    "FailedPrecondition: open source web/app/data: the mount that holds the "
-    "source is private";
+    "FailedPrecondition: open source web/app/data: the source's mount is "
+    "private, but must be shared; run mount --make-shared";
 constexpr char kIsSlave[] =
-    "FailedPrecondition: open source web/app/data: the mount that holds the "
-    "source is a slave";
+    "FailedPrecondition: open source web/app/data: the source's mount is a "
+    "slave, but must be shared; run mount --make-shared";
 
 constexpr auto kPrivate = Propagation::kPrivate;
 constexpr auto kHostToTask = Propagation::kHostToTask;

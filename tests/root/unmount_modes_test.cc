@@ -134,7 +134,8 @@ TEST_F(UnmountModes, AbortIsForFuseAlone) {
   const Reply aborted =
       DetachBy(UnmountMode::kAbort, reply.body.mount.mount_id);
   EXPECT_EQ(CodeOf(aborted), "NotSupported");
-  EXPECT_NE(ErrorOf(aborted).find("not FUSE"), std::string::npos);
+  EXPECT_NE(ErrorOf(aborted).find("only FUSE can be aborted"),
+            std::string::npos);
   EXPECT_EQ(Difference(with, Inventory::Take()), "");
   EXPECT_EQ(
       CodeOf(DetachBy(static_cast<UnmountMode>(4), reply.body.mount.mount_id)),

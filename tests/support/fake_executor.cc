@@ -187,8 +187,9 @@ Result<MountState> FakeExecutor::AttachLocked(const AttachPlan& plan) {
   }
   const auto found = mounts_.find(target);
   if (found == mounts_.end() && plan.replaces != 0) {
-    return MakeError(Code::kNotFound, "mount", target,
-                     "the mount to be replaced is not there");
+    return MakeError(
+        Code::kNotFound, "mount", target,
+        "the mount to replace is not there; mount it without replace");
   }
   if (found != mounts_.end() && found->second.state.mount_id != plan.replaces) {
     const Mount& there = found->second;
@@ -197,8 +198,9 @@ Result<MountState> FakeExecutor::AttachLocked(const AttachPlan& plan) {
                       there.plan.propagation == plan.propagation &&
                       there.plan.attributes == plan.attributes;
     return same ? Result<MountState>(there.state)
-                : MakeError(Code::kAlreadyExists, "mount", target,
-                            "read back: another source is mounted there");
+                : MakeError(
+                      Code::kAlreadyExists, "mount", target,
+                      "read back: another source is mounted at the target");
   }
   MOUNTD_ASSIGN(Mount mount, CloneLocked(plan));
   return mounts_.insert_or_assign(target, std::move(mount)).first->second.state;
@@ -251,10 +253,11 @@ Result<void> FakeExecutor::Detach(const DetachPlan& plan) {
         }
         if (found->second.state.mount_id != plan.mount_id) {
           return MakeError(Code::kFailedPrecondition, "umount2", target,
-                           "another mount is there");
+                           "another mount is at its place");
         }
         if (busy_.contains(target)) {
-          return ErrnoError(EBUSY, "umount2", target, "the mount is in use");
+          return ErrnoError(EBUSY, "umount2", target,
+                            "processes use the mount; ListHolders names them");
         }
         TellLocked(found->second.state.mount_id, false);
         mounts_.erase(found);
@@ -289,7 +292,7 @@ Result<void> FakeExecutor::ReleaseAnchor(const AnchorPlan& plan) {
         // 0 stands for any anchor that mountd put there.
         if (plan.anchor_id != 0 && found->second.mount_id != plan.anchor_id) {
           return MakeError(Code::kFailedPrecondition, "umount2", volume,
-                           "another mount is there");
+                           "another mount is at its place");
         }
         if (busy_.contains(volume)) {
           return ErrnoError(EBUSY, "umount2", volume);
@@ -324,7 +327,7 @@ Result<void> FakeExecutor::RemoveInbox(const TaskPlan& plan) {
         const auto below = mounts_.lower_bound(inbox + "/");
         if (below != mounts_.end() && below->first.starts_with(inbox + "/")) {
           return MakeError(Code::kBusy, "rmdir", inbox,
-                           "a mount is left in it");
+                           "a mount is still in it; unmount it first");
         }
         inboxes_.erase(inbox);
         return Ok();

@@ -86,7 +86,8 @@ Result<Executor::PluginConnection> FakeExecutor::ConnectPlugin(
       [&]() -> Result<PluginConnection> {
         if (!plugins_.contains(id)) {
           return MakeError(Code::kFailedPrecondition, "check", id,
-                           "the plugin's directory was not prepared");
+                           "the plugin's directory does not exist; register "
+                           "the plugin again");
         }
         if (plan.cgroup != 0 && plan.cgroup != plugin_cgroup_) {
           return MakeError(Code::kPermissionDenied, "connect", id,
@@ -96,8 +97,9 @@ Result<Executor::PluginConnection> FakeExecutor::ConnectPlugin(
         if (deaf_.contains(socket) ||
             socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) !=
                 0) {
-          return MakeError(Code::kUnavailable, "connect", id,
-                           "nobody listens on its socket");
+          return MakeError(
+              Code::kUnavailable, "connect", id,
+              "no process listens on its socket; start the plugin");
         }
         connections_[socket].emplace_back(pair[1]);
         if (!sockets_.contains(socket)) {
@@ -170,7 +172,8 @@ Result<MountState> FakeExecutor::PrepareVolumeDir(const VolumeDirPlan& plan) {
         if (!plugins_.contains(Text(plan.plugin))) {
           return MakeError(Code::kFailedPrecondition, "check",
                            Text(plan.plugin),
-                           "the plugin's directory was not prepared");
+                           "the plugin's directory does not exist; register "
+                           "the plugin again");
         }
         MountState bare;
         bare.exists = 1;
