@@ -37,7 +37,7 @@ Result<const NetworkConfig*> DeclaredFor(const Context& context,
       context.config.networks.find(std::string(plan.network.view()));
   if (declared == context.config.networks.end()) {
     return MakeError(Code::kNotFound, "find network", NameOf(plan),
-                     "no such network");
+                     "the network does not exist");
   }
   return &declared->second;
 }
@@ -47,8 +47,9 @@ bool IsOfAnother(const LinkFacts& link, const NetworkPlan& plan) {
 }
 
 Error LinkIsThere(const std::string& object) {
-  return MakeError(Code::kBusy, "create network", object,
-                   "a link of the address is still there");
+  return MakeError(
+      Code::kBusy, "create network", object,
+      "an earlier link with this address still exists; call again");
 }
 
 Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
@@ -57,10 +58,11 @@ Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
   if (!made && made.error().sys_errno == EEXIST) {
     // EEXIST does not say which of the two names is taken.
     MOUNTD_ASSIGN(const LinkFacts link, FindLink(route, veth.host_name));
-    return link.index != 0
-               ? LinkIsThere(veth.object)
-               : ErrnoError(EEXIST, "RTM_NEWLINK", veth.object,
-                            veth.name + " is there in the namespace");
+    return link.index != 0 ? LinkIsThere(veth.object)
+                           : ErrnoError(EEXIST, "RTM_NEWLINK", veth.object,
+                                        veth.name +
+                                            " already exists in the namespace; "
+                                            "choose another interface name");
   }
   // Undo also after an error, because only the answer may have been lost.
   undo->Add([route, &veth] {

@@ -59,7 +59,7 @@ Result<Range<Address>> ParseRange(std::string_view text, int family,
   }
   Address base{};
   if (!ReadAddress(family, text.substr(0, slash), &base)) {
-    return BadRange(text, "not an address of this family");
+    return BadRange(text, "must be an address of this family");
   }
   const std::string_view digits = text.substr(slash + 1);
   int prefix = 0;
@@ -67,14 +67,14 @@ Result<Range<Address>> ParseRange(std::string_view text, int family,
       std::from_chars(digits.data(), digits.data() + digits.size(), prefix);
   if (status != std::errc() || end != digits.data() + digits.size() ||
       prefix < min_prefix || prefix > max_prefix) {
-    return BadRange(text, "prefix must be " + std::to_string(min_prefix) +
+    return BadRange(text, "its prefix must be " + std::to_string(min_prefix) +
                               " to " + std::to_string(max_prefix));
   }
   Range<Address> range;
   range.base = base;
   range.prefix = static_cast<std::uint8_t>(prefix);
   if (!HostBitsAreZero(base, range.prefix)) {
-    return BadRange(text, "has host bits set");
+    return BadRange(text, "must have no host bits set");
   }
   return range;
 }
@@ -91,7 +91,7 @@ Result<Address> ParseAddress(std::string_view text, int family) {
   Address address{};
   if (!ReadAddress(family, text, &address)) {
     return MakeError(Code::kInvalidArgument, "parse", std::string(text),
-                     "not an address of this family");
+                     "must be an address of this family");
   }
   return address;
 }
@@ -195,7 +195,7 @@ Result<HostIp> ParseHostIp(std::string_view text) {
   const Result<Ipv6> ipv6 = ParseIpv6(text);
   if (!ipv6) {
     return MakeError(Code::kInvalidArgument, "parse", std::string(text),
-                     "not an IPv4 or IPv6 address");
+                     "must be an IPv4 or IPv6 address");
   }
   address.family = HostIp::Family::kIpv6;
   address.bytes = *ipv6;

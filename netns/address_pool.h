@@ -41,21 +41,24 @@ class AddressPool {
         return address;
       }
     }
-    return MakeError(
-        Code::kResourceExhausted, "allocate", "address",
-        "all " + std::to_string(capacity_) + " addresses are in use");
+    return MakeError(Code::kResourceExhausted, "allocate", "address",
+                     "all " + std::to_string(capacity_) +
+                         " addresses are in use; release allocations or "
+                         "declare a larger range");
   }
 
   // Takes this address. InvalidArgument if no allocation may have it.
   // AlreadyExists if it is taken or quarantined.
   Result<void> Take(const Address& address) {
     if (RangeOf(ranges_, address) == nullptr) {
-      return MakeError(Code::kInvalidArgument, "allocate", ToString(address),
-                       "is not one of the network's for allocations");
+      return MakeError(
+          Code::kInvalidArgument, "allocate", ToString(address),
+          "is not an address of the network that allocations can have");
     }
     if (!taken_.insert(address).second) {
       return MakeError(Code::kAlreadyExists, "allocate", ToString(address),
-                       "is another allocation's, or was until just now");
+                       "belongs to another allocation, or did a moment ago; "
+                       "ask for another or try later");
     }
     return Ok();
   }

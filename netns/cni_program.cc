@@ -118,8 +118,9 @@ Result<UniqueFd> RunCniProgram(exec::Kernel& kernel, const Config& config,
                                const CniPlan& plan, int request) {
   const std::string object = std::string(kProgram) + " " + VerbOf(plan.verb);
   if (!config.cni.enabled()) {
-    return MakeError(Code::kNotSupported, "start", object,
-                     "the configuration has no [cni]");
+    return MakeError(
+        Code::kNotSupported, "start", object,
+        "the configuration has no [cni] section, which CNI networks need");
   }
   MOUNTD_ASSIGN(std::string program, FindProgram(kernel));
   MOUNTD_ASSIGN(UniqueFd answer,
@@ -136,18 +137,19 @@ Result<UniqueFd> RunCniProgram(exec::Kernel& kernel, const Config& config,
       kernel.RunChild([&] { return Execute(argv, request, answer.get()); },
                       kept, config.timeouts.cni + kCniGrace);
   if (exec::FailedWith(status, ETIMEDOUT)) {
-    return MakeError(Code::kDeadlineExceeded, "run", object, "was killed");
+    return MakeError(Code::kDeadlineExceeded, "run", object,
+                     "did not end in time, so mountd killed it");
   }
   if (exec::FailedWith(status, ECHILD)) {
     return MakeError(Code::kUnavailable, "run", object,
-                     "was killed, and not by mountd");
+                     "something other than mountd killed it; call again");
   }
   MOUNTD_ASSIGN(const std::uint8_t code,
                 exec::NamedOfChild(status, "run", object));
   if (code != 0) {
     return MakeError(
         Code::kUnavailable, "run", object,
-        "gave no answer (exit status " + std::to_string(code) + ")");
+        "ended without an answer (exit status " + std::to_string(code) + ")");
   }
   return answer;
 }

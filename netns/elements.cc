@@ -287,7 +287,9 @@ Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
   if (*answer == EEXIST) {
     MOUNTD_ASSIGN(const std::uint16_t port,
                   FindTakenPort(nft, elements, object));
-    why = port == 0 ? "" : "host port " + std::to_string(port) + " is taken";
+    why = port == 0 ? ""
+                    : "host port " + std::to_string(port) +
+                          " is already taken; ask for another";
   }
   return ErrnoError(*answer, "NFT_MSG_NEWSETELEM", object, why);
 }

@@ -47,7 +47,8 @@ Result<std::uint64_t> InodeOf(Kernel& kernel, const exec::NetworkPlan& plan,
       facts.device == nsfs ? kernel.NamespaceTypeOf(fd)
                            : exec::Sys<std::uint64_t>(std::uint64_t{0});
   if (!type || *type != CLONE_NEWNET) {
-    return NotGiven(Code::kInvalidArgument, plan, "is no network namespace");
+    return NotGiven(Code::kInvalidArgument, plan,
+                    "the given namespace is not a network namespace");
   }
   return facts.inode;
 }
@@ -88,7 +89,7 @@ Result<void> CheckNotTheHosts(Kernel& kernel, const exec::NetworkPlan& plan,
     }
     if (hosts && *hosts == inode) {
       return NotGiven(Code::kPermissionDenied, plan,
-                      "is the host's own namespace");
+                      "the given namespace is the host's own");
     }
   }
   return Ok();
@@ -104,7 +105,7 @@ Result<void> CheckNotAnothers(Kernel& kernel, const exec::NetworkPlan& plan,
     // A marker's text is the inode of its pinned namespace (pin.h).
     if (name != place.name && marker && *marker == std::to_string(inode)) {
       return NotGiven(Code::kPermissionDenied, plan,
-                      "is another allocation's namespace");
+                      "the given namespace belongs to another allocation");
     }
   }
   return Ok();
@@ -114,17 +115,19 @@ Result<void> CheckOwner(Kernel& kernel, const exec::NetworkPlan& plan, int fd,
                         bool of_hosts_user, bool of_root) {
   if (of_hosts_user) {
     return of_root ? Ok()
-                   : Result<void>(NotGiven(
-                         Code::kPermissionDenied, plan,
-                         "is of the host's user namespace, and no rule allows "
-                         "it (host_namespaces)"));
+                   : Result<void>(
+                         NotGiven(Code::kPermissionDenied, plan,
+                                  "the given namespace belongs to the host's "
+                                  "user namespace; a rule with host_namespaces "
+                                  "= true in mountd.toml would allow it"));
   }
   MOUNTD_ASSIGN(const uid_t uid, Named(kernel.OwnerUidOf(fd),
                                        "NS_GET_OWNER_UID", NameOfPlan(plan)));
   return uid == plan.owner_uid
              ? Ok()
              : Result<void>(NotGiven(Code::kPermissionDenied, plan,
-                                     "is of another user's namespace"));
+                                     "the given namespace belongs to another "
+                                     "user's user namespace"));
 }
 
 }  // namespace
@@ -140,7 +143,8 @@ Result<Home> GivenHome(Kernel& kernel, const exec::NetworkPlan& plan,
   MOUNTD_ASSIGN(const std::uint64_t inode,
                 InodeOf(kernel, plan, place.nsfs, fd));
   if (inode != plan.netns_inode) {
-    return NotGiven(Code::kInvalidArgument, plan, "is not the one it was");
+    return NotGiven(Code::kInvalidArgument, plan,
+                    "the given namespace is not the one of the first call");
   }
   MOUNTD_ASSIGN(const bool of_hosts_user,
                 IsOfHostsUserNamespace(kernel, plan, fd));
@@ -154,9 +158,9 @@ Result<Home> PinnedHome(Kernel& kernel, const exec::NetworkPlan& plan,
                         const PinPlace& place) {
   MOUNTD_ASSIGN(const Pin pin, FindPin(kernel, place));
   if (!pin.ours || pin.inode == 0 || pin.inode != plan.netns_inode) {
-    return MakeError(Code::kFailedPrecondition, "find namespace",
-                     NameOfPlan(plan),
-                     "the allocation's is not there any more");
+    return MakeError(
+        Code::kFailedPrecondition, "find namespace", NameOfPlan(plan),
+        "the allocation's namespace no longer exists; release the allocation");
   }
   MOUNTD_ASSIGN(UniqueFd fd,
                 Named(kernel.Open(place.directory, place.name, O_RDONLY,

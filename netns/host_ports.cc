@@ -58,12 +58,13 @@ Error Listens(std::uint8_t protocol, const HostSocket& socket) {
   const char* option = protocol == exec::kUdp    ? "u"
                        : protocol == exec::kSctp ? "S"
                                                  : "t";
-  return ErrnoError(EADDRINUSE, "map",
-                    "host port " + std::to_string(socket.port) + "/" + name,
-                    "a socket of the host listens on " + TextOf(socket) +
-                        ", of uid " + std::to_string(socket.uid) + ": ss -lnp" +
-                        option + " 'sport = :" + std::to_string(socket.port) +
-                        "' says whose; stop it, or ask for " + "another port");
+  return ErrnoError(
+      EADDRINUSE, "map",
+      "host port " + std::to_string(socket.port) + "/" + name,
+      "a socket of the host already listens on " + TextOf(socket) +
+          ", of uid " + std::to_string(socket.uid) + "; ss -lnp" + option +
+          " 'sport = :" + std::to_string(socket.port) +
+          "' names its process; stop that or ask for " + "another port");
 }
 
 // The first and the last port that the plan asks for, of one protocol.

@@ -121,7 +121,7 @@ Result<Sockets> DumpSockets(exec::Kernel& kernel, std::optional<Channel>* diag,
 // ---- /proc/net --------------------------------------------------------------
 
 Error BadTable() {
-  return ErrnoError(EBADMSG, "read", kTables, "a line is no socket's");
+  return ErrnoError(EBADMSG, "read", kTables, "a line has an unknown format");
 }
 
 std::vector<std::string_view> WordsOf(std::string_view line) {
@@ -290,10 +290,10 @@ Result<Sockets> FindHostSockets(exec::Kernel& kernel,
   }
   Result<Sockets> all = ReadTables(kernel, protocol);
   if (!all) {
-    Error error = MakeError(
-        Code::kFailedPrecondition, "look for", kObject,
-        "the kernel does not tell which ports they have: load the modules "
-        "tcp_diag and udp_diag, or let mountd-exec read /proc/net");
+    Error error =
+        MakeError(Code::kFailedPrecondition, "look for", kObject,
+                  "the kernel does not list their ports; load the modules "
+                  "tcp_diag and udp_diag, or let mountd-exec read /proc/net");
     error.sys_errno = all.error().sys_errno;
     return error;
   }

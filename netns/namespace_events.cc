@@ -63,7 +63,7 @@ Result<LinkEvents> ReadNamespaceEvents(int watch) {
     if (!Take(std::span(buffer).first(static_cast<std::size_t>(size)),
               &events)) {
       return MakeError(Code::kNotFound, "read", "inotify",
-                       "what it watches is gone");
+                       "the watched directory no longer exists");
     }
   }
 }

@@ -109,7 +109,8 @@ Result<Channel::Sent> Channel::SendAll(const std::vector<Message>& messages,
   std::vector<std::byte> bytes;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (!messages[i].usable()) {
-      return MakeError(Code::kInternal, "netlink", "", "request too long");
+      return MakeError(Code::kInternal, "netlink", "",
+                       "the request is too long");
     }
     nlmsghdr* header = nlmsg_hdr(messages[i].get());
     header->nlmsg_seq = ++sequence_;
@@ -140,7 +141,7 @@ Result<std::vector<Answer>> Channel::Exchange(
     }
   }
   return MakeError(Code::kUnavailable, "recv", "netlink",
-                   "the list changed whenever it was read; try again");
+                   "the list changed during each reading; call again");
 }
 
 Result<int> Channel::Transact(const std::vector<Message>& batch) {
@@ -167,8 +168,9 @@ Result<bool> Channel::Collect(const Sent& sent, std::vector<Answer>* answers) {
   const exec::Sys<std::size_t> size =
       kernel_->Receive(socket_.get(), std::span(buffer_.get(), kReceiveBytes));
   if (!size) {
-    return ErrnoError(size.error(), "recv", "netlink",
-                      size.error() == EAGAIN ? "an answer is missing" : "");
+    return ErrnoError(
+        size.error(), "recv", "netlink",
+        size.error() == EAGAIN ? "the kernel did not send an answer" : "");
   }
   auto left = static_cast<int>(*size);
   auto* header = reinterpret_cast<nlmsghdr*>(buffer_.get());

@@ -102,10 +102,12 @@ Result<void> CheckNameIsFree(const Pin& pin, const std::string& name) {
   if (!pin.exists && !pin.marked) {
     return Ok();
   }
-  return MakeError(Code::kFailedPrecondition, "create network", name,
-                   pin.ours         ? "an interrupted plan's is there"
-                   : pin.inode != 0 ? "another network namespace has the name"
-                                    : "a file has the name");
+  return MakeError(
+      Code::kFailedPrecondition, "create network", name,
+      pin.ours
+          ? "a network of an interrupted plan still exists; tear it down first"
+      : pin.inode != 0 ? "another network namespace has this name"
+                       : "a file has this name; remove it");
 }
 
 bool SomeRuleAllowsHostNamespaces(const Config& config) {
@@ -184,8 +186,9 @@ Result<NetworkState> MakeNetwork(const Context& context, Access* access,
   // Look again, because another process of root's may have removed the name.
   MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access->place));
   if (pin.inode == 0 || !pin.ours) {
-    return MakeError(Code::kAborted, "create network", NameOf(plan),
-                     "its name was taken away meanwhile");
+    return MakeError(
+        Code::kAborted, "create network", NameOf(plan),
+        "another program removed its name during the call; call again");
   }
   state.netns_inode = pin.inode;
   return state;
@@ -297,7 +300,7 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   }
   if (foreign) {
     return MakeError(Code::kFailedPrecondition, "delete network", name,
-                     "another network namespace has the name");
+                     "another network namespace has this name");
   }
   return Ok();
 }

@@ -84,8 +84,9 @@ Result<Pin> FindPin(Kernel& kernel, const PinPlace& place) {
     return pin;
   }
   if (file->device != place.nsfs) {
-    return MakeError(Code::kFailedPrecondition, "check", place.name,
-                     "something else is mounted at the namespace's name");
+    return MakeError(
+        Code::kFailedPrecondition, "check", place.name,
+        "another mount is at the name of the namespace; unmount it");
   }
   pin.inode = file->inode;
   pin.ours = marker && *marker == std::to_string(pin.inode);

@@ -26,9 +26,11 @@ Result<void> PortTable::TakeOne(const std::string& owner, const Key& key,
     }
     return other.owner == owner
                ? MakeError(Code::kInvalidArgument, "map",
-                           NameOf(key.first, key.second), "is named twice")
+                           NameOf(key.first, key.second),
+                           "is named twice in one request")
                : MakeError(Code::kAlreadyExists, "map",
-                           NameOf(key.first, key.second), "is mapped already");
+                           NameOf(key.first, key.second),
+                           "is already mapped; ask for another");
   }
   holdings.push_back({address, owner});
   of_[owner].push_back(key);

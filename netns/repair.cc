@@ -84,7 +84,8 @@ Result<std::uint32_t> RepairPair(Channel* route, const Veth& veth,
 
 Error IsAnothers(const exec::NetworkPlan& plan) {
   return MakeError(Code::kFailedPrecondition, "repair network", NameOf(plan),
-                   "its address is another allocation's link's");
+                   "the link of another allocation has its address; release "
+                   "this allocation");
 }
 
 // FailedPrecondition if another link has the IPv6 address. The route tells,

@@ -226,7 +226,7 @@ Result<LinkFacts> AskForLink(Channel* channel, Message get,
 
 Error GoneAgain(const Veth& veth) {
   return MakeError(Code::kAborted, "find link", veth.object,
-                   "the link is gone again");
+                   "the new link disappeared at once; call again");
 }
 
 }  // namespace

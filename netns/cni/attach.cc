@@ -120,8 +120,9 @@ class Attaching {
   }
 
   PluginError Interrupted() const {
-    return MakeError(Code::kAborted, "ADD", record_.attachment.ToText(),
-                     "was interrupted and not undone");
+    return MakeError(
+        Code::kAborted, "ADD", record_.attachment.ToText(),
+        "was interrupted and is not undone; mountd deletes it first");
   }
 
   // Waits before the next attempt. Returns false if no time is left for one.
@@ -150,7 +151,7 @@ Json AnswerKnown(const Record& known, const Request& request,
       known.capabilities != request.capabilities) {
     return Failure(MakeError(Code::kAlreadyExists, "ADD",
                              request.attachment.ToText(),
-                             "is attached by another request"));
+                             "is already attached with another request"));
   }
   Result<Json> answer = AnswerOfResult(known, true);
   return answer ? std::move(*answer) : Failure(answer.error());

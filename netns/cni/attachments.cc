@@ -36,7 +36,7 @@ Result<Held> Hold(const Context& context, const Request& request) {
 Error IsOfAnotherNetwork(const Record& record) {
   return MakeError(Code::kFailedPrecondition, "record",
                    record.attachment.ToText(),
-                   "is attached to network " + record.list.name);
+                   "is already attached to network " + record.list.name);
 }
 
 // Returns the namespace's path for DEL and CHECK.
@@ -155,7 +155,7 @@ PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
   if (!record->complete) {
     return Failure(MakeError(Code::kFailedPrecondition, "CHECK",
                              request.attachment.ToText(),
-                             "was left in the middle of an operation"));
+                             "was interrupted in the middle of an operation"));
   }
   if (record->list.disable_check) {
     return Success({{"checked", false}});

@@ -16,11 +16,11 @@ PluginOutcome<Json> CheckedResult(Json answer, const std::string& version,
   const Result<PluginResult> result =
       answer.is_object()
           ? ReadPluginResult(answer, version)
-          : MakeError(Code::kInvalidArgument, "", "", "it is empty");
+          : MakeError(Code::kInvalidArgument, "", "", "the answer is empty");
   if (!result) {
-    PluginError error(
-        MakeError(Code::kInternal, "ADD", type,
-                  "answered what is no result: " + result.error().Message()));
+    PluginError error(MakeError(
+        Code::kInternal, "ADD", type,
+        "its answer is not a valid result: " + result.error().Message()));
     error.plugin = type;
     return error;
   }

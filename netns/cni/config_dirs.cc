@@ -50,9 +50,9 @@ Result<void> Complete(const std::string& directory, const std::string& file,
     MOUNTD_TRY(AddPluginFiles(directory, list));
   }
   if (list.plugins.empty() || list.plugins.size() > kMaxPlugins) {
-    return MakeError(
-        Code::kInvalidArgument, "config", file,
-        "has no plugins, or more than " + std::to_string(kMaxPlugins));
+    return MakeError(Code::kInvalidArgument, "config", file,
+                     "must have at least one plugin, and at most " +
+                         std::to_string(kMaxPlugins));
   }
   return Ok();
 }
@@ -85,7 +85,7 @@ void AddFile(const std::string& directory, int fd, const std::string& name,
     networks.unusable.push_back(
         {path, list->name,
          MakeError(Code::kAlreadyExists, "config", name,
-                   "an earlier file has a network of this name")});
+                   "an earlier file already has a network of this name")});
   } else {
     networks.usable.push_back({path, std::move(*list)});
   }
@@ -114,7 +114,7 @@ void AddDirectory(const std::string& directory, Networks& networks) {
       networks.unusable.push_back(
           {directory, "",
            MakeError(Code::kResourceExhausted, "config", directory,
-                     "has more files than are read")});
+                     "has more files than mountd reads")});
       return;
     }
     AddFile(directory, opened->get(), name, networks);
@@ -147,7 +147,7 @@ Result<NetworkList> FindNetwork(const std::vector<std::string>& directories,
   return MakeError(Code::kNotFound, "config", name,
                    networks.unusable.empty()
                        ? "no file has a network of this name"
-                       : "no usable file has a network of this name; " +
+                       : "no valid file has a network of this name; " +
                              networks.unusable.front().reason.Message());
 }
 

@@ -17,8 +17,9 @@ Result<void> CheckText(std::string_view text, const TextBounds& bounds,
   return text.size() <= bounds.max_bytes &&
                  IsWithin<Json>(text, Json::input_format_t::json, values)
              ? Ok()
-             : Result<void>(MakeError(Code::kInvalidArgument, "parse", object,
-                                      "is not JSON, or too large or too deep"));
+             : Result<void>(
+                   MakeError(Code::kInvalidArgument, "parse", object,
+                             "is not valid JSON, or is too large or too deep"));
 }
 
 Error NotAnObject(const std::string& object) {
@@ -139,8 +140,8 @@ std::vector<std::string> MemberReader::Texts(const char* key,
   for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
     const auto* text = (*array)[i].get_ptr<const std::string*>();
     if (text == nullptr || text->size() > max_bytes) {
-      Refuse(key, "must be strings of at most " + std::to_string(max_bytes) +
-                      " bytes");
+      Refuse(key, "must be an array of strings of at most " +
+                      std::to_string(max_bytes) + " bytes");
       return {};
     }
     texts.push_back(*text);

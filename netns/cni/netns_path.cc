@@ -46,15 +46,16 @@ Result<std::uint64_t> CheckNetns(const std::string& path, std::uint64_t inode) {
   struct stat own {};
   if (!IsNetworkNamespace(file.get()) || ::fstat(file.get(), &facts) != 0) {
     return MakeError(Code::kFailedPrecondition, "netns", path,
-                     "is no network namespace");
+                     "is not a network namespace");
   }
   if (::stat(kOwnNamespace, &own) != 0 || own.st_ino == facts.st_ino) {
-    return MakeError(Code::kPermissionDenied, "netns", path,
-                     "is the host's namespace");
+    return MakeError(
+        Code::kPermissionDenied, "netns", path,
+        "is the host's network namespace, which no allocation may have");
   }
   if (inode != 0 && inode != facts.st_ino) {
     return MakeError(Code::kFailedPrecondition, "netns", path,
-                     "is another namespace");
+                     "is another namespace than at the ADD");
   }
   return facts.st_ino;
 }

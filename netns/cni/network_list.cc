@@ -47,7 +47,7 @@ Result<std::vector<std::string>> VersionsOf(const Json& config,
     for (const Json& item : *more) {
       const auto* text = item.get_ptr<const std::string*>();
       if (text == nullptr) {
-        return BadConfig(file, "cniVersions must be strings");
+        return BadConfig(file, "cniVersions must be an array of strings");
       }
       said.push_back(*text);
     }
@@ -67,7 +67,7 @@ Result<std::vector<std::string>> VersionsOf(const Json& config,
 
 Result<void> CheckPlugin(const Json& plugin, const std::string& file) {
   if (!plugin.is_object() || !IsPluginType(TypeOf(plugin))) {
-    return BadConfig(file, "each plugin needs a type of [A-Za-z0-9_.-]");
+    return BadConfig(file, "each plugin needs a type, of [A-Za-z0-9_.-]");
   }
   const std::string ipam = IpamTypeOf(plugin);
   if (!ipam.empty() && !IsPluginType(ipam)) {
@@ -143,7 +143,7 @@ Result<NetworkList> FromJson(const Json& config, const std::string& origin) {
     MOUNTD_ASSIGN(list.plugins, PluginsOf(config, origin));
   }
   if (list.plugins.empty() && list.only_inlined_plugins) {
-    return BadConfig(origin, "has no plugins");
+    return BadConfig(origin, "must have at least one plugin");
   }
   return list;
 }

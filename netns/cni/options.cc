@@ -127,7 +127,7 @@ Error BadUsage(const std::string& why) {
 Result<std::uint64_t> NumberOf(const char* text, std::uint64_t max) {
   const auto number = ParseNumber<std::uint64_t>(text);
   if (!number || *number == 0 || *number > max) {
-    return BadUsage(std::string(text) + " is no number from 1 to " +
+    return BadUsage(std::string(text) + " must be a number from 1 to " +
                     std::to_string(max));
   }
   return *number;
@@ -143,7 +143,8 @@ Result<std::chrono::milliseconds> TimeOf(const char* text) {
 Result<void> TakeName(const char* value, bool (*is_name)(std::string_view),
                       std::string& name) {
   if (!name.empty() || !is_name(value)) {
-    return BadUsage("--network and --container-id are names, told once");
+    return BadUsage(
+        "--network and --container-id take one name each, and only once");
   }
   name = value;
   return Ok();
@@ -153,8 +154,8 @@ Result<void> TakeHostPorts(const char* value, RequestBounds& bounds) {
   auto ports = ParsePorts(value);
   if (bounds.host_ports || !ports) {
     return BadUsage(
-        "--host-ports is no list of ports and ranges FIRST-LAST, "
-        "or told twice");
+        "--host-ports takes a list of ports and ranges FIRST-LAST, and only "
+        "once");
   }
   bounds.host_ports = std::move(ports);
   return Ok();
@@ -207,7 +208,7 @@ Result<void> Take(int option, const char* value, Options& options) {
       return Ok();
     }
     default:
-      return BadUsage("unknown option, or one without its value");
+      return BadUsage("an option is unknown or lacks its value");
   }
 }
 
@@ -227,13 +228,14 @@ Result<void> CheckVerbsOptions(const Options& options) {
                          options.bounds.host_ports.has_value();
   if (about_one && !of_attachment) {
     return BadUsage(
-        "--netns, --container-id and --host-ports are for add, check and del");
+        "--netns, --container-id and --host-ports are only for add, check and "
+        "del");
   }
   if (!options.bounds.network.empty() && verb == "list") {
-    return BadUsage("--network is not for list");
+    return BadUsage("--network cannot be used with list");
   }
   if (options.recorded && verb != "del" && verb != "gc") {
-    return BadUsage("--recorded is for del and gc");
+    return BadUsage("--recorded is only for del and gc");
   }
   return Ok();
 }

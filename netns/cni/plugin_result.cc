@@ -22,7 +22,7 @@ Result<std::vector<Json>> ItemsOf(const Json& object, const char* key,
     return std::vector<Json>();
   }
   if (!member->is_array() || member->size() > max_count) {
-    return BadResult(key, "is no array, or too long");
+    return BadResult(key, "must be an array, and not too long");
   }
   return std::vector<Json>(member->begin(), member->end());
 }
@@ -35,7 +35,7 @@ Result<std::string> WordOf(const Json& object, const char* key) {
   const auto* text = member->get_ptr<const std::string*>();
   if (text == nullptr || text->size() > kMaxResultTextBytes ||
       !IsPlainText(*text)) {
-    return BadResult(key, "is no plain text of at most 255 bytes");
+    return BadResult(key, "must be plain text of at most 255 bytes");
   }
   return *text;
 }
@@ -56,7 +56,7 @@ Result<std::string> AddressOf(const Json& object, const char* key) {
   MOUNTD_ASSIGN(const std::string text, WordOf(object, key));
   const auto address = ParseIpAddress(text);
   if (!text.empty() && !address) {
-    return BadResult(key, "is no IP address");
+    return BadResult(key, "must be an IP address");
   }
   return address ? address->text : "";
 }
@@ -65,7 +65,7 @@ Result<Cidr> CidrOf(const Json& object, const char* key) {
   MOUNTD_ASSIGN(const std::string text, WordOf(object, key));
   const auto cidr = ParseCidr(text);
   if (!cidr) {
-    return BadResult(key, "is no IP address with prefix");
+    return BadResult(key, "must be an IP address with a prefix");
   }
   return *cidr;
 }
@@ -76,13 +76,13 @@ Result<ResultInterface> ReadInterface(const Json& item) {
   MOUNTD_ASSIGN(link.mac, WordOf(item, "mac"));
   MOUNTD_ASSIGN(link.sandbox, WordOf(item, "sandbox"));
   if (link.name.empty()) {
-    return BadResult("interfaces", "has one without a name");
+    return BadResult("interfaces", "has an entry without a name");
   }
   if (const Json* mtu = FindMember(item, "mtu")) {
     const auto* number = mtu->get_ptr<const Json::number_unsigned_t*>();
     if (number == nullptr ||
         *number > std::numeric_limits<std::uint32_t>::max()) {
-      return BadResult("mtu", "is no length");
+      return BadResult("mtu", "must be a valid MTU");
     }
     link.mtu = *number;
   }
@@ -96,7 +96,7 @@ Result<ResultIp> ReadIp(const Json& item, std::size_t interfaces) {
   if (const Json* index = FindMember(item, "interface")) {
     const auto* number = index->get_ptr<const Json::number_unsigned_t*>();
     if (number == nullptr || *number >= interfaces) {
-      return BadResult("ips", "has one of an interface that is not there");
+      return BadResult("ips", "has an entry whose interface does not exist");
     }
     ip.interface = *number;
   }
@@ -117,7 +117,7 @@ Result<ResultDns> ReadResultDns(const Json& answer) {
     return dns;
   }
   if (!member->is_object()) {
-    return BadResult("dns", "is no object");
+    return BadResult("dns", "must be an object");
   }
   MOUNTD_ASSIGN(dns.nameservers, WordsOf(*member, "nameservers"));
   MOUNTD_ASSIGN(dns.domain, WordOf(*member, "domain"));
@@ -206,7 +206,7 @@ Result<PluginResult> ReadPluginResult(const Json& answer,
     result.version = version;
   }
   if (result.version != version) {
-    return BadResult("cniVersion", "is not the version that was asked for");
+    return BadResult("cniVersion", "is not the requested version");
   }
   MOUNTD_ASSIGN(const std::vector<Json> interfaces,
                 ItemsOf(answer, "interfaces", kMaxResultInterfaces));

@@ -59,7 +59,8 @@ Plugins::Plugins(const std::vector<std::string>& directories,
         path.find(':') == std::string::npos
             ? OpenTrustedDirectory(path)
             : MakeError(Code::kInvalidArgument, "check", path,
-                        "CNI_PATH cannot have a ':' in a directory's name");
+                        "must not contain ':', which separates the directories "
+                        "of CNI_PATH");
     // Ignore a missing directory, because the others may have the plugins.
     if (opened) {
       directories_.emplace_back(path, std::move(*opened));
@@ -72,7 +73,7 @@ Plugins::Plugins(const std::vector<std::string>& directories,
 Result<std::string> Plugins::Find(const std::string& type) const {
   if (!IsPluginType(type)) {
     return MakeError(Code::kInvalidArgument, "plugin", Scrubbed(type),
-                     "is no name of a plugin");
+                     "is not a valid name of a plugin");
   }
   for (const auto& [path, directory] : directories_) {
     const Result<void> found = CheckTrustedProgram(directory.get(), type);
@@ -83,11 +84,12 @@ Result<std::string> Plugins::Find(const std::string& type) const {
       return found.error();
     }
   }
-  return MakeError(Code::kFailedPrecondition, "plugin", type,
-                   refused_.empty()
-                       ? "is not in the plugins' directories"
-                       : "is not in the directories that can be used; " +
-                             refused_.front().Message());
+  return MakeError(
+      Code::kFailedPrecondition, "plugin", type,
+      refused_.empty()
+          ? "is not in the plugin directories of [cni]; install it there"
+          : "is not in the usable plugin directories of [cni]; " +
+                refused_.front().Message());
 }
 
 PluginOutcome<void> Plugins::CheckInstalled(const Json& config) const {
@@ -142,20 +144,21 @@ PluginOutcome<Json> Plugins::Judge(const Call& call, const std::string& type,
                                    const ChildOutcome& outcome) const {
   using End = ChildOutcome::End;
   const auto fail = [&](Code code, std::string why, bool may_retry) {
-    why += outcome.stuck ? "; it does not die" : "";
+    why += outcome.stuck ? "; its process does not end" : "";
     return Blame(type, MakeError(code, call.verb, type, std::move(why)),
                  may_retry && !outcome.stuck);
   };
   switch (outcome.end) {
     case End::kDeadline:
-      return fail(Code::kDeadlineExceeded,
-                  WithStderr("had not ended in time and was killed", outcome),
-                  true);
+      return fail(
+          Code::kDeadlineExceeded,
+          WithStderr("did not end in time, so mountd killed it", outcome),
+          true);
     case End::kStopped:
-      return fail(Code::kAborted, "was killed because the runner has to end",
+      return fail(Code::kAborted, "was killed because mountd-cni-run ends",
                   false);
     case End::kTooMuchOutput:
-      return fail(Code::kInternal, "said more than is read", true);
+      return fail(Code::kInternal, "wrote more output than mountd reads", true);
     case End::kKilled:
       return fail(
           Code::kInternal,
@@ -174,8 +177,8 @@ PluginOutcome<Json> Plugins::Judge(const Call& call, const std::string& type,
   if (outcome.status == 0) {
     return answer ? PluginOutcome<Json>(*answer)
                   : fail(Code::kInternal,
-                         WithStderr("answered what is no JSON object within "
-                                    "the bounds",
+                         WithStderr("its answer is not a JSON object within "
+                                    "the size limit",
                                     outcome),
                          true);
   }
@@ -201,10 +204,11 @@ PluginOutcome<std::vector<std::string>> Plugins::Versions(
   const Json* said = FindMember(*answer, "supportedVersions");
   constexpr std::size_t kMaxVersions = 32;
   if (said == nullptr || !said->is_array() || said->size() > kMaxVersions) {
-    return Blame(type,
-                 MakeError(Code::kInternal, "VERSION", type,
-                           "did not say which versions it supports"),
-                 false);
+    return Blame(
+        type,
+        MakeError(Code::kInternal, "VERSION", type,
+                  "its answer does not say which CNI versions it supports"),
+        false);
   }
   for (const Json& item : *said) {
     const auto* version = item.get_ptr<const std::string*>();

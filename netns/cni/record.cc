@@ -10,7 +10,7 @@ constexpr std::uint64_t kFormat = 1;
 
 Error Unreadable(const Attachment& attachment) {
   return MakeError(Code::kInvalidArgument, "record", attachment.ToText(),
-                   "is not in the form that this release writes");
+                   "has a record in an unknown format");
 }
 
 }  // namespace

@@ -32,8 +32,8 @@ std::string ReadArguments(MemberReader& reader) {
     if (!IsArgumentKey(key) || key == "IgnoreUnknown" || text == nullptr ||
         !IsArgumentValue(*text)) {
       reader.Refuse("args",
-                    "must have keys of [A-Za-z0-9_.-], and as values strings "
-                    "without ; = and control characters");
+                    "must have keys of [A-Za-z0-9_.-] and string values "
+                    "without ; = or control characters");
       return "";
     }
     args += ";" + key + "=" + *text;

@@ -12,7 +12,7 @@ constexpr std::uint32_t kMaxPort = 65535;
 
 Error OutOfBounds(const char* member, std::string object) {
   return MakeError(Code::kPermissionDenied, member, std::move(object),
-                   "is not what this run is for");
+                   "is outside of what this run of mountd-cni-run may do");
 }
 
 bool Contains(const std::vector<NumberRange>& ports, std::uint64_t port) {

@@ -30,7 +30,7 @@ Result<std::string> ReadInput(int in, const Deadline& deadline, int stop) {
                              static_cast<int>(deadline.Left().count()));
     if (ready == 0 || fds[1].revents != 0) {
       return MakeError(Code::kDeadlineExceeded, "read", "request",
-                       "it did not end");
+                       "the request did not end in time");
     }
     const ssize_t got =
         ready < 0 ? -1 : ::read(in, buffer.data(), buffer.size());

@@ -49,7 +49,7 @@ Result<void> Replace(int directory, const Record& record, bool on_disk) {
   const std::string text = ToText(ToJson(record));
   if (text.size() > kRecordBounds.max_bytes) {
     return MakeError(Code::kResourceExhausted, "record", object,
-                     "is too large to be kept");
+                     "has a record that is too large to store");
   }
   const UniqueFd file(::openat(
       directory, fresh.c_str(),
@@ -213,11 +213,13 @@ Result<UniqueFd> StateDir::LockFile(const std::string& name, int operation,
       }
       pollfd end = {stop, POLLIN, 0};
       if (::poll(&end, 1, kPauseMs) > 0) {
-        return MakeError(Code::kAborted, "lock", name, "has to end");
+        return MakeError(Code::kAborted, "lock", name,
+                         "mountd-cni-run must end before it gets the lock");
       }
       if (deadline.Passed()) {
-        return MakeError(Code::kDeadlineExceeded, "lock", name,
-                         "another operation is under way");
+        return MakeError(
+            Code::kDeadlineExceeded, "lock", name,
+            "another operation still holds the lock; call again later");
       }
     }
     if (IsStillThere(locks_.get(), name, file.get())) {

@@ -36,7 +36,7 @@ Result<UniqueFd> OpenPart(int parent, const std::string& name,
       ::syscall(SYS_openat2, parent, name.c_str(), &how, sizeof(how))));
   if (!fd.valid()) {
     // ELOOP: a part is a link (RESOLVE_NO_SYMLINKS).
-    return errno == ELOOP ? Untrusted(name, "is a symlink")
+    return errno == ELOOP ? Untrusted(name, "must not be a symlink")
                           : ErrnoError(errno, "open", name);
   }
   return fd;
@@ -47,12 +47,12 @@ Result<UniqueFd> OpenPart(int parent, const std::string& name,
 Result<void> CheckOwner(const struct stat& facts, const std::string& name,
                         Sticky sticky) {
   if (facts.st_uid != 0 && facts.st_uid != ::geteuid()) {
-    return Untrusted(name, "does not belong to root");
+    return Untrusted(name, "must belong to root");
   }
   const bool kept = sticky == Sticky::kAllowed && S_ISDIR(facts.st_mode) &&
                     (facts.st_mode & S_ISVTX) != 0;
   if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !kept) {
-    return Untrusted(name, "can be written by others than root");
+    return Untrusted(name, "must be writable by root alone");
   }
   return Ok();
 }
@@ -130,14 +130,15 @@ Result<UniqueFd> OpenTrustedFile(int directory, const std::string& name) {
   MOUNTD_ASSIGN(const UniqueFd found, OpenPart(directory, name, O_PATH));
   MOUNTD_ASSIGN(const struct stat facts, StatOf(found.get(), name));
   if (!S_ISREG(facts.st_mode)) {
-    return Untrusted(name, "is not a regular file");
+    return Untrusted(name, "must be a regular file");
   }
   MOUNTD_TRY(CheckOwner(facts, name, Sticky::kRefused));
   MOUNTD_ASSIGN(UniqueFd file,
                 OpenPart(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY));
   MOUNTD_ASSIGN(const struct stat opened, StatOf(file.get(), name));
   if (opened.st_dev != facts.st_dev || opened.st_ino != facts.st_ino) {
-    return MakeError(Code::kUnavailable, "open", name, "was replaced just now");
+    return MakeError(Code::kUnavailable, "open", name,
+                     "was replaced during the call; call again");
   }
   return file;
 }
@@ -161,7 +162,7 @@ Result<std::string> ReadTrustedFile(int directory, const std::string& name,
     text.append(buffer.data(), static_cast<std::size_t>(got));
     if (text.size() > limit) {
       return MakeError(Code::kInvalidArgument, "read", name,
-                       "has more than " + std::to_string(limit) + " bytes");
+                       "must have at most " + std::to_string(limit) + " bytes");
     }
   }
 }
@@ -170,7 +171,7 @@ Result<void> CheckTrustedProgram(int directory, const std::string& name) {
   MOUNTD_ASSIGN(const UniqueFd file, OpenTrustedFile(directory, name));
   MOUNTD_ASSIGN(const struct stat facts, StatOf(file.get(), name));
   if ((facts.st_mode & (S_IXUSR | S_IXGRP | S_IXOTH)) == 0) {
-    return Untrusted(name, "is not executable");
+    return Untrusted(name, "must be executable");
   }
   return Ok();
 }

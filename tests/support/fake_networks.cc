@@ -61,7 +61,7 @@ Result<UniqueFd> OverflowedSocket() {
 
 Error OtherNamespace(const std::string& id) {
   return MakeError(Code::kFailedPrecondition, "create network", id,
-                   "another network namespace has the name");
+                   "another network namespace has this name");
 }
 
 }  // namespace
@@ -113,13 +113,14 @@ Result<void> FakeExecutor::CheckNetworkLocked(const NetworkPlan& plan) const {
     return OtherNamespace(id);
   }
   if (links_.contains(netns::ToString(plan.ipv4))) {
-    return MakeError(Code::kBusy, "create network", id,
-                     "a link of the address is still there");
+    return MakeError(
+        Code::kBusy, "create network", id,
+        "an earlier link with this address still exists; call again");
   }
   for (const auto& [address, link] : links_) {
     if (!link.dying && SharePort(plan, link.plan)) {
       return MakeError(Code::kAlreadyExists, "map", id,
-                       "a host port is mapped already");
+                       "a host port is already mapped; ask for another");
     }
   }
   return Ok();
@@ -161,7 +162,7 @@ Result<void> FakeExecutor::CheckHostPortsLocked(const NetworkPlan& plan) const {
         *socket < port.host_port + std::uint32_t{port.count}) {
       return ErrnoError(EADDRINUSE, "map",
                         "host port " + std::to_string(*socket) + "/tcp",
-                        "a socket of the host listens on it");
+                        "a socket of the host already listens on it");
     }
   }
   return Ok();
@@ -247,7 +248,8 @@ Result<NetworkState> FakeExecutor::RepairNetwork(const NetworkPlan& plan) {
         const auto found = networks_.find(id);
         if (found == networks_.end() || found->second != plan.netns_inode) {
           return MakeError(Code::kFailedPrecondition, "find namespace", id,
-                           "the allocation's is not there any more");
+                           "the allocation's namespace no longer exists; "
+                           "release the allocation");
         }
         const std::string address = netns::ToString(plan.ipv4);
         std::uint32_t repaired = 0;

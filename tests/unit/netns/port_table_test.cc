@@ -25,7 +25,8 @@ class PortTableTest : public ::testing::Test {
 
 TEST_F(PortTableTest, APortIsOnesUntilItIsFreed) {
   EXPECT_EQ(Take("web", {Tcp(80)}), "Ok");
-  EXPECT_EQ(Take("db", {Tcp(80)}), "map host port 80/tcp: is mapped already");
+  EXPECT_EQ(Take("db", {Tcp(80)}),
+            "map host port 80/tcp: is already mapped; ask for another");
   EXPECT_EQ(Take("db", {{IPPROTO_UDP, 80, 1, {}}}), "Ok");
   table_.Free("web");
   EXPECT_EQ(Take("c", {Tcp(80)}), "Ok");
@@ -40,9 +41,9 @@ TEST_F(PortTableTest, ARefusalTakesNothing) {
 TEST_F(PortTableTest, RangesMeetWhereTheyOverlap) {
   EXPECT_EQ(Take("web", {Tcp(100, 10)}), "Ok");
   EXPECT_EQ(Take("db", {Tcp(95, 6)}),
-            "map host port 100/tcp: is mapped already");
+            "map host port 100/tcp: is already mapped; ask for another");
   EXPECT_EQ(Take("db", {Tcp(109, 1)}),
-            "map host port 109/tcp: is mapped already");
+            "map host port 109/tcp: is already mapped; ask for another");
   EXPECT_EQ(Take("db", {Tcp(90, 10), Tcp(110, 1)}), "Ok");
 }
 
@@ -61,7 +62,7 @@ TEST_F(PortTableTest, AnAddressMeetsItselfAndAnyOfItsFamily) {
 
 TEST_F(PortTableTest, TwiceTheSameIsTheCallersMistake) {
   EXPECT_EQ(Take("web", {Tcp(80), Tcp(80, 1, "127.0.0.1")}),
-            "map host port 80/tcp: is named twice");
+            "map host port 80/tcp: is named twice in one request");
   EXPECT_EQ(Take("web", {Tcp(80, 1, "192.0.2.1"), Tcp(80, 1, "127.0.0.1")}),
             "Ok");
 }
