@@ -15,7 +15,7 @@ constexpr int kControllerService = 1;
 constexpr int kGroupControllerService = 3;
 
 constexpr int kMaxUnderWay = 32;  // of one plugin
-constexpr char kUnknownOutcome[] = "; the outcome is not known";
+constexpr char kUnknownOutcome[] = "; the outcome is unknown, so call again";
 
 bool Has(const std::vector<int>& all, int one) {
   return std::find(all.begin(), all.end(), one) != all.end();
@@ -32,7 +32,8 @@ Result<void> CheckOffers(const PluginInstance& status,
     return Ok();
   }
   return MakeError(Code::kNotSupported, std::string(rpc.name),
-                   Described(status.record.id), "the plugin does not offer it");
+                   Described(status.record.id),
+                   "the plugin does not offer this call");
 }
 
 // The outcome of one try. DataLoss ends the tries, because the plugin answered
@@ -72,9 +73,9 @@ class Controller::Slot {
     if (count_ <= kMaxUnderWay) {
       return Ok();
     }
-    return MakeError(Code::kResourceExhausted, std::string(rpc.name),
-                     Described(plugin_),
-                     "too many calls of its controller are under way");
+    return MakeError(
+        Code::kResourceExhausted, std::string(rpc.name), Described(plugin_),
+        "too many calls of its controller are pending; call again later");
   }
 
  private:
@@ -150,7 +151,7 @@ Result<T> Controller::Ask(const std::string& plugin, const Request& request,
   std::optional<T> result = read(answer);
   if (!result) {
     return MakeError(Code::kInternal, call.rpc, Described(plugin),
-                     std::string("its answer breaks the specification") +
+                     std::string("its answer violates the CSI specification") +
                          (rpc.changes ? kUnknownOutcome : ""));
   }
   return *std::move(result);
@@ -186,7 +187,8 @@ Result<void> Controller::Unpublish(const std::string& plugin,
   if (request.node_id.empty()) {
     return MakeError(Code::kInvalidArgument, "ControllerUnpublishVolume",
                      Described(plugin),
-                     "without a node it would detach from all of them");
+                     "a node id is required, because without one the plugin "
+                     "detaches the volume from all nodes");
   }
   // The node's part comes first, because writes to a mount whose device is
   // detached below it are lost.
@@ -266,7 +268,7 @@ Result<std::string> Controller::HandOn(const std::string& plugin,
   const ControllerRpcTraits* traits = FindControllerRpc(rpc);
   if (traits == nullptr || !traits->handed_on) {
     return MakeError(Code::kInvalidArgument, "call", Described(plugin),
-                     "CallController does not make this call");
+                     "CallController does not offer this call");
   }
   return Make(
       plugin, *traits,

@@ -72,7 +72,7 @@ RpcResult<std::shared_ptr<CsiSession>> CsiChannelClient::CurrentOrConnect(
   ReapRetired();
   Result<UniqueFd> socket = connect_();
   if (!socket) {
-    return RpcError{RpcCode::kUnavailable, "mountd-csi cannot be reached"};
+    return RpcError{RpcCode::kUnavailable, "mountd cannot reach mountd-csi"};
   }
   session_ = std::make_shared<CsiSession>(std::move(*socket), on_disconnect_);
   // Counted before its Open, so that closing another channel does not
@@ -110,8 +110,9 @@ RpcResult<ipc::Reply> CsiChannelClient::Call(ipc::Request request,
                                              Clock::time_point deadline) {
   const std::shared_ptr<CsiSession> session = Current();
   if (session == nullptr) {
-    return RpcError{RpcCode::kUnavailable,
-                    "the channel is gone: not connected to mountd-csi"};
+    return RpcError{
+        RpcCode::kUnavailable,
+        "the channel is gone: mountd is not connected to mountd-csi"};
   }
   UniqueFd fd;
   if (secrets.valid()) {
@@ -119,7 +120,8 @@ RpcResult<ipc::Reply> CsiChannelClient::Call(ipc::Request request,
     if (!fd.valid()) {
       // Fails before anything is sent, because the call must not go without its
       // secrets.
-      return RpcError{RpcCode::kResourceExhausted, "no file descriptor left"};
+      return RpcError{RpcCode::kResourceExhausted,
+                      "mountd has no file descriptor left"};
     }
   }
   return session->Call(std::move(request), std::move(fd), deadline);
@@ -267,7 +269,8 @@ RpcResult<std::string> CsiChannelClient::CallController(
     const ChannelRef& ref, const ControllerCall& call, const UniqueFd& secrets,
     Clock::time_point deadline) {
   if (call.request.size() > ipc::kMaxControllerRequest) {
-    return RpcError{RpcCode::kInvalidArgument, "the request is too large"};
+    return RpcError{RpcCode::kInvalidArgument,
+                    "the request is too large for mountd-csi"};
   }
   RpcResult<ipc::ControllerAnswer> result = CallFor<ipc::ControllerAnswer>(
       MakeRequest(ipc::Method::kCallController, ref, call), secrets, deadline);

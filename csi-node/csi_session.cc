@@ -21,7 +21,7 @@ constexpr std::size_t kMaxInFlight = 1024;
 constexpr std::size_t kMaxQueuedBytes = std::size_t{16} << 20U;
 
 RpcError Gone() {
-  return RpcError{RpcCode::kUnavailable, "mountd-csi has gone"};
+  return RpcError{RpcCode::kUnavailable, "mountd-csi closed the connection"};
 }
 
 }  // namespace
@@ -65,11 +65,14 @@ RpcResult<ipc::Reply> CsiSession::Call(ipc::Request request, UniqueFd fd,
   ipc::Frame frame{ipc::Encode(request), std::move(fd)};
   const std::size_t size = frame.payload.size();
   if (size > ipc::kMaxPayload) {
-    return RpcError{RpcCode::kInvalidArgument, "the request is too large"};
+    return RpcError{RpcCode::kInvalidArgument,
+                    "the request is too large for mountd-csi"};
   }
   if (waiters_.size() >= kMaxInFlight ||
       socket_->queued_bytes() + size > kMaxQueuedBytes) {
-    return RpcError{RpcCode::kResourceExhausted, "too many calls in flight"};
+    return RpcError{
+        RpcCode::kResourceExhausted,
+        "too many calls are pending at mountd-csi; call again later"};
   }
   waiters_.emplace(request.id, &waiter);
   Send(std::move(frame));

@@ -46,7 +46,7 @@ PluginSupervisor::PluginSupervisor(Parts parts, PluginRecord record,
       started_(awaited_since_) {
   static_cast<Fingerprint&>(status_) = known;
   status_.record = std::move(record);
-  status_.reason = "waiting for its socket";
+  status_.reason = "mountd waits for its socket";
   status_.updated_us = NowMicroseconds();
   thread_ = std::jthread([this] { Run(); });
 }
@@ -310,7 +310,7 @@ PluginSupervisor::Attempt PluginSupervisor::ConnectAndFingerprint() {
     return Failed(Attempt::kFailed, Reason(ready.error()));
   }
   if (!*ready) {
-    return Failed(Attempt::kFailed, "says that it is not ready");
+    return Failed(Attempt::kFailed, "reports that it is not ready");
   }
   if (const RpcResult<void> known = ReadFingerprint(ref); !known) {
     return Failed(Attempt::kFailed, Reason(known.error()));
@@ -400,7 +400,7 @@ PluginSupervisor::Wake PluginSupervisor::Watch() {
       SetState(PluginState::kHealthy, "");
     } else {
       SetState(PluginState::kUnhealthy,
-               ready ? "says that it is not ready" : Reason(ready.error()));
+               ready ? "reports that it is not ready" : Reason(ready.error()));
       if (!ready && ready.error().code == RpcCode::kUnavailable) {
         return Wake::kHangUp;  // such a channel never recovers
       }

@@ -171,7 +171,8 @@ Result<void> Plugins::CheckRegistration(const PluginRecord& record,
   const std::size_t in_task = made.mount_dir.size() + 1 + socket.size();
   if (std::max(on_host, in_task) > kMaxSocketPath) {
     return MakeError(Code::kInvalidArgument, "register", object,
-                     "its socket's path would be longer than 107 bytes");
+                     "its socket's path exceeds 107 bytes; choose a shorter id "
+                     "or mount_dir");
   }
   const std::lock_guard lock(mutex_);
   const auto found = plugins_.find(record.id);
@@ -182,10 +183,10 @@ Result<void> Plugins::CheckRegistration(const PluginRecord& record,
   return known.uid == record.uid &&
                  known.bare_directories == record.bare_directories
              ? Ok()
-             : Result<void>(
-                   RegisteredOtherwise(record.id,
-                                       "belongs to another user, or publishes "
-                                       "otherwise (bare_directories)"));
+             : Result<void>(RegisteredOtherwise(
+                   record.id,
+                   "belongs to another user, or is registered with another "
+                   "bare_directories"));
 }
 
 Result<std::shared_ptr<PluginSupervisor>> Plugins::FindSame(
@@ -196,7 +197,9 @@ Result<std::shared_ptr<PluginSupervisor>> Plugins::FindSame(
       continue;
     }
     if (!SameRegistration(known, record)) {
-      return RegisteredOtherwise(record.id, "is registered otherwise");
+      return RegisteredOtherwise(
+          record.id,
+          "is already registered with other options; unregister it first");
     }
     return instance;
   }
@@ -284,8 +287,8 @@ Result<void> Plugins::CheckUnused(const std::string& allocation) const {
     MOUNTD_ASSIGN(const bool in_use, store_.HasVolumesOfOthers(id, allocation));
     if (in_use) {
       return MakeError(Code::kBusy, "unregister", "plugin " + id,
-                       "volumes of other allocations are in use: release these "
-                       "first, or unregister the plugin by force");
+                       "volumes of other allocations are in use; release these "
+                       "first or unregister with force");
     }
   }
   return Ok();
@@ -454,7 +457,8 @@ Result<Plugins::Session> Plugins::UseOf(const std::string& id,
   std::optional<PluginStatus> status = Get(id);
   const std::string object = "plugin " + id;
   if (!status) {
-    return MakeError(Code::kNotFound, "use", object, "is not registered");
+    return MakeError(Code::kNotFound, "use", object,
+                     "is not registered; register it first");
   }
   const PluginInstance* newest = nullptr;
   for (const PluginInstance& one : status->instances) {
@@ -467,10 +471,11 @@ Result<Plugins::Session> Plugins::UseOf(const std::string& id,
     newest = newest == nullptr ? &one : newest;
   }
   if (newest == nullptr) {
-    return MakeError(Code::kUnavailable, "use", object,
-                     status->state == PluginState::kGone
-                         ? "is gone: " + status->reason
-                         : std::string("has no instance for the ") + service);
+    return MakeError(
+        Code::kUnavailable, "use", object,
+        status->state == PluginState::kGone
+            ? "is gone: " + status->reason
+            : std::string("has no instance that offers the ") + service);
   }
   return MakeError(Code::kUnavailable, "use", object,
                    "is " + std::string(PluginStateName(newest->state)) + ": " +

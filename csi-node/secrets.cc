@@ -37,7 +37,7 @@ Result<void> ReadAll(int fd, std::vector<char>* bytes) {
       return ErrnoError(errno, "pread", "secrets");
     }
     if (got == 0) {
-      return Invalid("shorter than its size says");
+      return Invalid("the memfd is shorter than its size says");
     }
     done += static_cast<std::size_t>(got);
   }
@@ -48,12 +48,12 @@ Result<void> ReadAll(int fd, std::vector<char>* bytes) {
 Result<std::string_view> TakeText(std::string_view* rest) {
   const std::size_t end = rest->find('\0');
   if (end == std::string_view::npos) {
-    return Invalid("an entry is not terminated");
+    return Invalid("an entry does not end with a NUL");
   }
   const std::string_view text = rest->substr(0, end);
   rest->remove_prefix(end + 1);
   if (!IsValidUtf8(text)) {
-    return Invalid("an entry is not valid UTF-8");
+    return Invalid("each entry must be valid UTF-8");
   }
   return text;
 }
@@ -61,7 +61,7 @@ Result<std::string_view> TakeText(std::string_view* rest) {
 Result<std::size_t> SealedSize(int fd) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) {
-    return Invalid("not a sealed memfd");
+    return Invalid("must be a sealed memfd");
   }
   struct stat status {};
   if (::fstat(fd, &status) != 0) {
@@ -69,7 +69,7 @@ Result<std::size_t> SealedSize(int fd) {
   }
   if (status.st_size < 0 ||
       static_cast<std::size_t>(status.st_size) > kMaxSecretsBytes) {
-    return Invalid("more than 64 KiB");
+    return Invalid("must be at most 64 KiB");
   }
   return static_cast<std::size_t>(status.st_size);
 }
@@ -107,21 +107,21 @@ void Secrets::Wipe() {
 Result<UniqueFd> EncodeSecrets(
     const std::vector<std::pair<std::string, std::string>>& entries) {
   if (entries.size() > kMaxSecrets) {
-    return Invalid("too many entries");
+    return Invalid("must have at most 128 entries");
   }
   std::set<std::string_view> keys;
   std::size_t size = 0;
   for (const auto& [key, value] : entries) {
     if (key.empty() || !IsText(key) || !IsText(value)) {
-      return Invalid("an entry is not text");
+      return Invalid("each entry must be text");
     }
     if (!keys.insert(key).second) {
-      return Invalid("a key is repeated");
+      return Invalid("each key must occur only once");
     }
     size += key.size() + value.size() + 2;
   }
   if (size > kMaxSecretsBytes) {
-    return Invalid("more than 64 KiB");
+    return Invalid("must be at most 64 KiB");
   }
   UniqueFd memfd(
       ::memfd_create("csi-secrets", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -150,7 +150,7 @@ Result<Secrets> DecodeSecrets(const UniqueFd& memfd) {
     MOUNTD_ASSIGN(const std::string_view key, TakeText(&rest));
     MOUNTD_ASSIGN(const std::string_view value, TakeText(&rest));
     if (key.empty() || secrets.entries_.size() == kMaxSecrets) {
-      return Invalid("an empty key, or too many entries");
+      return Invalid("must have at most 128 entries, and no empty key");
     }
     secrets.entries_.emplace_back(key, value);
   }
@@ -160,7 +160,7 @@ Result<Secrets> DecodeSecrets(const UniqueFd& memfd) {
   };
   if (std::adjacent_find(secrets.entries_.begin(), secrets.entries_.end(),
                          same_key) != secrets.entries_.end()) {
-    return Invalid("a key is repeated");
+    return Invalid("each key must occur only once");
   }
   return secrets;
 }

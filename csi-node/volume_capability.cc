@@ -76,14 +76,14 @@ Result<void> CheckCapability(const VolumeCapability& capability,
   };
   if (IsReaderMode(capability.access_mode) && !read_only) {
     return refused(Code::kInvalidArgument,
-                   "a reader-only access mode needs read_only");
+                   "a reader-only access mode needs read_only = true");
   }
   if (capability.block &&
       (!capability.fs_type.empty() || !capability.mount_flags.empty() ||
        !capability.volume_mount_group.empty())) {
     return refused(Code::kInvalidArgument,
-                   "a block device has no fs_type, mount_flags or "
-                   "volume_mount_group");
+                   "a block device takes no fs_type, mount_flags or "
+                   "volume_mount_group; leave them out");
   }
   if (!capability.volume_mount_group.empty() &&
       !Offers(offered, NodeRpc::kVolumeMountGroup)) {
@@ -96,7 +96,7 @@ Result<void> CheckCapability(const VolumeCapability& capability,
   if (alpha_mode && !Offers(offered, NodeRpc::kSingleNodeMultiWriter)) {
     return refused(Code::kNotSupported,
                    "the plugin does not offer SINGLE_NODE_MULTI_WRITER, which "
-                   "this access mode is of");
+                   "this access mode needs");
   }
   return Ok();
 }

@@ -123,7 +123,7 @@ Result<KeyedLocks::Guard> Volumes::LockUnused(const std::string& plugin,
                 store_.GetVolume(key));
   if (volume) {
     return MakeError(Code::kBusy, "detach", "volume " + key.str(),
-                     "is in use on this node");
+                     "is still in use on this node; unpublish it first");
   }
   return guard;
 }
@@ -141,22 +141,22 @@ Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
   const std::string object = Described(spec);
   if (volume.uid != spec.uid) {
     return MakeError(Code::kPermissionDenied, "publish", object,
-                     "is staged for another user");
+                     "is already staged for another user");
   }
   if (volume.block != spec.capability.block) {
     return MakeError(Code::kFailedPrecondition, "publish", object,
-                     "is staged with another attachment mode");
+                     "is already staged with another attachment mode");
   }
   if (volume.access_mode != static_cast<int>(spec.capability.access_mode) ||
       volume.capability_digest != DigestOf(spec.capability)) {
     return MakeError(Code::kFailedPrecondition, "publish", object,
-                     "is staged with another access mode, file system, mount "
-                     "group or mount flags");
+                     "is already staged with another access mode, file system, "
+                     "mount group or mount flags");
   }
   if (joins && !spec.read_only &&
       !WritersMayShare(spec.capability.access_mode)) {
     return MakeError(Code::kFailedPrecondition, "publish", object,
-                     "is in use, and its access mode allows one writer");
+                     "is in use, and its access mode allows only one writer");
   }
   return Ok();
 }
@@ -196,12 +196,13 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> known,
                 store_.GetPublication(spec.allocation, spec.alias));
   if (known && (known->key != key || known->read_only != spec.read_only)) {
-    return MakeError(Code::kAlreadyExists, "publish", object,
-                     "is another volume, or published otherwise");
+    return MakeError(
+        Code::kAlreadyExists, "publish", object,
+        "is another volume, or is already published with other options");
   }
   if (known && known->state == PublicationState::kUnpublishing) {
     return MakeError(Code::kFailedPrecondition, "publish", object,
-                     "is being unpublished");
+                     "is being unpublished; publish it again after that");
   }
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> there, store_.GetVolume(key));
   if (there) {
@@ -213,7 +214,7 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
   AwaitPlugin(spec.plugin, progress);
   if (IsCancelled(cancelled)) {
     return MakeError(Code::kAborted, "publish", object,
-                     "was cancelled while it waited: nothing was done");
+                     "was cancelled before it began, so nothing changed");
   }
   MOUNTD_ASSIGN(Plugins::Session session, plugins_.Use(spec.plugin));
   MOUNTD_TRY(CheckCapability(spec.capability, session.status.capabilities,
@@ -256,7 +257,7 @@ Error Volumes::EndUncertain(Call& call, const RpcError& last, const char* rpc) {
     error.code = Code::kAborted;
     error.detail = "was cancelled after " + error.detail;
   }
-  error.detail += "; the outcome is not known";
+  error.detail += "; the outcome is unknown, so call again";
   if (const Result<void> marked = MarkUncertain(call.publication); !marked) {
     return marked.error();
   }

@@ -53,17 +53,18 @@ PublishedVolume ResultOf(const PublicationRecord& record,
 std::string FaultOfPublished(const exec::MountState& state, bool block,
                              bool bare_allowed) {
   if (state.exists == 0) {
-    return "made nothing";
+    return "made nothing at the target";
   }
   if (block) {
-    return state.block_device != 0 ? "" : "made something that is no device";
+    return state.block_device != 0 ? ""
+                                   : "the file that it made is not a device";
   }
   if (state.is_directory == 0) {
-    return "made something that is no directory";
+    return "the file that it made is not a directory";
   }
   if (state.mount_id == 0 && !bare_allowed) {
-    return "mounted nothing (a plugin that publishes bare directories is to be "
-           "registered as one)";
+    return "it mounted nothing; register a plugin that publishes plain "
+           "directories with bare_directories";
   }
   return "";
 }

@@ -45,7 +45,7 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
                 store_.GetVolume(found->key));
   if (!volume) {
     return MakeError(Code::kInternal, "unpublish", Described(allocation, alias),
-                     "has no volume record");
+                     "mountd has no record of its volume");
   }
   AwaitPlugin(volume->plugin, progress);
   PublicationRecord publication = *found;

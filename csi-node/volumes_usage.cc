@@ -17,7 +17,7 @@ Result<Volumes::InUse> Volumes::FindInUse(const char* op,
                 store_.GetPublication(allocation, alias));
   if (!publication) {
     return MakeError(Code::kNotFound, op, object,
-                     "is not published for this allocation");
+                     "is not published for this allocation; publish it first");
   }
   if (publication->state != PublicationState::kPublished) {
     return MakeError(
@@ -27,7 +27,8 @@ Result<Volumes::InUse> Volumes::FindInUse(const char* op,
   MOUNTD_ASSIGN(std::optional<VolumeRecord> volume,
                 store_.GetVolume(publication->key));
   if (!volume) {
-    return MakeError(Code::kInternal, op, object, "has no volume record");
+    return MakeError(Code::kInternal, op, object,
+                     "mountd has no record of its volume");
   }
   return InUse{*publication, *std::move(volume)};
 }
@@ -40,7 +41,7 @@ Result<std::int64_t> Volumes::Expand(const ExpandSpec& spec,
   if (spec.required_bytes < 0 || spec.limit_bytes < 0 ||
       (spec.limit_bytes != 0 && spec.limit_bytes < spec.required_bytes)) {
     return MakeError(Code::kInvalidArgument, "expand", object,
-                     "its limit is smaller than what is required");
+                     "limit_bytes is smaller than required_bytes");
   }
   MOUNTD_ASSIGN(const InUse before,
                 FindInUse("expand", spec.allocation, spec.alias));

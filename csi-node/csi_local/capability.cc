@@ -41,14 +41,14 @@ grpc::Status CheckMount(const pb::VolumeCapability::MountVolume& mount,
     const std::optional<std::uint64_t> attribute = AttributeOf(flag);
     if (!attribute) {
       return Invalid(
-          "a mount flag is not one of ro, rw, noexec, noatime, nosuid, nodev");
+          "each mount flag must be ro, rw, noexec, noatime, nosuid or nodev");
     }
     options->attributes |= *attribute;
   }
   if (!mount.volume_mount_group().empty()) {
     const auto group = ParseNumber<gid_t>(mount.volume_mount_group());
     if (!group || *group == std::numeric_limits<gid_t>::max()) {
-      return Invalid("volume_mount_group is not the number of a group");
+      return Invalid("volume_mount_group must be the number of a group");
     }
     options->group = *group;
   }
@@ -69,7 +69,7 @@ grpc::Status CheckMode(Mode::Mode mode, MountOptions* options) {
     case Mode::MULTI_NODE_SINGLE_WRITER:
     case Mode::MULTI_NODE_MULTI_WRITER:
       return {grpc::StatusCode::FAILED_PRECONDITION,
-              "volumes are this node's own: no MULTI_NODE access mode"};
+              "volumes exist on this node only; use a SINGLE_NODE access mode"};
     default:
       return Missing("volume_capability.access_mode");
   }

@@ -121,7 +121,7 @@ Result<void> CopyContent(const UniqueFd& from, const std::string& from_name,
       return CopyDirectory(from, from_name, to, name);
     default:
       return MakeError(Code::kInvalidArgument, "copy", from_name,
-                       "what is in memory is not copied");
+                       "a volume of kind tmpfs cannot be copied");
   }
 }
 
@@ -154,7 +154,8 @@ Result<UniqueFd> OpenImage(const UniqueFd& directory, const std::string& name) {
     return error;
   }
   if (!S_ISREG(status.st_mode)) {
-    return MakeError(Code::kInternal, "openat", name, "no image");
+    return MakeError(Code::kInternal, "openat", name,
+                     "the image is not a regular file");
   }
   return image;
 }

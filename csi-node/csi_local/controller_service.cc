@@ -14,7 +14,7 @@ namespace {
 
 namespace pb = ::csi::v1;
 
-constexpr char kElsewhere[] = "volumes are only on this node";
+constexpr char kElsewhere[] = "volumes exist on this node only";
 
 }  // namespace
 
@@ -95,7 +95,7 @@ grpc::Status ControllerService::ControllerPublishVolume(
     return {grpc::StatusCode::NOT_FOUND, kElsewhere};
   }
   if (!FitsAccess(record->content(), options.block, options.fs_type)) {
-    return Invalid("the volume is of a kind that has no such access");
+    return Invalid("a volume of this kind does not support this access");
   }
   PublishedAs as;
   as.set_access_mode(options.access_mode);
@@ -143,7 +143,8 @@ grpc::Status ControllerService::ValidateVolumeCapabilities(
       return grpc::Status::OK;
     }
     if (!FitsAccess(record->content(), options.block, options.fs_type)) {
-      response->set_message("the volume is of a kind that has no such access");
+      response->set_message(
+          "a volume of this kind does not support this access");
       return grpc::Status::OK;
     }
   }
@@ -152,7 +153,7 @@ grpc::Status ControllerService::ValidateVolumeCapabilities(
   if (!parsed.ok() || !request->mutable_parameters().empty() ||
       !request->volume_context().empty() ||
       (spec.kind && *spec.kind != record->content().kind())) {
-    response->set_message("it was made with other parameters");
+    response->set_message("the volume was created with other parameters");
     return grpc::Status::OK;
   }
   auto* confirmed = response->mutable_confirmed();

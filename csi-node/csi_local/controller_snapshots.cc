@@ -45,11 +45,11 @@ grpc::Status ControllerService::CreateSnapshot(
   VolumeSpec spec;
   grpc::Status parsed = ParseParameters(request->parameters(), &spec);
   if (!parsed.ok() || spec.kind) {
-    return Invalid("parameters: a snapshot has none");
+    return Invalid("parameters: must be empty for a snapshot");
   }
   if (!IsHere(request->accessibility_requirements(), here_)) {
     return {grpc::StatusCode::RESOURCE_EXHAUSTED,
-            "snapshots are only on this node"};
+            "snapshots exist on this node only"};
   }
   const auto record =
       store_->CreateSnapshot(request->name(), request->source_volume_id());

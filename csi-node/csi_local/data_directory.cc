@@ -28,8 +28,9 @@ Result<void> TakeAlone(const UniqueFd& root, const std::string& path) {
     }
     std::this_thread::sleep_for(kLockPause);
   }
-  return MakeError(Code::kFailedPrecondition, "flock", path,
-                   "another process has this data directory");
+  return MakeError(
+      Code::kFailedPrecondition, "flock", path,
+      "another process uses this data directory; stop it or choose another");
 }
 
 // Opens without O_PATH, because the directory is read and synced.

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kMostHolders = 8;
 constexpr char kOthers[] =
-    "a mount, a mapping or another device that no process seen here has";
+    "a mount, mapping or device outside of the processes that csi-local sees";
 
 UniqueFd OpenProc(const std::string& path, int flags) {
   return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC));

@@ -28,7 +28,8 @@ Result<int> AddAnyLoop(Store* store) {
     }
   }
   return MakeError(Code::kUnavailable, "LOOP_CTL_ADD", "",
-                   "other programs have the devices of all these numbers");
+                   "other programs use the loop devices of all numbers that "
+                   "csi-local may take");
 }
 
 Result<void> SetNumber(Store* store, VolumeRecord* record, int number) {
@@ -39,11 +40,10 @@ Result<void> SetNumber(Store* store, VolumeRecord* record, int number) {
 
 Error StillOpen(const VolumeRecord& record) {
   const int number = record.loop_number();
-  return MakeError(Code::kFailedPrecondition, "release", record.id(),
-                   "its device /dev/loop" + std::to_string(number) +
-                       " is still used by " +
-                       DescribeHolders(LoopDeviceId(number)) +
-                       "; end these, and make the call again");
+  return MakeError(
+      Code::kFailedPrecondition, "release", record.id(),
+      "its device /dev/loop" + std::to_string(number) + " is still used by " +
+          DescribeHolders(LoopDeviceId(number)) + "; end these and call again");
 }
 
 }  // namespace

@@ -48,11 +48,11 @@ Result<std::string> EndpointPath(std::string_view endpoint) {
   }
   if (endpoint.empty() || endpoint[0] != '/') {
     return MakeError(Code::kInvalidArgument, "endpoint", std::string(endpoint),
-                     "not the absolute path of a unix socket");
+                     "must be the absolute path of a unix socket");
   }
   if (endpoint.size() >= sizeof(sockaddr_un::sun_path)) {
     return MakeError(Code::kInvalidArgument, "endpoint", std::string(endpoint),
-                     "longer than a socket address");
+                     "is longer than a socket address can be");
   }
   return std::string(endpoint);
 }
@@ -64,11 +64,13 @@ Result<void> RemoveStaleSocket(const std::string& path) {
                            : Result<void>(ErrnoError(errno, "lstat", path));
   }
   if (!S_ISSOCK(status.st_mode)) {
-    return MakeError(Code::kAlreadyExists, "endpoint", path, "not a socket");
+    return MakeError(Code::kAlreadyExists, "endpoint", path,
+                     "exists and is not a socket; remove it");
   }
   if (IsListenedOn(path)) {
     return MakeError(Code::kAlreadyExists, "endpoint", path,
-                     "somebody listens there");
+                     "another process already listens there; stop it or choose "
+                     "another path");
   }
   if (::unlink(path.c_str()) != 0) {
     return ErrnoError(errno, "unlink", path);

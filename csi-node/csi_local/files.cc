@@ -93,7 +93,7 @@ Result<std::string> ReadAll(int fd, std::size_t limit,
     bytes.append(buffer.data(),
                  static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (bytes.size() > limit) {
-      return MakeError(Code::kInternal, "read", object, "too long");
+      return MakeError(Code::kInternal, "read", object, "is too long");
     }
   }
 }

@@ -89,7 +89,7 @@ Result<Superblock> ReadSuperblock(const std::string& fs_type,
                          : std::nullopt;
   if (!found || found->block_bytes == 0) {
     return MakeError(Code::kFailedPrecondition, "superblock", fs_type,
-                     "the image has no such file system");
+                     "the image does not contain this file system");
   }
   return *found;
 }
@@ -101,7 +101,7 @@ Result<void> Succeeded(const Result<int>& status, const std::string& name,
   }
   if (*status > highest) {
     return MakeError(Code::kInternal, "tool", name,
-                     "exit status " + std::to_string(*status));
+                     "failed with exit status " + std::to_string(*status));
   }
   return Ok();
 }
@@ -200,8 +200,8 @@ Result<void> GrowMounted(const std::string& fs_type, const UniqueFd& root,
   if (error.sys_errno == EPERM) {
     error.code = Code::kFailedPrecondition;
     error.detail =
-        "this process may not grow a mounted file system; it grows when it is "
-        "staged again";
+        "csi-local may not grow a mounted file system; it grows at its next "
+        "staging";
   }
   return error;
 }

@@ -24,15 +24,15 @@ std::optional<HealthEntry> CheckContent(const DataDirectory& data,
                 AT_SYMLINK_NOFOLLOW) != 0) {
     return errno == ENOENT
                ? MakeHealth(pb::DATA_LOSS, "ContentMissing",
-                            "its directory or image is gone")
+                            "its directory or image no longer exists")
                : MakeHealth(pb::INACCESSIBLE, "ContentUnreachable",
-                            "its directory or image cannot be looked at");
+                            "csi-local cannot read its directory or image");
   }
   const bool right = content.kind() == IMAGE ? S_ISREG(status.st_mode)
                                              : S_ISDIR(status.st_mode);
   if (!right) {
     return MakeHealth(pb::DATA_LOSS, "ContentReplaced",
-                      "something else is where its directory or image was");
+                      "another file is in the place of its directory or image");
   }
   if (content.kind() == IMAGE && status.st_size < content.capacity_bytes()) {
     return MakeHealth(pb::DATA_LOSS, "ImageTruncated",
@@ -51,14 +51,14 @@ std::optional<HealthEntry> CheckMounted(const VolumeMounts& mounts) {
   const auto entries = mounts.All();
   if (!entries) {
     return MakeHealth(pb::INACCESSIBLE, "MountsUnknown",
-                      "its mounts cannot be looked at");
+                      "csi-local cannot read its mounts");
   }
   for (const MountEntry& entry : *entries) {
     const UniqueFd root(::open(
         entry.point.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!root.valid() || !ListNames(root.get())) {
       return MakeHealth(pb::INACCESSIBLE, "FilesystemFailed",
-                        "its file system cannot be read any more");
+                        "its file system is no longer readable");
     }
     if (RefusesWrites(entry)) {
       return MakeHealth(pb::DEGRADED, "FilesystemReadOnly",

@@ -11,7 +11,8 @@ Result<std::unique_ptr<Locks::Held>> Locks::Take(
   const std::lock_guard guard(mutex_);
   for (const std::string& key : wanted) {
     if (held_.count(key) != 0) {
-      return MakeError(Code::kAborted, "lock", key, "an operation is pending");
+      return MakeError(Code::kAborted, "lock", key,
+                       "another operation is pending for it; call again later");
     }
   }
   held_.insert(wanted.begin(), wanted.end());

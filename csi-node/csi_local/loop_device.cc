@@ -47,7 +47,7 @@ Result<LoopDevice> Open(int number, int mode) {
   }
   if (!S_ISBLK(status.st_mode) || status.st_rdev != LoopDeviceId(number)) {
     return MakeError(Code::kUnavailable, "open", loop.Path(),
-                     "not that loop device");
+                     "is not the expected loop device");
   }
   return loop;
 }

@@ -47,22 +47,22 @@ std::string HostName() {
 void AddOptions(CLI::App* app, Options* options) {
   app->add_option("--endpoint", options->endpoint, "unix:///path/to/csi.sock")
       ->envname("CSI_ENDPOINT");
-  app->add_option("--data-dir", options->data_dir,
-                  "Where the volumes are; made if missing")
+  app->add_option(
+         "--data-dir", options->data_dir,
+         "Keep the volumes in this directory, and make it if it is missing")
       ->capture_default_str();
-  app->add_option("--node-id", options->node_id, "What this node is called")
+  app->add_option("--node-id", options->node_id, "Report this id as the node's")
       ->default_str("the host's name");
   app->add_flag("--create-on-stage", options->volumes.create_on_stage,
-                "A volume that nobody has created is made, as a directory, "
-                "when it is first staged");
+                "Create a volume that does not exist, as a directory, when it "
+                "is first staged");
   app->add_option("--capacity", options->store.capacity_bytes,
-                  "Bytes that all volumes and snapshots may have (10G, 500M); "
-                  "0: the data directory's file system")
+                  "Limit all volumes and snapshots to so many bytes, as 10G or "
+                  "500M (0: what the data directory's file system has)")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->check(CLI::NonNegativeNumber);
   app->add_option("--max-volumes", options->store.max_volumes,
-                  "How many volumes are published to this node at most; 0: "
-                  "any number")
+                  "Publish at most so many volumes to this node (0: no limit)")
       ->check(CLI::NonNegativeNumber);
 }
 
@@ -138,7 +138,7 @@ int main(int argc, char** argv) try {
     return Fail(path.error().Message());
   }
   if (options.node_id.empty() || options.node_id.size() > 256) {
-    return Fail("--node-id: 1 to 256 bytes");
+    return Fail("--node-id must be 1 to 256 bytes");
   }
   const Result<void> removed = csi_local::RemoveStaleSocket(*path);
   if (!removed) {

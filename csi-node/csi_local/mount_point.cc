@@ -63,7 +63,7 @@ Result<Target> OpenTarget(std::string_view path) {
   }
   if (!IsPlainPath(path)) {
     return MakeError(Code::kInvalidArgument, "open", std::string(path),
-                     "not an absolute path of plain names");
+                     "must be an absolute path without . and ..");
   }
   const std::size_t slash = path.rfind('/');
   const std::string parent(slash == 0 ? "/" : path.substr(0, slash));
@@ -85,7 +85,7 @@ Result<UniqueFd> OpenNode(const Target& target) {
   }
   if (S_ISLNK(status.st_mode)) {
     return MakeError(Code::kInvalidArgument, "open", target.name,
-                     "is a symbolic link");
+                     "must not be a symbolic link");
   }
   return node;
 }
@@ -212,7 +212,7 @@ Result<void> RemoveTarget(const Target& target) {
   if (::fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
       !S_ISREG(status.st_mode) || status.st_size != 0) {
     return MakeError(Code::kFailedPrecondition, "unlink", target.name,
-                     "what is there was not made for a device");
+                     "the file was not made as a device's target; remove it");
   }
   if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) {
     return Ok();

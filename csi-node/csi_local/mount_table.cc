@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxTable = 64 << 20;
 
 Error Malformed() {
-  return MakeError(Code::kInternal, "mountinfo", "", "cannot be read");
+  return MakeError(Code::kInternal, "mountinfo", "", "is not readable");
 }
 
 // Removes the word before the next separator, and the separator, from `text`.
@@ -105,7 +105,8 @@ Result<MountEntry> MountOf(const UniqueFd& fd) {
       return std::move(entry);
     }
   }
-  return MakeError(Code::kNotFound, "mountinfo", "", "no such mount");
+  return MakeError(Code::kNotFound, "mountinfo", "",
+                   "the mount does not exist");
 }
 
 }  // namespace mountd::csi_local

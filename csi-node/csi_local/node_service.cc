@@ -164,7 +164,8 @@ grpc::Status NodeService::NodeGetVolumeHealth(
   const std::string& path = request->volume_publish_path();
   if (!path.empty() && !volumes_->FindAt(record->id(), path)) {
     *health->add_health_statuses() =
-        MakeHealth(pb::INACCESSIBLE, "NotPublished", "it is not at that path");
+        MakeHealth(pb::INACCESSIBLE, "NotPublished",
+                   "the volume is not published at this path");
   }
   return grpc::Status::OK;
 }
@@ -180,8 +181,9 @@ grpc::Status NodeService::NodeGetStorageHealth(
   auto* entry = response->add_backend_health();
   entry->set_status(space ? pb::STORAGE_DEGRADED : pb::STORAGE_UNREACHABLE);
   entry->set_reason(space ? "AlmostFull" : "Unreachable");
-  entry->set_message(space ? "the data directory has less than 1 % left"
-                           : "the data directory does not answer");
+  entry->set_message(
+      space ? "the data directory has less than 1 % of its space left"
+            : "the data directory does not answer");
   return grpc::Status::OK;
 }
 

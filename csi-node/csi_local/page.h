@@ -25,10 +25,12 @@ template <typename Record>
 Result<Page<Record>> PageOf(std::vector<Record> records, int max_entries,
                             const std::string& token) {
   if (max_entries < 0) {
-    return MakeError(Code::kInvalidArgument, "max_entries", "", "is negative");
+    return MakeError(Code::kInvalidArgument, "max_entries", "",
+                     "must not be negative");
   }
   if (!token.empty() && token[0] != kTokenMark) {
-    return MakeError(Code::kAborted, "starting_token", "", "is none of ours");
+    return MakeError(Code::kAborted, "starting_token", "",
+                     "is unknown; list again from the start");
   }
   const std::string after = token.empty() ? "" : token.substr(1);
   Page<Record> page;

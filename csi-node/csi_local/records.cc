@@ -63,7 +63,7 @@ Result<void> Records::Get(const std::string& id,
                                      O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
                           : -1);
   if (!file.valid() && (!IsValidName(id) || errno == ENOENT)) {
-    return MakeError(Code::kNotFound, "record", id, "none of that id");
+    return MakeError(Code::kNotFound, "record", id, "no record has this id");
   }
   if (!file.valid()) {
     return ErrnoError(errno, "openat", id);
@@ -74,7 +74,7 @@ Result<void> Records::Get(const std::string& id,
   parser.AllowUnknownField(true);
   record->Clear();
   if (!parser.ParseFromString(text, record)) {
-    return MakeError(Code::kInternal, "record", id, "cannot be read");
+    return MakeError(Code::kInternal, "record", id, "is not readable");
   }
   return Ok();
 }

@@ -24,7 +24,7 @@ grpc::Status ParseKind(const std::string& text, VolumeSpec* spec) {
   } else if (text == "image") {
     spec->kind = IMAGE;
   } else {
-    return Invalid("the parameter kind is not directory, tmpfs or image");
+    return Invalid("the parameter kind must be directory, tmpfs or image");
   }
   return grpc::Status::OK;
 }
@@ -39,7 +39,7 @@ grpc::Status CheckName(const std::string& name) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
   });
   if (name.size() > kMaxName || controls || !IsValidUtf8(name)) {
-    return Invalid("name is not 1 to 128 bytes of printable UTF-8");
+    return Invalid("name must be 1 to 128 bytes of printable UTF-8");
   }
   return grpc::Status::OK;
 }
@@ -52,7 +52,7 @@ grpc::Status ParseParameters(
       continue;
     }
     if (key != "kind") {
-      return Invalid("parameters: only kind is known");
+      return Invalid("parameters: only kind is allowed");
     }
     spec->parameters[key] = value;
     grpc::Status parsed = ParseKind(value, spec);
@@ -80,15 +80,14 @@ grpc::Status ParseCapabilities(const google::protobuf::RepeatedPtrField<
       continue;
     }
     if (!spec->fs_type.empty() && spec->fs_type != options.fs_type) {
-      return Invalid("volume_capabilities: two different fs_type");
+      return Invalid("volume_capabilities: all must have the same fs_type");
     }
     spec->fs_type = options.fs_type;
   }
   if (spec->block && spec->mount) {
     return Invalid(
-        "volume_capabilities: a volume is for block access or for mounts, "
-        "never "
-        "for both");
+        "volume_capabilities: a volume is either for block access or for "
+        "mounts; ask for one");
   }
   return grpc::Status::OK;
 }
@@ -104,7 +103,7 @@ grpc::Status ParseCreate(const pb::CreateVolumeRequest& request,
     }
   }
   if (!request.mutable_parameters().empty()) {
-    return Invalid("mutable_parameters: there are none");
+    return Invalid("mutable_parameters: must be empty");
   }
   spec->name = request.name();
   spec->range = {request.capacity_range().required_bytes(),

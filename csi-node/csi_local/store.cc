@@ -117,10 +117,9 @@ Result<void> Store::DecideAccess(VolumeRecord* record) {
   if (content->access() == ACCESS_MOUNT) {
     std::fprintf(
         stderr,
-        "csi-local: volume %s was made by a version that gave such "
-        "volumes as devices, too; from now on it is only mounted. If a "
-        "task that is not trusted ever had it as a device, copy what is "
-        "needed and delete it.\n",
+        "csi-local: an older version made volume %s, which could be a device; "
+        "from now on it is only mounted. If an untrusted task ever had it as a "
+        "device, copy its data and delete it.\n",
         record->id().c_str());
   }
   return PutVolume(*record);
@@ -157,7 +156,8 @@ Result<VolumeRecord> Store::GetVolume(const std::string& id) {
     return found.error();
   }
   if (!found || record.state() != READY) {
-    return MakeError(Code::kNotFound, "volume_id", id, "no such volume");
+    return MakeError(Code::kNotFound, "volume_id", id,
+                     "the volume does not exist");
   }
   return record;
 }
@@ -183,7 +183,7 @@ Result<VolumeRecord> Store::MakeOnStage(const std::string& id) {
   }
   if (!IsValidName(id)) {
     return MakeError(Code::kInvalidArgument, "volume_id", id,
-                     "not a name of 1 to 128 letters, digits, '.', '_', '-'");
+                     "must be 1 to 128 letters, digits, '.', '_' and '-'");
   }
   VolumeRecord record;
   if (data_->volume_records().Get(id, &record)) {
@@ -215,8 +215,9 @@ Result<void> Store::CheckLimit(const std::string& id) {
         return volume.has_published() && volume.id() != id;
       });
   if (published >= options_.max_volumes) {
-    return MakeError(Code::kResourceExhausted, "publish", id,
-                     "this node has as many volumes as it takes");
+    return MakeError(
+        Code::kResourceExhausted, "publish", id,
+        "this node already has the most volumes that --max-volumes allows");
   }
   return Ok();
 }
@@ -232,7 +233,8 @@ Result<void> Store::PublishVolume(const std::string& id,
                    was.block() == as.block()
                ? Ok()
                : Result<void>(MakeError(Code::kAlreadyExists, "publish", id,
-                                        "published already in another way"));
+                                        "is already published with other "
+                                        "options; unpublish it first"));
   }
   // Held until the record is written, so that two calls never both take the
   // last place.
@@ -319,12 +321,13 @@ Result<void> Store::CheckRoom(Kind kind, std::int64_t bytes,
                               const std::string& object) {
   MOUNTD_ASSIGN(const DataDirectory::Space space, Capacity(kind));
   if (bytes > space.total) {
-    return OutOfRange(object, "more than this node has");
+    return OutOfRange(object, "is more than this node has");
   }
   // A tmpfs takes memory only as it fills.
   if (kind != TMPFS && bytes > space.available) {
-    return MakeError(Code::kResourceExhausted, "capacity_range", object,
-                     "more than this node has left");
+    return MakeError(
+        Code::kResourceExhausted, "capacity_range", object,
+        "is more than this node has left; delete volumes or ask for less");
   }
   return Ok();
 }

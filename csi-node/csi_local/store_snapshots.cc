@@ -30,7 +30,8 @@ Result<SnapshotRecord> Store::GetSnapshot(const std::string& id) {
     return found.error();
   }
   if (!found || record.state() != READY) {
-    return MakeError(Code::kNotFound, "snapshot_id", id, "no such snapshot");
+    return MakeError(Code::kNotFound, "snapshot_id", id,
+                     "the snapshot does not exist");
   }
   return record;
 }
@@ -57,8 +58,9 @@ Result<SnapshotRecord> Store::CreateSnapshot(
   const Result<void> found = data_->snapshot_records().Get(id, &record);
   if (found && record.state() == READY) {
     if (record.source_volume_id() != source_volume_id) {
-      return MakeError(Code::kAlreadyExists, "snapshot", name,
-                       "there is one of that name, of another volume");
+      return MakeError(
+          Code::kAlreadyExists, "snapshot", name,
+          "a snapshot of another volume has this name; choose another");
     }
     return record;
   }

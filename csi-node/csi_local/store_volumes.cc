@@ -61,7 +61,7 @@ Result<VolumeRecord> Store::CreateVolume(const VolumeSpec& spec) {
   if (found && record.state() == READY) {
     if (!IsCompatible(record, spec)) {
       return MakeError(Code::kAlreadyExists, "create", spec.name,
-                       "there is another volume of that name");
+                       "another volume has this name; choose another");
     }
     return record;
   }
@@ -155,12 +155,12 @@ Result<void> Store::DeleteVolume(const std::string& id) {
   if (record.state() == READY) {
     if (record.has_published()) {
       return MakeError(Code::kFailedPrecondition, "delete", id,
-                       "it is published to this node");
+                       "is still published to this node; unpublish it first");
     }
     MOUNTD_ASSIGN(const bool staged, IsStaged(*data_, record));
     if (staged) {
       return MakeError(Code::kFailedPrecondition, "delete", id,
-                       "it is staged or published here");
+                       "is still staged or published here; unpublish it first");
     }
     // An unstage that failed may have left the device.
     MOUNTD_TRY(ReleaseDevice(this, &record));

@@ -30,7 +30,7 @@ Result<std::string> Locate(const std::string& name) {
     }
   }
   return MakeError(Code::kNotSupported, "tool", name,
-                   "not in /usr/sbin, or not root's alone");
+                   "is not in /usr/sbin, or others than root can write it");
 }
 
 // Lets everybody open the image while a tool works, because the tool opens it

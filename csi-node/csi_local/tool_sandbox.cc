@@ -116,8 +116,7 @@ Result<void> EndWithStarter() {
   }
   const char* const starter = ::getenv(kToolStarter);
   if (starter != nullptr && std::to_string(::getppid()) != starter) {
-    return MakeError(Code::kAborted, "start", "tool",
-                     "csi-local has ended meanwhile");
+    return MakeError(Code::kAborted, "start", "tool", "csi-local has ended");
   }
   ::unsetenv(kToolStarter);
   return Ok();

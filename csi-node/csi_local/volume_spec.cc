@@ -71,11 +71,11 @@ Result<std::int64_t> ChooseSize(const CapacityRange& range, std::int64_t least,
                                 std::int64_t usual) {
   if (range.required < 0 || range.limit < 0) {
     return MakeError(Code::kInvalidArgument, "capacity_range", "",
-                     "is negative");
+                     "must not be negative");
   }
   if (range.limit != 0 && range.limit < range.required) {
     return MakeError(Code::kInvalidArgument, "capacity_range", "",
-                     "the limit is less than what is required");
+                     "limit_bytes is less than required_bytes");
   }
   std::int64_t size = std::max(range.required, least);
   if (range.required == 0) {
@@ -85,12 +85,12 @@ Result<std::int64_t> ChooseSize(const CapacityRange& range, std::int64_t least,
     }
   }
   if (size > kMost) {
-    return OutOfRange("", "more than 16 TiB");
+    return OutOfRange("", "is more than 16 TiB");
   }
   size = (size + kUnit - 1) / kUnit * kUnit;
   if (range.limit != 0 && size > range.limit) {
-    return OutOfRange("", "no size of whole 4 KiB, and at least " +
-                              std::to_string(least) + ", is in it");
+    return OutOfRange("", "contains no size of whole 4 KiB and at least " +
+                              std::to_string(least) + " bytes");
   }
   return size;
 }
@@ -99,27 +99,29 @@ Result<Content> ResolveContent(const VolumeSpec& spec, const Content* source) {
   Content content;
   content.set_kind(KindOf(spec, source));
   if (source != nullptr && source->kind() != content.kind()) {
-    return Incompatible(spec, "its source is of another kind");
+    return Incompatible(
+        spec, "its source is of another kind; ask for the kind of the source");
   }
   if (source != nullptr && source->kind() == TMPFS) {
-    return Incompatible(spec, "what is in memory is not copied");
+    return Incompatible(spec, "a volume of kind tmpfs cannot be copied");
   }
   if (content.kind() == IMAGE) {
     content.set_access(AccessOf(spec, source));
     content.set_fs_type(FsTypeOf(spec, source));
     if (!content.fs_type().empty() && !IsImageFsType(content.fs_type())) {
-      return Incompatible(spec, "fs_type is not ext4 or xfs");
+      return Incompatible(spec, "fs_type must be ext4 or xfs");
     }
   }
   if (spec.mount && content.access() == ACCESS_BLOCK) {
-    return Incompatible(spec,
-                        "its source was made for block access: a task may have "
-                        "written anything there, so no copy is ever mounted");
+    return Incompatible(
+        spec,
+        "its source was made for block access, where a task may have written "
+        "anything, so no copy is ever mounted");
   }
   if ((spec.block && !FitsAccess(content, true, "")) ||
       (spec.mount && !FitsAccess(content, false, spec.fs_type))) {
-    return Incompatible(spec,
-                        "a volume of this kind has no such access or fs_type");
+    return Incompatible(
+        spec, "a volume of this kind does not support this access or fs_type");
   }
   MOUNTD_ASSIGN(const std::int64_t bytes, SizeOf(spec, content, source));
   content.set_capacity_bytes(bytes);

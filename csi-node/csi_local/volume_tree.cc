@@ -29,7 +29,7 @@ constexpr mode_t kGroupBits = S_ISGID | 0070;
 Result<void> GrowIfSmaller(const UniqueFd& image, const VolumeRecord& record) {
   if (::flock(image.get(), LOCK_EX | LOCK_NB) != 0) {
     return MakeError(Code::kAborted, "flock", record.id(),
-                     "a tool is still at work on it");
+                     "a tool still works on it; call again later");
   }
   const std::string& fs_type = record.content().fs_type();
   MOUNTD_ASSIGN(const std::int64_t bytes, FilesystemBytes(fs_type, image));
@@ -130,8 +130,9 @@ Result<void> MakeDevice(Store* store, VolumeRecord* record, bool read_only) {
   MOUNTD_ASSIGN(auto found, VolumeMounts(store->data(), *record).Loop());
   if (found && !record->releasing()) {
     if (found->read_only != read_only) {
-      return MakeError(Code::kAlreadyExists, "stage", id,
-                       "staged already with another capability");
+      return MakeError(
+          Code::kAlreadyExists, "stage", id,
+          "is already staged with another capability; unstage it first");
     }
     store->holds().Keep(id, std::move(found->fd));
     return Ok();

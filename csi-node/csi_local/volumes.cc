@@ -28,7 +28,7 @@ Result<void> CheckAccess(const Content& content, const std::string& volume,
                          const MountOptions& options) {
   if (!FitsAccess(content, options.block, options.fs_type)) {
     return MakeError(Code::kFailedPrecondition, "volume_capability", volume,
-                     "the volume is of a kind that has no such access");
+                     "a volume of this kind does not support this access");
   }
   return Ok();
 }
@@ -116,8 +116,9 @@ Result<void> Volumes::StageMount(VolumeRecord record, const UniqueFd& staging,
   }
   MOUNTD_ASSIGN(const std::uint64_t own, OwnAttributes(store_->data(), record));
   if (there.attributes != (own | options.attributes)) {
-    return MakeError(Code::kAlreadyExists, "stage", record.id(),
-                     "staged already with another capability");
+    return MakeError(
+        Code::kAlreadyExists, "stage", record.id(),
+        "is already staged with another capability; unstage it first");
   }
   return Ok();
 }
@@ -161,7 +162,7 @@ Result<void> Volumes::CheckUnpublished(const VolumeRecord& record) {
                   IsPublishedAt(record, publication.target_path));
     if (published) {
       return MakeError(Code::kFailedPrecondition, "unstage", record.id(),
-                       "it is published");
+                       "is still published; unpublish it first");
     }
   }
   return Ok();
@@ -207,12 +208,13 @@ Result<void> Volumes::TakeOff(const Target& target,
                   VolumeMounts(store_->data(), record).IsAt(*node));
     if (!ours && !IsNodeOfNothing(*node)) {
       return MakeError(Code::kFailedPrecondition, "unmount", target.name,
-                       "another mount is there");
+                       "another mount is at this path");
     }
     node->reset();  // open, it would keep the mount busy
     MOUNTD_TRY(Unmount(target));
   }
-  return MakeError(Code::kInternal, "unmount", target.name, "mounted again");
+  return MakeError(Code::kInternal, "unmount", target.name,
+                   "another program mounted it again");
 }
 
 Result<void> Volumes::CheckPublished(const UniqueFd& there,
@@ -229,14 +231,16 @@ Result<void> Volumes::CheckPublished(const UniqueFd& there,
                 store_->data().publications().List(record.id()));
   for (const Publication& found : publications) {
     if (found.target_path == wanted.target_path && found != wanted) {
-      return MakeError(Code::kAlreadyExists, "publish", record.id(),
-                       "published there already in another mode");
+      return MakeError(
+          Code::kAlreadyExists, "publish", record.id(),
+          "is already published there in another mode; unpublish it first");
     }
   }
   MOUNTD_ASSIGN(const DirectoryState state, Inspect(there));
   if (state.attributes != attributes) {
-    return MakeError(Code::kAlreadyExists, "publish", record.id(),
-                     "published there already with other attributes");
+    return MakeError(
+        Code::kAlreadyExists, "publish", record.id(),
+        "is already published there with other attributes; unpublish it first");
   }
   return Ok();
 }
@@ -258,8 +262,8 @@ Result<void> Volumes::CheckElsewhere(const VolumeRecord& record,
     if (found.access_mode != wanted.access_mode ||
         wanted.access_mode != kSingleNodeMultiWriter) {
       return MakeError(Code::kFailedPrecondition, "publish", record.id(),
-                       "published elsewhere, and the access mode allows one "
-                       "target");
+                       "is published elsewhere, but the access mode allows one "
+                       "target; unpublish it there");
     }
   }
   return Ok();
@@ -270,7 +274,7 @@ Result<UniqueFd> Volumes::StagedAt(const VolumeRecord& record,
                                    const MountOptions& options) {
   const Error not_staged =
       MakeError(Code::kFailedPrecondition, "publish", record.id(),
-                "not staged at the staging path");
+                "is not staged at the staging path; stage it first");
   const VolumeMounts mounts(store_->data(), record);
   if (!options.block) {
     const Result<Target> target = OpenTarget(staging_path);
@@ -287,7 +291,7 @@ Result<UniqueFd> Volumes::StagedAt(const VolumeRecord& record,
   // Refuses, because a mount's read-only flag does not stop writes to a device.
   if (IsReadOnly(options) && !loop->read_only) {
     return MakeError(Code::kFailedPrecondition, "publish", record.id(),
-                     "a device is read-only only if it is staged so");
+                     "a device is read-only only if it is staged read-only");
   }
   UniqueFd node(::open(loop->Path().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   MOUNTD_ASSIGN(const bool ours, mounts.IsAt(node));
@@ -360,7 +364,7 @@ Result<Volumes::Found> Volumes::FindAt(const std::string& volume,
            : Result<bool>(node.error());
   if (!ours || !*ours) {
     return MakeError(Code::kNotFound, "volume_path", volume,
-                     "the volume is not at that path");
+                     "the volume is not at this path");
   }
   return Found{std::move(record), std::move(*node)};
 }

@@ -213,16 +213,16 @@ ListedVolume ReadListed(const Reader& reader) {
 const char* Missing(const Reader& confirmed, const VolumeCapability& wanted) {
   const int mode = confirmed.Object("access_mode").Number("mode");
   if (mode != 0 && mode != static_cast<int>(wanted.access_mode)) {
-    return "the access mode is not confirmed";
+    return "the plugin does not confirm the access mode";
   }
   const bool told = confirmed.Has("block") || confirmed.Has("mount");
   if (told && confirmed.Has("block") != wanted.block) {
-    return "the attachment mode is not confirmed";
+    return "the plugin does not confirm the attachment mode";
   }
   const Reader mount = confirmed.Object("mount");
   const std::string fs_type = mount.Text("fs_type");
   if (!fs_type.empty() && fs_type != wanted.fs_type) {
-    return "the file system is not confirmed";
+    return "the plugin does not confirm the file system";
   }
   const std::vector<std::string> flags = mount.List("mount_flags");
   const bool all_flags = std::all_of(
@@ -230,8 +230,9 @@ const char* Missing(const Reader& confirmed, const VolumeCapability& wanted) {
       [&](const std::string& flag) {
         return std::find(flags.begin(), flags.end(), flag) != flags.end();
       });
-  return flags.empty() || all_flags ? nullptr
-                                    : "the mount flags are not confirmed";
+  return flags.empty() || all_flags
+             ? nullptr
+             : "the plugin does not confirm the mount flags";
 }
 
 const char* Missing(const Reader& confirmed,

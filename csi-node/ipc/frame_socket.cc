@@ -79,10 +79,11 @@ Result<bool> FrameSocket::ReceiveSome() {
     return error;
   }
   if (received->size == 0) {
-    return MakeError(Code::kUnavailable, "recvmsg", "", "the peer hung up");
+    return MakeError(Code::kUnavailable, "recvmsg", "",
+                     "the peer closed the connection");
   }
   if (received->more_fds) {
-    return Broken("more fds than allowed");
+    return Broken("a frame has more fds than allowed");
   }
   std::move(received->fds.begin(), received->fds.end(),
             std::back_inserter(incoming_fds_));
@@ -95,7 +96,7 @@ Result<void> FrameSocket::TakeFrames(std::vector<Frame>* frames) {
     const std::size_t length = GetU32(incoming_.data() + at);
     const std::uint32_t flags = GetU32(incoming_.data() + at + 4);
     if (length > kMaxPayload || (flags & ~kFlagFd) != 0) {
-      return Broken("bad frame header");
+      return Broken("a frame has a malformed header");
     }
     if (incoming_.size() - at - kHeaderBytes < length) {
       break;
@@ -105,7 +106,7 @@ Result<void> FrameSocket::TakeFrames(std::vector<Frame>* frames) {
       // The fd comes with the header's first byte, so an fd that is missing now
       // will not come.
       if (incoming_fds_.empty()) {
-        return Broken("a frame's fd is missing");
+        return Broken("a frame lacks its fd");
       }
       frame.fd = std::move(incoming_fds_.front());
       incoming_fds_.pop_front();
@@ -120,14 +121,15 @@ Result<void> FrameSocket::TakeFrames(std::vector<Frame>* frames) {
                   incoming_.begin() + static_cast<std::ptrdiff_t>(at));
   // At most one fd may be left, for the frame that is still incomplete.
   if (incoming_fds_.size() > (incoming_.empty() ? 0U : 1U)) {
-    return Broken("an fd without a frame");
+    return Broken("an fd arrived without a frame");
   }
   return Ok();
 }
 
 Result<void> FrameSocket::Queue(Frame frame) {
   if (frame.payload.size() > kMaxPayload) {
-    return MakeError(Code::kInvalidArgument, "frame", "", "too large");
+    return MakeError(Code::kInvalidArgument, "frame", "",
+                     "the frame is too large");
   }
   Outgoing out;
   out.bytes.resize(kHeaderBytes + frame.payload.size());

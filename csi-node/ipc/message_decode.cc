@@ -21,11 +21,11 @@ Error Malformed(std::string detail) {
 
 Result<Json> Parse(const std::vector<std::uint8_t>& bytes) {
   if (!IsWithin<Json>(bytes, Json::input_format_t::cbor, kBounds)) {
-    return Malformed("not CBOR within bounds");
+    return Malformed("the message is not CBOR within the limits");
   }
   Json value = Json::from_cbor(bytes, true, false);
   if (!value.is_object()) {
-    return Malformed("not an object");
+    return Malformed("the message is not an object");
   }
   return value;
 }
@@ -173,7 +173,7 @@ class Fields {
       return Malformed(wrong_);
     }
     if (object_.size() != read_) {
-      return Malformed("unknown field");
+      return Malformed("the message has an unknown field");
     }
     return Ok();
   }

@@ -33,7 +33,7 @@ std::vector<std::string> MountFlags(const ipc::Arguments& arguments) {
 
 // DataLoss, because the plugin has answered and so may have done the call.
 RpcError Unreadable() {
-  return {RpcCode::kDataLoss, "the plugin's answer cannot be read"};
+  return {RpcCode::kDataLoss, "the plugin's answer is not readable"};
 }
 
 template <typename Message>
@@ -82,7 +82,8 @@ bool Call::Prepare(const std::shared_ptr<grpc::ClientContext>& context) {
   if (cancelled_ || remaining <= 0) {
     // This call has sent nothing, but an earlier try of the caller may have.
     Fail({cancelled_ ? RpcCode::kCancelled : RpcCode::kDeadlineExceeded,
-          cancelled_ ? "cancelled" : "the deadline had passed"});
+          cancelled_ ? "cancelled"
+                     : "the plugin did not answer before the deadline"});
     return false;
   }
   context->set_deadline(
@@ -191,7 +192,7 @@ void Call::Begin() {
     case ipc::Method::kClose:
       break;
   }
-  Fail({RpcCode::kUnimplemented, "not a call to a plugin"});
+  Fail({RpcCode::kUnimplemented, "mountd-csi does not know this call"});
 }
 
 void Call::StartCapabilities() {

@@ -135,7 +135,8 @@ RpcResult<ControllerMessage> BuildController(const ControllerCall& call,
                                              const Secrets& secrets) {
   const ControllerRpc* rpc = Find(call.rpc);
   if (rpc == nullptr) {
-    return RpcError{RpcCode::kUnimplemented, "no such RPC of a controller"};
+    return RpcError{RpcCode::kUnimplemented,
+                    "a controller has no RPC of this name"};
   }
   ControllerMessage request(*rpc, rpc->new_request());
   auto* message = const_cast<Message*>(&request.message());
@@ -144,10 +145,12 @@ RpcResult<ControllerMessage> BuildController(const ControllerCall& call,
   // Secrets may only come by the memfd, because a request may have been in a
   // log.
   if (to != nullptr && !to->empty()) {
-    return Invalid("secrets are not passed in the request");
+    return Invalid(
+        "secrets must be passed in the option secrets, not in the request");
   }
   if (!parsed) {
-    return Invalid("the request is no " + std::string(rpc->name) + "Request");
+    return Invalid("the request must be a valid " + std::string(rpc->name) +
+                   "Request");
   }
   if (!secrets.empty() && to == nullptr) {
     return Invalid(std::string(rpc->name) + " takes no secrets");
@@ -162,7 +165,7 @@ RpcResult<std::string> ReadController(
     ControllerCall::Form form, const std::vector<std::string_view>& hidden,
     Message* response) {
   if (response->ByteSizeLong() > kMaxResponse) {
-    return BadAnswer("it is too large");
+    return BadAnswer("the answer is too large");
   }
   ForEachText(response, "message",
               [&](const std::string& text) { return Scrub(text, hidden); });
@@ -178,11 +181,11 @@ RpcResult<std::string> ReadController(
     options.always_print_enums_as_ints = true;
     if (!google::protobuf::util::MessageToJsonString(*response, &text, options)
              .ok()) {
-      return BadAnswer("it cannot be written as JSON");
+      return BadAnswer("the answer cannot be written as JSON");
     }
   }
   if (text.size() > ipc::kMaxControllerAnswer) {
-    return BadAnswer("it is too large");
+    return BadAnswer("the answer is too large");
   }
   return text;
 }

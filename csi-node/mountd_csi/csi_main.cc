@@ -130,17 +130,19 @@ int CsiMain(int argc, char** argv, Steps* steps) {
   }
   const Result<uid_t> peer = FindUser(options->peer_user);
   if (!peer) {
-    return Fail("--peer-user: no such user");
+    return Fail("--peer-user: the user does not exist");
   }
   UniqueFd listener(options->listen_fd >= 0 ? options->listen_fd
                                             : ActivatedSocket());
   UniqueFd socket(options->socket_fd);
   if (!listener.valid() && !socket.valid()) {
-    return Fail("no socket: neither LISTEN_FDS nor --listen-fd");
+    return Fail(
+        "no socket was passed; start mountd-csi through mountd-csi.socket or "
+        "give --listen-fd");
   }
   const UniqueFd stop = BlockStopSignals();
   if (!stop.valid()) {
-    return Fail("no signalfd");
+    return Fail("cannot make a signalfd");
   }
   // RestrictSystemCalls comes last, because it forbids calls that the others
   // make. All come before Server, which starts the first thread.
@@ -154,7 +156,7 @@ int CsiMain(int argc, char** argv, Steps* steps) {
   if (socket.valid()) {
     server.Adopt(std::move(socket));
   }
-  return server.Run(stop) ? EXIT_SUCCESS : Fail("poll failed");
+  return server.Run(stop) ? EXIT_SUCCESS : Fail("cannot poll the sockets");
 }
 
 }  // namespace mountd::csi

@@ -90,13 +90,15 @@ const char* FieldBeyondBounds(const Message& message,
                               const FieldDescriptor* field) {
   if (field->is_repeated() &&
       message.GetReflection()->FieldSize(message, field) > kMaxListed) {
-    return "a list in it is too long";
+    return "a list in the message is too long";
   }
   if (field->is_map()) {
-    return MapFits(message, field) ? nullptr : "a map in it is too large";
+    return MapFits(message, field) ? nullptr
+                                   : "a map in the message is too large";
   }
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-    return TextsFit(message, field) ? nullptr : "a text in it is not valid";
+    return TextsFit(message, field) ? nullptr
+                                    : "a text in the message is not valid";
   }
   for (const Message* inner : MessagesIn(message, field)) {
     if (const char* why = BeyondBounds(*inner)) {
@@ -110,7 +112,7 @@ const char* FieldBeyondBounds(const Message& message,
 
 const char* BeyondBounds(const Message& message) {
   if (message.ByteSizeLong() > kMaxResponse) {
-    return "it is too large";
+    return "the message is too large";
   }
   for (const FieldDescriptor* field : SetFields(message)) {
     if (const char* why = FieldBeyondBounds(message, field)) {

@@ -76,8 +76,10 @@ void NotePluginSocket(int socket) {
 Result<void> CheckReads() {
   return dlsym(RTLD_DEFAULT, "recvmsg") == reinterpret_cast<void*>(&recvmsg)
              ? Ok()
-             : Result<void>(MakeError(Code::kInternal, "link", "recvmsg",
-                                      "libraries find another one"));
+             : Result<void>(
+                   MakeError(Code::kInternal, "link", "recvmsg",
+                             "libraries use another recvmsg than mountd-csi's, "
+                             "so answers have no size limit"));
 }
 
 }  // namespace mountd::csi

@@ -168,13 +168,15 @@ void Server::Open(Connection* connection, const ipc::Request& request,
   const auto found = connection->channels.find(request.channel.plugin);
   if (found != connection->channels.end() &&
       found->second.generation >= request.channel.generation) {
-    Answer(connection, MakeReply(request.id, RpcCode::kAlreadyExists,
-                                 "this or a newer generation is open"));
+    Answer(
+        connection,
+        MakeReply(request.id, RpcCode::kAlreadyExists,
+                  "this or a newer generation of the channel is already open"));
     return;
   }
   if (connection->channels.size() >= kMaxChannels) {
     Answer(connection, MakeReply(request.id, RpcCode::kResourceExhausted,
-                                 "too many channels"));
+                                 "too many channels are open"));
     return;
   }
   RpcResult<std::shared_ptr<PluginChannel>> channel =
@@ -210,13 +212,16 @@ void Server::StartCall(std::uint64_t serial, Connection* connection,
   const auto found = connection->channels.find(request.channel.plugin);
   if (found == connection->channels.end() ||
       found->second.generation != request.channel.generation) {
-    Answer(connection, MakeReply(id, RpcCode::kUnavailable,
-                                 "the channel is gone: it is not open here"));
+    Answer(connection,
+           MakeReply(id, RpcCode::kUnavailable,
+                     "the channel is gone: it is not open in mountd-csi"));
     return;
   }
   if (connection->calls.size() >= kMaxCalls) {
-    Answer(connection, MakeReply(id, RpcCode::kResourceExhausted,
-                                 "too many calls in flight"));
+    Answer(connection,
+           MakeReply(
+               id, RpcCode::kResourceExhausted,
+               "too many calls are pending at mountd-csi; call again later"));
     return;
   }
   // mountd never uses an id twice, so the peer breaks the protocol.

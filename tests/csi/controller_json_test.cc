@@ -69,12 +69,13 @@ TEST(ControllerJson, OnlyWhatWasAskedForIsConfirmed) {
       {R"({"access_mode": {"mode": 5}})", true, ""},
       {R"({"access_mode": {}, "mount": {"fs_type": "ext4"}})", true, ""},
       {R"({"access_mode": {"mode": 1}})", false,
-       "the access mode is not confirmed"},
-      {R"({"block": {}})", false, "the attachment mode is not confirmed"},
+       "the plugin does not confirm the access mode"},
+      {R"({"block": {}})", false,
+       "the plugin does not confirm the attachment mode"},
       {R"({"mount": {"fs_type": "xfs"}})", false,
-       "the file system is not confirmed"},
+       "the plugin does not confirm the file system"},
       {R"({"mount": {"mount_flags": ["ro"]}})", false,
-       "the mount flags are not confirmed"},
+       "the plugin does not confirm the mount flags"},
       {R"({"mount": {"mount_flags": ["ro", "password=x"]}})", true, ""},
   };
   for (const auto& row : kTable) {

@@ -49,7 +49,7 @@ TEST_F(CsiChannel, APluginsErrorKeepsItsCodeAndText) {
   ASSERT_FALSE(published);
   EXPECT_EQ(RpcCode::kNotFound, published.error().code);
   EXPECT_NE(std::string::npos,
-            published.error().message.find("no such volume"));
+            published.error().message.find("the volume does not exist"));
 }
 
 TEST_F(CsiChannel, SecretsReachThePluginAndNoError) {

@@ -86,7 +86,8 @@ TEST_F(ControllerTest, ACallThatChangesSomethingIsMadeUntilItIsFinal) {
   const Result<StringMap> refused = Attach();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kFailedPrecondition);
-  EXPECT_EQ(refused.error().detail.find("not known"), std::string::npos);
+  EXPECT_EQ(refused.error().detail.find("outcome is unknown"),
+            std::string::npos);
 }
 
 TEST_F(ControllerTest, AnOutcomeThatIsNotKnownIsToldAsSuch) {
@@ -94,11 +95,11 @@ TEST_F(ControllerTest, AnOutcomeThatIsNotKnownIsToldAsSuch) {
   const Result<StringMap> attached = Attach();
   ASSERT_FALSE(attached);
   EXPECT_EQ(attached.error().code, Code::kInternal);
-  EXPECT_NE(attached.error().detail.find("the outcome is not known"),
+  EXPECT_NE(attached.error().detail.find("the outcome is unknown"),
             std::string::npos);
   EXPECT_EQ(Calls("ControllerPublishVolume"), 1U);
   answer_ = "{\"publish_context\": 7}";
-  EXPECT_NE(Attach().error().detail.find("the outcome is not known"),
+  EXPECT_NE(Attach().error().detail.find("the outcome is unknown"),
             std::string::npos);
 }
 

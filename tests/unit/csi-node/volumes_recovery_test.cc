@@ -162,12 +162,12 @@ TEST_F(VolumesRecoveryTest, SizesThatMakeNoSenseAreRefusedUnasked) {
 
 TEST_F(VolumesRecoveryTest, WhatAPluginMadeIsJudgedByWhatWasAskedFor) {
   exec::MountState state;
-  EXPECT_EQ(FaultOfPublished(state, false, true), "made nothing");
+  EXPECT_EQ(FaultOfPublished(state, false, true), "made nothing at the target");
   state.exists = 1;
   EXPECT_EQ(FaultOfPublished(state, false, true),
-            "made something that is no directory");
+            "the file that it made is not a directory");
   EXPECT_EQ(FaultOfPublished(state, true, true),
-            "made something that is no device");
+            "the file that it made is not a device");
   state.block_device = 0x801;
   EXPECT_EQ(FaultOfPublished(state, true, false), "");
   state.is_directory = 1;

@@ -342,7 +342,7 @@ TEST_F(VolumesTest, AnUncertainFailureKeepsTheIntentUntilThereIsAnAnswer) {
                         CallScript<RpcError>::kAlways);
       const auto failed = Publish();
       EXPECT_EQ(Outcome(failed), "Unavailable");
-      EXPECT_NE(MessageOf(failed).find("outcome is not known"),
+      EXPECT_NE(MessageOf(failed).find("outcome is unknown"),
                 std::string::npos);
       client().script().Clear();
       EXPECT_EQ(Publication()->state, PublicationState::kUncertain);
@@ -379,7 +379,7 @@ TEST_F(VolumesTest, ACancelledWaiterHasDoneNothing) {
   const CancelToken cancelled = std::make_shared<std::atomic<bool>>(true);
   const auto outcome = core_.volumes->Publish(Spec(), UniqueFd(), cancelled);
   EXPECT_EQ(Outcome(outcome), "Aborted");
-  EXPECT_NE(MessageOf(outcome).find("nothing was done"), std::string::npos);
+  EXPECT_NE(MessageOf(outcome).find("nothing changed"), std::string::npos);
   ExpectNothing();
 }
 
