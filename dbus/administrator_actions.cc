@@ -17,12 +17,13 @@ constexpr std::string_view kReload = "org.mountd1.reload";
 constexpr std::string_view kToInspect =
     "Authentication is required to look at $(object), which is not yours.";
 constexpr std::string_view kToInspectAll =
-    "Authentication is required to look at what all users have.";
+    "Authentication is required to look at the objects of all users.";
 constexpr std::string_view kToRelease =
-    "Authentication is required to take away what $(object) has, which is not "
+    "Authentication is required to remove what $(object) has, which is not "
     "yours.";
 constexpr std::string_view kToUnmount =
-    "Authentication is required to unmount what others use of $(object).";
+    "Authentication is required to unmount $(object), whose file system others "
+    "use.";
 
 constexpr auto kActions = std::to_array<AdministratorAction>({
     {"GetAllocation", kInspect, kToInspect},
@@ -42,7 +43,8 @@ constexpr auto kActions = std::to_array<AdministratorAction>({
     {"UnregisterPlugin", kUnregister,
      "Authentication is required to unregister $(object), which is not yours."},
     {"RetryOwed", kRetryOwed,
-     "Authentication is required to try again what is owed to all users."},
+     "Authentication is required to retry the pending tear-downs of all "
+     "users."},
     {"Reload", kReload,
      "Authentication is required to put mountd's configuration in force."},
 });

@@ -23,7 +23,7 @@ Result<void> CheckTaskPath(const std::string& path) {
   if (path.size() > 4095 || path.find('\0') != std::string::npos ||
       !IsValidUtf8(path)) {
     return MakeError(Code::kInvalidArgument, "check", "options[\"task_path\"]",
-                     "is not a path");
+                     "must be a valid path");
   }
   return Ok();
 }
@@ -65,7 +65,8 @@ Error InvalidOption(const char* key, const char* why) {
 Result<void> TakeFd(const sdbus::UnixFd& given, const char* key,
                     BindMountSpec* spec) {
   if (spec->fd) {
-    return InvalidOption(key, "is not for a mount with another target");
+    return InvalidOption(
+        key, "is not possible with this kind of target; leave it out");
   }
   auto fd = TakePassed(given.get());
   if (!fd->valid()) {
@@ -90,7 +91,7 @@ Result<void> ReadDirectory(OptionReader& reader, BindMountSpec* spec) {
   }
   spec->place.assign(text.data(), static_cast<std::size_t>(size));
   if (!IsValidUtf8(spec->place)) {
-    return InvalidOption(kKey, "its path is not UTF-8");
+    return InvalidOption(kKey, "must be a directory whose path is valid UTF-8");
   }
   spec->target_kind = exec::TargetKind::kDirectory;
   return Ok();

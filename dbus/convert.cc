@@ -54,24 +54,25 @@ Result<void> ReadUsage(const Dict& usage, csi::PublishSpec& spec) {
   if (known) {
     spec.capability.access_mode = *known;
   } else {
-    reader.Refuse("access_mode", "is not a CSI access mode");
+    reader.Refuse("access_mode",
+                  "must be a CSI access mode, such as single-node-writer");
   }
   spec.capability.block = attachment == "block-device";
   if (!spec.capability.block && attachment != "file-system") {
     reader.Refuse("attachment_mode", "must be file-system or block-device");
   }
   if (spec.capability.volume_mount_group.size() > kMaxNameBytes) {
-    reader.Refuse("volume_mount_group", "is longer than 128 bytes");
+    reader.Refuse("volume_mount_group", "must be at most 128 bytes");
   }
   if (spec.capability.fs_type.size() > kMaxNameBytes) {
-    reader.Refuse("fs_type", "is longer than 128 bytes");
+    reader.Refuse("fs_type", "must be at most 128 bytes");
   }
   std::size_t flag_bytes = 0;
   for (const std::string& flag : spec.capability.mount_flags) {
     flag_bytes += flag.size();
   }
   if (flag_bytes > kMaxContextBytes) {
-    reader.Refuse("mount_flags", "are larger than 4 KiB");
+    reader.Refuse("mount_flags", "must be at most 4 KiB together");
   }
   return reader.Finish();
 }
@@ -82,12 +83,12 @@ Result<void> CheckContext(const std::string& what, const StringMap& map) {
     bytes += key.size() + value.size();
     if (key.size() > kMaxNameBytes) {
       return MakeError(Code::kInvalidArgument, "check", what,
-                       "has a key longer than 128 bytes");
+                       "must have keys of at most 128 bytes");
     }
   }
   if (bytes > kMaxContextBytes) {
     return MakeError(Code::kInvalidArgument, "check", what,
-                     "is larger than 4 KiB");
+                     "must be at most 4 KiB");
   }
   return Ok();
 }

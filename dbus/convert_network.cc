@@ -52,7 +52,7 @@ void ReadAddress(OptionReader& reader, const std::string& key,
   }
   const Result<Address> address = parse(text);
   if (!address || netns::IsNone(*address)) {
-    reader.Refuse(key, "must be an address of its family");
+    reader.Refuse(key, "must be an IP address of the option's family");
     return;
   }
   *out = *address;
@@ -67,16 +67,17 @@ Result<PortMapping> PortFrom(const PortStruct& port) {
   mapping.protocols = ParseProtocols(port.get<5>());
   if (!mapping.label.empty() && !IsValidName(mapping.label)) {
     return MakeError(Code::kInvalidArgument, "check", "port label",
-                     "must be a name");
+                     "must be a valid name");
   }
   if (mapping.protocols == 0) {
-    return MakeError(Code::kInvalidArgument, "check", "port " + mapping.label,
-                     "protocols must be tcp, udp, sctp, or several with +");
+    return MakeError(
+        Code::kInvalidArgument, "check", "port " + mapping.label,
+        "its protocols must be tcp, udp or sctp, or several joined with +");
   }
   Result<netns::HostIp> host = netns::ParseHostIp(port.get<1>());
   if (!host) {
     return MakeError(Code::kInvalidArgument, "check", "port " + mapping.label,
-                     "the host address is no IP address");
+                     "its host address must be an IP address");
   }
   mapping.host_address = *host;
   return mapping;
@@ -108,7 +109,7 @@ void ReadCni(OptionReader& reader, CniSettings* cni) {
        reader.Get<std::map<std::string, std::uint64_t>>("bandwidth", {})) {
     const auto rate = rates.find(key);
     if (rate == rates.end()) {
-      reader.Refuse("bandwidth", "has a key that is not known");
+      reader.Refuse("bandwidth", "has an unknown key");
       return;
     }
     *rate->second = value;
@@ -150,7 +151,7 @@ Result<NetworkSpec> NetworkSpecFrom(const std::string& mode,
   std::optional<ParsedMode> known = ParseNetworkMode(mode);
   if (!known) {
     return MakeError(Code::kNotSupported, "set up", "network mode",
-                     "there is bridge, none, host, driver and cni/<network>");
+                     "must be bridge, none, host, driver or cni/<network>");
   }
   spec.mode = known->mode;
   if (spec.mode == NetworkMode::kCni) {

@@ -125,7 +125,8 @@ bool ForeignFds::Connect() {
   Disconnect();
   Result<UniqueFd> connection = connect_();
   if (!connection) {
-    spdlog::warn("no mountd-closer: {}", connection.error().Message());
+    spdlog::warn("cannot reach mountd-closer: {}",
+                 connection.error().Message());
   } else {
     SetPatience(connection->get(), bounds_.patience);
     // Only a mountd-closer that holds everything may be used, because otherwise
@@ -136,7 +137,7 @@ bool ForeignFds::Connect() {
       CloseLeft();
       return true;
     }
-    spdlog::warn("mountd-closer does not take what there is");
+    spdlog::warn("mountd-closer does not accept more descriptors");
   }
   TryAgainLater();
   return false;
@@ -189,7 +190,7 @@ void ForeignFds::Watch() {
 void ForeignFds::Disconnect() {
   if (connection_.valid()) {
     ++replaced_;
-    spdlog::warn("mountd-closer has ended, and is replaced");
+    spdlog::warn("mountd-closer has ended, so mountd uses a new one");
   }
   watch_.reset();
   connection_.reset();
@@ -206,7 +207,7 @@ void ForeignFds::Replace() {
   UniqueFd old = std::move(connection_);
   watch_.reset();
   ++replaced_;
-  spdlog::warn("mountd-closer has no thread left, and is replaced");
+  spdlog::warn("mountd-closer has no thread left, so mountd uses a new one");
   if (Connect()) {
     SendRequest(old.get(), RequestFor(Kind::kRetire, 0));
   } else {
@@ -228,7 +229,7 @@ Result<closer::Incoming, int> ForeignFds::Ask(const Request& request,
       connection_.get(), std::as_writable_bytes(std::span(reply, 1)), bytes, 0);
   // SO_RCVTIMEO is over (SetPatience).
   if (!incoming && incoming.error() == EAGAIN) {
-    spdlog::warn("mountd-closer does not answer, and is replaced");
+    spdlog::warn("mountd-closer does not answer, so mountd uses a new one");
     ++replaced_;
     watch_.reset();
     const std::uint64_t serial = ++last_id_;

@@ -202,12 +202,13 @@ bool Inbound::Refuses(std::size_t asked) {
     return false;
   }
   if (asked > kMostBytes) {
-    End(PeerDrop::kTooLarge,
-        "a message of more than " + std::to_string(kMostBytes) + " bytes");
+    End(PeerDrop::kTooLarge, "it sent a message of more than " +
+                                 std::to_string(kMostBytes) + " bytes");
     return true;
   }
   if (HasLost()) {
-    End(PeerDrop::kMalformed, "a malformed message with file descriptors");
+    End(PeerDrop::kMalformed,
+        "it sent a malformed message with file descriptors");
     return true;
   }
   // Claims once, because sd-bus asks several times for one message.
@@ -215,7 +216,7 @@ bool Inbound::Refuses(std::size_t asked) {
     std::size_t& claims = State().claims[owner_];
     if (claims + asked > kMostBytesOfOwner) {
       End(PeerDrop::kTooLarge,
-          "unfinished messages of its user with more than " +
+          "unfinished messages of its user hold more than " +
               std::to_string(kMostBytesOfOwner) + " bytes");
       return true;
     }
@@ -303,15 +304,17 @@ ssize_t Inbound::ReadWithFds(std::byte* into, std::size_t size,
     }
     is_over_quota_ = received.error() == EDQUOT;
     return End(PeerDrop::kFds,
-               is_over_quota_ ? "its user has too many file descriptors here"
-                              : "its file descriptors cannot be received");
+               is_over_quota_
+                   ? "its user has too many file descriptors in mountd"
+                   : "mountd cannot receive its file descriptors");
   }
   if (kind_ == Kind::kPeer &&
       placeholders_.size() + received->fds.size() > kMostFds) {
-    return End(PeerDrop::kFds, "more file descriptors than any method takes");
+    return End(PeerDrop::kFds,
+               "it sent more file descriptors than any method takes");
   }
   if (!PutPlaceholders(std::move(received->fds), message)) {
-    return End(PeerDrop::kFds, "no room for its file descriptors");
+    return End(PeerDrop::kFds, "mountd has no room for its file descriptors");
   }
   return static_cast<ssize_t>(received->size);
 }

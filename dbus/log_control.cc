@@ -63,7 +63,7 @@ void LogControl::SetLevel(const std::string& level) {
   }
   throw sdbus::Error(
       sdbus::Error::Name("org.freedesktop.DBus.Error.InvalidArgs"),
-      "not a log level");
+      "must be a syslog level, such as info");
 }
 
 }  // namespace mountd::dbus

@@ -17,8 +17,9 @@ Result<std::uint64_t> CgroupFrom(OptionReader& reader) {
   const std::optional<std::uint64_t> id =
       CgroupIdOf(TakePassed(given.get())->get());
   if (!id) {
-    return MakeError(Code::kInvalidArgument, "check", "options[\"cgroup\"]",
-                     "must be a directory of the cgroup hierarchy (version 2)");
+    return MakeError(
+        Code::kInvalidArgument, "check", "options[\"cgroup\"]",
+        "must be an fd of a directory in the cgroup hierarchy (version 2)");
   }
   return *id;
 }
@@ -38,7 +39,7 @@ Result<ReconcileSpec> ReconcileSpecFrom(std::string scope, std::uint64_t epoch,
     MOUNTD_TRY(Name::Parse("wanted", name));
     if (!spec.wanted.insert(std::move(name)).second) {
       return MakeError(Code::kInvalidArgument, "check", "wanted",
-                       "has a name twice");
+                       "must have each name only once");
     }
   }
   return spec;
@@ -56,7 +57,7 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
         call.patience = Patience(reader);
         const auto scope = reader.Get<std::string>("scope", "");
         if (!scope.empty() && !IsValidName(scope)) {
-          reader.Refuse("scope", "must be a name");
+          reader.Refuse("scope", "must be a valid name");
         }
         MOUNTD_ASSIGN(const std::uint64_t cgroup, CgroupFrom(reader));
         MOUNTD_TRY(reader.Finish());

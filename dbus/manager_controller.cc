@@ -41,7 +41,7 @@ Result<csi::VolumeCapability> CapabilityFrom(const Dict& usage,
 Result<std::vector<csi::VolumeCapability>> CapabilitiesFrom(
     const std::vector<Dict>& usages) {
   if (usages.size() > kMaxUsages) {
-    return Invalid("usages", "are more than 16");
+    return Invalid("usages", "must have at most 16 entries");
   }
   std::vector<csi::VolumeCapability> all;
   for (const Dict& usage : usages) {
@@ -53,7 +53,8 @@ Result<std::vector<csi::VolumeCapability>> CapabilitiesFrom(
 
 void CheckSizes(const csi::CapacityRange& range, OptionReader& reader) {
   if (range.required_bytes < 0 || range.limit_bytes < 0) {
-    reader.Refuse("required_bytes", "and limit_bytes must not be negative");
+    reader.Refuse("required_bytes",
+                  "must not be negative, nor may limit_bytes");
   }
 }
 
@@ -61,7 +62,7 @@ Result<std::vector<csi::Segments>> TopologiesFrom(OptionReader& reader,
                                                   const std::string& key) {
   const auto all = reader.Get<std::vector<csi::Segments>>(key, {});
   if (all.size() > kMaxTopologies) {
-    return Invalid(key, "are more than 64");
+    return Invalid(key, "must have at most 64 entries");
   }
   for (const csi::Segments& segments : all) {
     MOUNTD_TRY(CheckContext(key, segments));
@@ -81,12 +82,13 @@ Result<csi::CreateVolumeRequest> CreationFrom(const Dict& spec) {
   request.source_snapshot = reader.Get<std::string>("source_snapshot", "");
   request.source_volume = reader.Get<std::string>("source_volume", "");
   if (!request.source_snapshot.empty() && !request.source_volume.empty()) {
-    reader.Refuse("source_volume", "cannot be given with source_snapshot");
+    reader.Refuse("source_volume",
+                  "excludes source_snapshot; give only one of them");
   }
   MOUNTD_ASSIGN(request.requisite, TopologiesFrom(reader, "requisite"));
   MOUNTD_ASSIGN(request.preferred, TopologiesFrom(reader, "preferred"));
   if (usages.empty()) {
-    reader.Refuse("usages", "must have at least one");
+    reader.Refuse("usages", "must have at least one entry");
   }
   MOUNTD_TRY(reader.Finish());
   MOUNTD_TRY(CheckContext("parameters", request.parameters));
@@ -351,7 +353,7 @@ void ManagerAdaptor::CallController(
                       ReadControl(plugin, reader));
         MOUNTD_TRY(reader.Finish());
         if (request.size() > kMaxRequest) {
-          return Invalid("request", "is larger than 256 KiB");
+          return Invalid("request", "must be at most 256 KiB");
         }
         Decoded<std::string> call;
         call.patience = control.patience;

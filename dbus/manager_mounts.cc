@@ -67,7 +67,7 @@ void ManagerAdaptor::BindMounts(sdbus::Result<std::vector<Dict>>&& answer,
         MOUNTD_TRY(Name::Parse("allocation", allocation));
         if (mounts.empty() || mounts.size() > kMostMounts) {
           return MakeError(Code::kInvalidArgument, "check", "mounts",
-                           "must be 1 to 256");
+                           "must have 1 to 256 entries");
         }
         std::vector<BindMountSpec> specs;
         Arguments arguments;

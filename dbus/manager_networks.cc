@@ -43,7 +43,7 @@ Result<PassedNetns> NetnsFrom(OptionReader& reader) {
   const std::optional<std::uint64_t> inode = NamespaceInodeOf(netns.fd->get());
   if (!inode) {
     return MakeError(Code::kInvalidArgument, "check", "options[\"netns\"]",
-                     "must be a network namespace");
+                     "must be an fd of a network namespace");
   }
   netns.inode = *inode;
   return netns;

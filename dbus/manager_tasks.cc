@@ -88,7 +88,7 @@ void ManagerAdaptor::VerifyTask(sdbus::Result<Dict>&& answer,
         const auto process = TakePassed(pidfd.get());
         if (!process->valid()) {
           return MakeError(Code::kInvalidArgument, "check", "pidfd",
-                           "is no fd");
+                           "must be a valid fd");
         }
         call.strand = TasksStrand(allocation);
         call.arguments =

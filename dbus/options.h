@@ -51,7 +51,7 @@ class OptionReader {
   Result<void> Finish() {
     for (const auto& [key, value] : dict_) {
       if (!known_.contains(key)) {
-        Refuse(key, "is not known");
+        Refuse(key, "is not an option of this method");
       }
     }
     return problem_;

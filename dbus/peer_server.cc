@@ -62,7 +62,8 @@ void PeerServer::Accept() {
     // The source is level-triggered, so without a pause this would be a busy
     // loop.
     if (MayLog(kNobody)) {
-      spdlog::warn("accept on the peer socket: {}", strerrorname_np(error));
+      spdlog::warn("mountd cannot accept a connection on its socket: {}",
+                   strerrorname_np(error));
     }
     source_->SetEvents(0);
     loop_.After(kNoFdsPause, [this] {
@@ -80,13 +81,13 @@ bool PeerServer::MayLog(std::uint32_t uid) {
     return false;
   }
   if (const std::uint64_t left_out = refusals_.TakeLeftOut(uid)) {
-    spdlog::warn("uid {}: {} lines of peers refused or dropped were left out",
+    spdlog::warn("uid {}: mountd left out {} lines of peers refused or dropped",
                  uid, left_out);
   }
   if (verdict == LogBudget::Verdict::kLogLast) {
     spdlog::warn(
-        "uid {}: too many peers refused or dropped to log each from "
-        "now on",
+        "uid {}: too many peers refused or dropped; mountd leaves out some of "
+        "their lines from now on",
         uid);
   }
   return true;
@@ -96,15 +97,18 @@ bool PeerServer::Admits(const Caller& caller, std::size_t pending) {
   if (pending > kMostPending) {
     if (MayLog(caller.uid)) {
       spdlog::warn(
-          "peer refused: uid {} has {} file descriptors that cannot be closed",
+          "peer refused: uid {} has {} file descriptors that mountd cannot "
+          "close",
           caller.uid, pending);
     }
     return false;
   }
   if (peers_.size() >= options_.max_peers) {
     if (MayLog(caller.uid)) {
-      spdlog::warn("peer of uid {} refused: {} connections", caller.uid,
-                   peers_.size());
+      spdlog::warn(
+          "peer of uid {} refused: mountd has {} connections, which is its "
+          "limit",
+          caller.uid, peers_.size());
     }
     return false;
   }
@@ -156,8 +160,9 @@ void PeerServer::AcceptOne(ForeignFds::Accepted accepted) {
     const auto found = peers_.find(serial);
     if (found != peers_.end() && !found->second->ready()) {
       if (MayLog(found->second->caller().uid)) {
-        spdlog::info("peer of uid {} dropped: no handshake in time",
-                     found->second->caller().uid);
+        spdlog::info(
+            "peer of uid {} dropped: it did not finish its handshake in time",
+            found->second->caller().uid);
       }
       parts_.drops.Count(PeerDrop::kHandshake);
       peers_.erase(found);

@@ -28,15 +28,15 @@ std::map<std::string, std::string> DetailsOf(
 std::string WhyNot(bool challenge, bool interactive,
                    const std::map<std::string, std::string>& details) {
   if (details.contains("polkit.dismissed")) {
-    return "polkit: the authentication was dismissed";
+    return "polkit: the user dismissed the authentication";
   }
   if (challenge) {
     return interactive
-               ? "polkit: nobody is there to authenticate"
-               : "polkit: somebody would have to authenticate, which the call "
-                 "does not allow";
+               ? "polkit: no authentication agent is running for this session"
+               : "polkit: an administrator must authenticate, which the call "
+                 "must allow (mountctl --interactive)";
   }
-  return "polkit: not authorized";
+  return "polkit: the caller is not authorized";
 }
 
 }  // namespace
@@ -58,7 +58,9 @@ bool Polkit::IsInteractive() const {
 void Polkit::Ask(const AuthorityQuestion& question, OnAnswer on_answer) {
   if (++asking_[question.uid] > kMaxQuestionsOfUser) {
     Asked(question.uid);
-    on_answer({std::nullopt, "polkit is asked too much for this user"});
+    on_answer({std::nullopt,
+               "too many polkit requests of this user are pending; call again "
+               "later"});
     return;
   }
   try {

@@ -16,8 +16,10 @@ namespace mountd::dbus {
 Result<void> CheckReceives() {
   return dlsym(RTLD_DEFAULT, "recvmsg") == reinterpret_cast<void*>(&recvmsg)
              ? Ok()
-             : Result<void>(MakeError(Code::kInternal, "link", "recvmsg",
-                                      "libraries find another one"));
+             : Result<void>(
+                   MakeError(Code::kInternal, "link", "recvmsg",
+                             "libraries use another recvmsg than mountd's, so "
+                             "received descriptors are not counted"));
 }
 
 }  // namespace mountd::dbus

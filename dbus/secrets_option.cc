@@ -23,9 +23,9 @@ Result<std::shared_ptr<UniqueFd>> SecretsFrom(OptionReader& reader) {
   const std::shared_ptr<UniqueFd> secrets = TakePassed(given.get());
   const int seals = secrets->valid() ? fcntl(secrets->get(), F_GET_SEALS) : -1;
   if (seals < 0 || (seals & kAllSeals) != kAllSeals) {
-    return MakeError(Code::kInvalidArgument, "check", "options[\"secrets\"]",
-                     "must be a memfd sealed against sealing, writing, "
-                     "shrinking and growing");
+    return MakeError(
+        Code::kInvalidArgument, "check", "options[\"secrets\"]",
+        "must be a memfd with the seals seal, write, shrink and grow");
   }
   return secrets;
 }

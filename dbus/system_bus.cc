@@ -164,7 +164,7 @@ Result<void> SystemBus::Serve() {
       bus_, &disconnected_, nullptr, "/org/freedesktop/DBus/Local",
       "org.freedesktop.DBus.Local", "Disconnected",
       [](sd_bus_message*, void* userdata, sd_bus_error*) {
-        static_cast<SystemBus*>(userdata)->LoseLater("hung up");
+        static_cast<SystemBus*>(userdata)->LoseLater("closed the connection");
         return 0;
       },
       this);
@@ -195,7 +195,8 @@ int SystemBus::OnName(sd_bus_message* message, void* userdata,
   if (sd_bus_message_is_method_error(message, nullptr) != 0 ||
       sd_bus_message_read(message, "u", &answer) < 0 ||
       answer != kPrimaryOwner) {
-    static_cast<SystemBus*>(userdata)->LoseLater("does not give the name");
+    static_cast<SystemBus*>(userdata)->LoseLater(
+        "does not give mountd its name");
   } else {
     spdlog::info("owns {} on the system bus", kBusName);
   }
@@ -212,7 +213,7 @@ void SystemBus::LoseLater(const char* why) {
 }
 
 void SystemBus::Lost(const Error& error) {
-  spdlog::warn("no system bus: {}", error.Message());
+  spdlog::warn("mountd is not on the system bus: {}", error.Message());
   if (inbound_ != nullptr && inbound_->is_over_quota()) {
     LeaveOutFds();
   }
@@ -227,8 +228,9 @@ void SystemBus::Lost(const Error& error) {
 // Takes no fds for a while, because some sender's fds are stuck and the bus
 // does not say whose. Calls without fds go on.
 void SystemBus::LeaveOutFds() {
-  spdlog::warn("no file descriptors are taken from the system bus for {} s: {}",
-               kTimeWithoutFds.count(), inbound_->why_ended());
+  spdlog::warn(
+      "mountd takes no file descriptors from the system bus for {} s: {}",
+      kTimeWithoutFds.count(), inbound_->why_ended());
   is_over_quota_ = true;
   loop_.After(kTimeWithoutFds, [this] {
     is_over_quota_ = false;
@@ -325,7 +327,7 @@ Result<void> SystemBus::Subscribe(const sdbus::Message& message) {
       [&](const auto& one) { return one.second.uid == caller.uid; });
   if (static_cast<std::size_t>(count) >= kMaxSubscriptionsOfUser) {
     return MakeError(Code::kResourceExhausted, "subscribe", "system bus",
-                     "this user has too many subscriptions");
+                     "this user has too many subscriptions; end some of them");
   }
   if (const int status =
           sd_bus_track_add_name(subscribers_, message.getSender());

@@ -124,7 +124,9 @@ TEST_P(Callers, WhomNoRuleNamesMayNothing) {
   ASSERT_NE(stranger, nullptr);
   const Answer answer = stranger->Call("PrepareAllocation", "sa{sv}", "x", 0);
   EXPECT_EQ(answer.error, "org.mountd1.Error.PermissionDenied");
-  EXPECT_EQ(answer.message, "prepare allocation: no rule names this user");
+  EXPECT_EQ(answer.message,
+            "prepare allocation: no rule names this user; add a [[rule]] for "
+            "it to mountd.toml");
 }
 
 TEST_P(Callers, AnotherUsersOperationIsNotToBeCancelled) {

@@ -89,7 +89,7 @@ TEST_F(PolkitCalls, NobodyIsBotheredForACallThatDoesNotAllowIt) {
   ASSERT_NE(bob, nullptr);
   const Answer released = Release(*bob);
   EXPECT_EQ(released.error, kDenied);
-  EXPECT_NE(released.message.find("would have to authenticate"),
+  EXPECT_NE(released.message.find("an administrator must authenticate"),
             std::string::npos)
       << released.message;
   ASSERT_EQ(polkit.questions().size(), 1U);
@@ -103,9 +103,9 @@ TEST_F(PolkitCalls, WhateverIsNoYesIsANo) {
   FakePolkit polkit(Says::kNo);
   const std::string before = server().Records();
   for (const auto& [says, why] :
-       {std::pair(Says::kNo, "polkit: not authorized"),
-        std::pair(Says::kChallenge, "nobody is there to authenticate"),
-        std::pair(Says::kDismissed, "was dismissed"),
+       {std::pair(Says::kNo, "polkit: the caller is not authorized"),
+        std::pair(Says::kChallenge, "no authentication agent is running"),
+        std::pair(Says::kDismissed, "dismissed the authentication"),
         std::pair(Says::kError, "polkit does not answer")}) {
     SCOPED_TRACE(why);
     polkit.Say(says);
@@ -210,7 +210,7 @@ TEST_F(PolkitCalls, OneUsersQuestionsAreBounded) {
   ASSERT_TRUE(AwaitQuestions(polkit, calls.size()));
   const Answer more = Release(*bob_);
   EXPECT_EQ(more.error, kDenied);
-  EXPECT_NE(more.message.find("asked too much"), std::string::npos)
+  EXPECT_NE(more.message.find("too many polkit requests"), std::string::npos)
       << more.message;
   // The bound applies to this user alone.
   const auto stranger = ConnectBus(kStranger);

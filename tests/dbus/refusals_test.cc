@@ -45,12 +45,12 @@ TEST_P(Refusals, AnUnknownOptionIsNamed) {
   for (const Probe& probe : WithOption()) {
     SCOPED_TRACE(probe.what);
     Expect(probe.call(*client_, "no_such"), kInvalid,
-           "options[\"no_such\"]: is not known");
+           "options[\"no_such\"]: is not an option");
   }
   for (const char* method : kLists) {
     SCOPED_TRACE(method);
     Expect(client_->Call(method, "a{sv}", 1, "no_such", "b", 1), kInvalid,
-           "options[\"no_such\"]: is not known");
+           "options[\"no_such\"]: is not an option");
   }
 }
 
@@ -71,7 +71,7 @@ TEST_P(Refusals, AKeyIsPrintedPlainAndShort) {
   const std::string key = "a\n\x1b[31m\"" + std::string(5000, 'k');
   const Answer answer =
       client_->Call("ListOwed", "a{sv}", 1, key.c_str(), "s", "x");
-  Expect(answer, kInvalid, "is not known");
+  Expect(answer, kInvalid, "is not an option");
   EXPECT_LT(answer.message.size(), 200U);
   EXPECT_EQ(answer.message.find('\n'), std::string::npos);
   EXPECT_EQ(answer.message.find('\x1b'), std::string::npos);

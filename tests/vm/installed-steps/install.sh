@@ -59,7 +59,7 @@ packages_are_installed() {
     $'cmake/install-deps\ncmake/build-packages'
   check "apt-get install" as_in_readme apt-get
   check "mountd runs" systemctl -q is-active mountd.service
-  check "the bus knew its user" never_told "does not give the name"
+  check "the bus knew its user" never_told "does not give mountd its name"
   check "adduser" as_in_readme adduser
   check "editor" as_in_readme editor
   check "systemctl" as_in_readme systemctl
