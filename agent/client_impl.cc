@@ -95,7 +95,7 @@ Result<void> Client::Impl::Once(const std::string& op,
     if (connection_ == nullptr) {
       if (!options_.reconnect) {
         return MakeError(Code::kUnavailable, op, object,
-                         "the connection to mountd was lost");
+                         "the connection to mountd is lost; connect again");
       }
       may_reconnect = false;
       // NOLINTEND(clang-analyzer-deadcode.DeadStores)

@@ -175,9 +175,9 @@ Result<UniqueFd> Client::OpenInbox(std::string_view allocation,
                             }));
   sdbus::UnixFd tree;
   MOUNTD_TRY(Fields(answer).Read("tree", tree).status());
-  return tree.isValid()
-             ? Result<UniqueFd>(UniqueFd(tree.release()))
-             : MakeError(Code::kInternal, "answer", "tree", "is missing");
+  return tree.isValid() ? Result<UniqueFd>(UniqueFd(tree.release()))
+                        : MakeError(Code::kInternal, "answer", "tree",
+                                    "is missing from mountd's answer");
 }
 
 Result<void> Client::RemoveInbox(std::string_view allocation,

@@ -39,7 +39,9 @@ struct BusUnref {
 using UniqueBus = std::unique_ptr<sd_bus, BusUnref>;
 
 Error Unreachable(int err, const std::string& where) {
-  Error error = ErrnoError(err, kConnect, where, "mountd cannot be reached");
+  Error error =
+      ErrnoError(err, kConnect, where,
+                 "mountd does not answer there; mountctl doctor says why");
   error.code = Code::kUnavailable;
   return error;
 }
@@ -53,7 +55,7 @@ Result<std::string> SocketPath(const std::string& address) {
   if (!path.starts_with('/') || path.find_first_of(",;") != std::string::npos ||
       path.size() >= sizeof(sockaddr_un::sun_path)) {
     return MakeError(Code::kInvalidArgument, kConnect, address,
-                     "an address is unix:path=/absolute/path");
+                     "must be of the form unix:path=/absolute/path");
   }
   return path;
 }

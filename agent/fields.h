@@ -62,7 +62,7 @@ class Fields {
       return Ok();
     }
     return MakeError(Code::kInternal, "answer", wrong_,
-                     "has a type that the contract does not give it");
+                     "has another type than the API says");
   }
 
  private:

@@ -39,7 +39,7 @@ Result<UniqueFd> SealSecrets(
     if (key.empty() || key.find('\0') != std::string::npos ||
         value.find('\0') != std::string::npos) {
       return MakeError(Code::kInvalidArgument, kSecrets, "",
-                       "a secret's key is empty, or it holds a NUL");
+                       "a secret has an empty key or contains a NUL byte");
     }
   }
   UniqueFd fd(

@@ -40,7 +40,7 @@ class Subscriber::Impl {
  private:
   void Loop() {
     Error why = MakeError(Code::kUnavailable, "Subscribe", "",
-                          "the connection was closed");
+                          "mountd closed the connection");
     try {
       connection_->bus().enterEventLoop();
     } catch (const sdbus::Error& error) {

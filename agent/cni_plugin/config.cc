@@ -46,8 +46,10 @@ Outcome<void> CheckKeys(const Json& document) {
     // Go writes empty members for settings that a configuration does not have.
     const bool is_empty = value.is_null() || value.empty();
     if (!IsKnownKey(key) && !is_empty) {
-      return Failure{cni::kUnsupportedField,
-                     key + ": " + cni::ToText(value) + " is not supported"};
+      return Failure{
+          cni::kUnsupportedField,
+          key + ": " + cni::ToText(value) +
+              " is not supported; remove it from the network configuration"};
     }
   }
   return {};
@@ -60,7 +62,7 @@ Outcome<std::string> VersionOf(const Json& document,
   const bool is_new = command == "GC" || command == "STATUS";
   if (!IsOurVersion(version) || (is_new && version != kLatestVersion)) {
     return Failure{cni::kIncompatibleVersion,
-                   "version " + version + " has no " + command +
+                   "version " + version + " of CNI has no " + command +
                        " that this plugin speaks; it speaks 0.4.0 to 1.1.0"};
   }
   return version;
@@ -74,7 +76,7 @@ Outcome<Json> PrevResultOf(const Json& document, const std::string& version,
   // not keep an attachment from being removed.
   if (found == nullptr || command == "DEL" || command == "GC") {
     if (command == "CHECK") {
-      return BadConfig("prevResult", "is needed for CHECK");
+      return BadConfig("prevResult", "is required for CHECK");
     }
     return result;
   }
@@ -91,7 +93,7 @@ Outcome<std::vector<cni::Attachment>> ValidAttachmentsOf(const Json& document) {
   if (cni::IsAbsent(document, kValidAttachments)) {
     // Absent is an error and not an empty list, because an empty list would
     // detach everything.
-    return BadConfig(kValidAttachments, "is needed for GC");
+    return BadConfig(kValidAttachments, "is required for GC");
   }
   MOUNTD_ASSIGN(const std::vector<Json> items,
                 ItemsAt(document, kValidAttachments, kMaxAttachments));
@@ -103,7 +105,7 @@ Outcome<std::vector<cni::Attachment>> ValidAttachmentsOf(const Json& document) {
     MOUNTD_ASSIGN(one.ifname, TextAt(item, "ifname", "", kMaxNameBytes));
     if (one.container_id.empty() || one.ifname.empty()) {
       return BadConfig(kValidAttachments,
-                       "must have a containerID and an ifname each");
+                       "must have a containerID and an ifname in each entry");
     }
     attachments.push_back(std::move(one));
   }

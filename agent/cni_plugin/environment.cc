@@ -40,7 +40,9 @@ Outcome<void> CheckEnvironment(const Environment& environment) {
   const std::string& command = environment.command;
   if (std::find(kCommands.begin(), kCommands.end(), command) ==
       kCommands.end()) {
-    return BadVariable("CNI_COMMAND", "is no command of the specification");
+    return BadVariable(
+        "CNI_COMMAND",
+        "must be a command of the CNI specification, such as ADD");
   }
   if (command != "DEL" && !NeedsNetns(command)) {
     return {};
@@ -50,8 +52,9 @@ Outcome<void> CheckEnvironment(const Environment& environment) {
                        "must be 1 to 128 bytes of [A-Za-z0-9_.-]");
   }
   if (!cni::IsInterfaceName(environment.ifname) || environment.ifname == "lo") {
-    return BadVariable("CNI_IFNAME",
-                       "must be 1 to 15 bytes of [A-Za-z0-9_.-], not \"lo\"");
+    return BadVariable(
+        "CNI_IFNAME",
+        "must be 1 to 15 bytes of [A-Za-z0-9_.-], but not \"lo\"");
   }
   if (NeedsNetns(command) && (!environment.netns.starts_with('/') ||
                               environment.netns.size() > kMaxNetnsBytes)) {
@@ -73,7 +76,7 @@ Outcome<std::vector<std::string>> ValuesInArgs(const std::string& args,
     rest.remove_prefix(std::min(end + 1, rest.size()));
     const std::size_t equals = pair.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      return BadVariable("CNI_ARGS", "must be K=V;K=V");
+      return BadVariable("CNI_ARGS", "must have the form KEY=VALUE;KEY=VALUE");
     }
     if (pair.substr(0, equals) == key) {
       values.emplace_back(pair.substr(equals + 1));

@@ -75,7 +75,7 @@ Outcome<Netns> OpenNetns(const std::string& path) {
   struct stat facts {};
   if (!IsNetns(netns.fd.get()) || ::fstat(netns.fd.get(), &facts) != 0) {
     return Failure{cni::kInvalidEnvironment,
-                   "CNI_NETNS is no network namespace"};
+                   "CNI_NETNS must be a network namespace"};
   }
   netns.inode = facts.st_ino;
   return netns;
@@ -84,14 +84,15 @@ Outcome<Netns> OpenNetns(const std::string& path) {
 Result<std::string> MacOf(const std::string& interface, int netns) {
   ifreq request{};
   if (interface.size() >= sizeof(request.ifr_name)) {
-    return MakeError(Code::kInvalidArgument, "find", interface, "is no name");
+    return MakeError(Code::kInvalidArgument, "find", interface,
+                     "is not a valid interface name");
   }
   MOUNTD_ASSIGN(const UniqueFd socket, SocketIn(netns));
   std::memcpy(&request.ifr_name[0], interface.data(), interface.size());
   if (::ioctl(socket.get(), SIOCGIFHWADDR, &request) != 0) {
     const int error = errno;
     return error == ENODEV
-               ? MakeError(Code::kNotFound, "find", interface, "is not there")
+               ? MakeError(Code::kNotFound, "find", interface, "does not exist")
                : ErrnoError(error, "SIOCGIFHWADDR", interface);
   }
   return ToText(&request.ifr_hwaddr.sa_data[0]);

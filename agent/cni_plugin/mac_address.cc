@@ -20,10 +20,10 @@ Outcome<std::string> AddressOfMac(const std::string& mac) {
   }
   const netns::Ipv4 address = {bytes[2], bytes[3], bytes[4], bytes[5]};
   if (netns::LinkMac(address) != bytes) {
-    return BadConfig("mac", mac +
-                                " cannot be had: mountd gives the link of "
-                                "10.88.0.9 the address 02:4d:0a:58:00:09, and "
-                                "others alike");
+    return BadConfig("mac",
+                     mac +
+                         " is not possible; mountd derives it from the IPv4 "
+                         "address: 10.88.0.9 has 02:4d:0a:58:00:09");
   }
   return netns::ToString(address);
 }

@@ -138,20 +138,20 @@ Outcome<void> CheckResult(const agent::NetworkStatus& status,
                           const Environment& environment, const Config& config,
                           std::uint64_t netns_inode) {
   if (status.netns_inode != netns_inode) {
-    return Differs("CNI_NETNS is another namespace than mountd's");
+    return Differs("CNI_NETNS is another namespace than mountd set up");
   }
   if (status.network != config.network || status.isolated != config.isolated) {
-    return Differs("it was made with another network or isolation");
+    return Differs("mountd set it up with another network or isolation");
   }
   const auto result = cni::ReadPluginResult(config.prev_result, config.version);
   const auto end =
       result ? FindEnd(*result, environment) : std::optional<std::size_t>();
   if (!end) {
-    return Differs("prevResult does not have the container's interface");
+    return Differs("prevResult lacks the container's interface");
   }
   for (const Family& family : FamiliesOf(status)) {
     if (!HasAddress(*result, *end, family.address)) {
-      return Differs("prevResult does not have " + family.address);
+      return Differs("prevResult lacks " + family.address);
     }
   }
   return {};

@@ -50,11 +50,11 @@ Outcome<agent::Port> PortOf(const Json& item) {
                      "sctp");
   }
   if (container == 0) {
-    return BadConfig("portMappings", "has one without a containerPort");
+    return BadConfig("portMappings", "has an entry without a containerPort");
   }
   const auto address = cni::ParseIpAddress(port.host_address);
   if (!port.host_address.empty() && !address) {
-    return BadConfig("portMappings", "has a hostIP that is no address");
+    return BadConfig("portMappings", "has a hostIP that is not an IP address");
   }
   port.host_address = address ? address->text : "";
   return port;
@@ -66,7 +66,7 @@ Outcome<std::vector<agent::Port>> PortsOf(const Json& runtime) {
   std::vector<agent::Port> ports;
   for (const Json& item : items) {
     if (!item.is_object()) {
-      return BadConfig("portMappings", "must be objects");
+      return BadConfig("portMappings", "must be an array of objects");
     }
     MOUNTD_ASSIGN(agent::Port port, PortOf(item));
     // Podman and portmap leave out the host port of a port that is only
@@ -83,12 +83,12 @@ Outcome<void> AddAddress(const std::string& text, RuntimeConfig* runtime) {
   const auto cidr = cni::ParseCidr(text);
   const auto address = cidr ? cidr->address : cni::ParseIpAddress(text);
   if (!address) {
-    return BadConfig("ips", "must be IP addresses");
+    return BadConfig("ips", "must be an array of IP addresses");
   }
   // Ignores a prefix, because mountd's networks are routed and need none.
   std::string& place = address->is_ipv6 ? runtime->address6 : runtime->address;
   if (!place.empty() && place != address->text) {
-    return BadConfig("ips", "may be one of each family");
+    return BadConfig("ips", "must have at most one address of each family");
   }
   place = address->text;
   return {};
@@ -112,8 +112,8 @@ Outcome<void> AddMac(const std::string& mac, RuntimeConfig* runtime) {
   }
   MOUNTD_ASSIGN(const std::string address, AddressOfMac(mac));
   if (!runtime->address.empty() && runtime->address != address) {
-    return BadConfig("mac", mac + " is of " + address + ", and " +
-                                runtime->address + " is asked for");
+    return BadConfig("mac", mac + " belongs to " + address + ", and " +
+                                runtime->address + " is requested");
   }
   runtime->address = address;
   return {};
@@ -163,8 +163,8 @@ Outcome<void> CheckCapabilities(const Json& capabilities) {
         })) {
       return Failure{cni::kUnsupportedField,
                      "runtimeConfig." + key +
-                         " is not supported: the configuration declares a "
-                         "capability that mountd does not have"};
+                         " is not supported; remove the capability from the "
+                         "network configuration"};
     }
   }
   return {};

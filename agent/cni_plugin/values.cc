@@ -20,7 +20,7 @@ Outcome<std::string> TextAt(const Json& object, const char* key,
   }
   const auto* text = member->get_ptr<const std::string*>();
   if (text == nullptr || text->size() > max_bytes || !cni::IsPlainText(*text)) {
-    return BadConfig(key, "must be a plain text of at most " +
+    return BadConfig(key, "must be plain text of at most " +
                               std::to_string(max_bytes) + " bytes");
   }
   return *text;

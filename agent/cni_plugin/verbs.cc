@@ -208,8 +208,9 @@ Outcome<void> Check(const Environment& environment, const Config& config) {
                      return network.interface == environment.ifname;
                    });
   if (own == networks.end()) {
-    return Failure{cni::kUnknownContainer,
-                   "mountd has no " + environment.ifname + " of it"};
+    return Failure{cni::kUnknownContainer, "mountd has no interface " +
+                                               environment.ifname +
+                                               " for this container"};
   }
   MOUNTD_TRY(CheckResult(*own, environment, config, netns.inode));
   // mountd answers from its records, so this asks the kernel, too, if this user
@@ -218,7 +219,8 @@ Outcome<void> Check(const Environment& environment, const Config& config) {
   return mac || mac.error().code != Code::kNotFound
              ? Outcome<void>()
              : FailureOf(MakeError(Code::kFailedPrecondition, "check",
-                                   environment.ifname, "is not there"));
+                                   environment.ifname,
+                                   "does not exist in the namespace"));
 }
 
 Outcome<void> Gc(const Config& config) {

@@ -77,12 +77,14 @@ void AddSecretsFile(CLI::App& command, Pairs& secrets) {
           [&secrets](const std::string& path) {
             std::optional<Pairs> read = ReadSecrets(path);
             if (!read) {
-              throw CLI::ValidationError("--secrets",
-                                         path + ": no JSON object of texts");
+              throw CLI::ValidationError(
+                  "--secrets",
+                  path +
+                      " must contain a JSON object whose values are strings");
             }
             secrets = *std::move(read);
           },
-          "A file with the plugin's secrets, a JSON object of texts")
+          "Read the plugin's secrets from this file, a JSON object of strings")
       ->type_name("FILE");
 }
 
@@ -91,9 +93,10 @@ std::shared_ptr<OnTasks> AddOnTasks(CLI::App& command) {
   const std::map<std::string, OnTasks> names = {{"wait", OnTasks::kWait},
                                                 {"ignore", OnTasks::kIgnore}};
   command
-      .add_option("--tasks", *on_tasks,
-                  "If tasks have copies of what is to go (Busy): wait for "
-                  "their end, or ignore them, and detach volumes after it")
+      .add_option(
+          "--tasks", *on_tasks,
+          "If processes hold copies of a mount (Busy by default): wait for "
+          "their end, or ignore them and detach the volumes afterwards")
       ->transform(CLI::CheckedTransformer(names))
       ->option_text("HOW");
   return on_tasks;

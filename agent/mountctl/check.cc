@@ -16,7 +16,7 @@ Check NotTold(std::string what, const Error& error) {
   }
   return {Verdict::kFailed, std::move(what),
           std::string(CodeName(error.code)) + ": " + why,
-          "journalctl -u mountd.service tells more"};
+          "read journalctl -u mountd.service"};
 }
 
 Check NotSeen(std::string what, const Error& error) {

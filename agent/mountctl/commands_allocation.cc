@@ -50,11 +50,13 @@ void AddTree(CLI::App& app, Context& context) {
     bool ascii = false;
   };
   auto* command = app.add_subcommand(
-      "tree", "Draw mounts, and which of them receive from which");
+      "tree", "Draw the mounts and how later mounts propagate between them");
   command->group(kPartsGroup);
   auto options = std::make_shared<Options>();
-  command->add_option("ALLOC", options->allocation, "Only this allocation");
-  command->add_flag("--ascii", options->ascii, "Draw with ASCII characters");
+  command->add_option("ALLOC", options->allocation,
+                      "Draw only this allocation (default: all)");
+  command->add_flag("--ascii", options->ascii,
+                    "Draw with ASCII characters only");
   command->callback([&context, options] {
     context.chosen = [&context, options] {
       return WithClient(context, [&](Client& client) -> Result<void> {
@@ -86,27 +88,32 @@ struct MountArguments {
 
 void AddTmpfs(CLI::App& command, MountArguments& arguments) {
   TmpfsOptions& tmpfs = arguments.tmpfs;
-  AddSize(command, "--size", tmpfs.size, "Bytes of a tmpfs, as 1048576 or 1M");
-  command.add_option("--inodes", tmpfs.inodes, "Its most files");
+  AddSize(command, "--size", tmpfs.size,
+          "Limit a tmpfs to so many bytes, as 1048576 or 1M");
+  command.add_option("--inodes", tmpfs.inodes,
+                     "Limit a tmpfs to so many files");
   command
       .add_option_function<std::string>(
           "--mode",
           [&tmpfs](const std::string& text) {
             tmpfs.mode = ParseNumber<std::uint32_t>(text, 8);
           },
-          "Its root's mode, octal (0700)")
+          "Set the mode of a tmpfs's root, octal (default 0700)")
       ->check([](const std::string& text) -> std::string {
         return ParseNumber<std::uint32_t>(text, 8) ? "" : "must be octal";
       });
-  command.add_option("--uid", tmpfs.uid, "Its root's owner (yours)");
-  command.add_option("--gid", tmpfs.gid, "Its root's group (yours)");
-  command.add_flag("--noswap", tmpfs.noswap, "Never swap it out");
+  command.add_option("--uid", tmpfs.uid,
+                     "Set the uid of a tmpfs's root (default: yours)");
+  command.add_option("--gid", tmpfs.gid,
+                     "Set the gid of a tmpfs's root (default: yours)");
+  command.add_flag("--noswap", tmpfs.noswap, "Never swap a tmpfs out");
 }
 
 void AddMountNames(CLI::App& command, MountArguments& arguments) {
-  command.add_option("ALLOC", arguments.allocation, "The allocation")
+  command.add_option("ALLOC", arguments.allocation, "The allocation's id")
       ->required();
-  command.add_option("TASK", arguments.spec.task, "Its task")->required();
+  command.add_option("TASK", arguments.spec.task, "The task's name")
+      ->required();
   command.add_option("NAME", arguments.spec.name, "The mount's name")
       ->required();
 }
@@ -154,7 +161,7 @@ int Mount(const Context& context, MountArguments arguments) {
                                std::string(SourceTypeName(spec.source_type)),
                                spec.source, "mounted", mount.config}});
       if (mount.old_holders && !mount.old_holders->holders.empty()) {
-        std::cout << "still with the old one:\n";
+        std::cout << "processes that still use the old mount:\n";
         PrintHolders(std::cout, *mount.old_holders);
       }
     }
@@ -164,13 +171,14 @@ int Mount(const Context& context, MountArguments arguments) {
 
 void AddMount(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "mount", "Bind mount a volume or a host volume for a task");
+      "mount", "Mount a volume, host volume, file system or tmpfs for a task");
   command->group(kPartsGroup);
   auto arguments = std::make_shared<MountArguments>();
   AddMountNames(*command, *arguments);
   command
-      ->add_option("--source", arguments->source,
-                   "host:NAME, volume:ALIAS, filesystem:NAME or tmpfs")
+      ->add_option(
+          "--source", arguments->source,
+          "Mount this: host:NAME, volume:ALIAS, filesystem:NAME or tmpfs")
       ->required()
       ->check([arguments](const std::string& text) -> std::string {
         return ParseSource(text, arguments->spec)
@@ -180,12 +188,14 @@ void AddMount(CLI::App& app, Context& context) {
       });
   command
       ->add_option("--propagation", arguments->propagation,
-                   "How later mounts travel (private)")
+                   "Choose how later mounts propagate (default private)")
       ->check(CLI::IsMember({"private", "host-to-task", "bidirectional"}));
   command->add_flag("--read-only", arguments->spec.read_only,
                     "Mount it read-only");
-  command->add_flag("--noexec", arguments->spec.noexec, "Mount it noexec");
-  command->add_flag("--noatime", arguments->spec.noatime, "Mount it noatime");
+  command->add_flag("--noexec", arguments->spec.noexec,
+                    "Refuse to execute programs on it");
+  command->add_flag("--noatime", arguments->spec.noatime,
+                    "Do not update access times on it");
   command
       ->add_option_function<std::vector<std::string>>(
           "--idmap",
@@ -194,18 +204,21 @@ void AddMount(CLI::App& app, Context& context) {
               arguments->spec.id_map.push_back(*ParseExtent(text));
             }
           },
-          "ON_DISK:SHOWN:COUNT, ids that show as others")
+          "Show COUNT ids from ON_DISK as those from SHOWN, as "
+          "ON_DISK:SHOWN:COUNT")
       ->check([](const std::string& text) -> std::string {
         return ParseExtent(text) ? "" : "must be ON_DISK:SHOWN:COUNT";
       });
   command->add_flag("--replace", arguments->replace,
-                    "Put it in the place of the mount of that name");
-  command->add_option("--directory", arguments->directory,
-                      "Mount it on this directory of yours, not in the inbox");
-  command->add_option("--container", arguments->container,
-                      "Mount it at the task path in this process's container");
+                    "Replace the mount of this name");
+  command->add_option(
+      "--directory", arguments->directory,
+      "Mount it on this directory, which you own, instead of the inbox");
+  command->add_option(
+      "--container", arguments->container,
+      "Mount it at --task-path in the container of the process PID");
   command->add_option("--task-path", arguments->spec.task_path,
-                      "Where the task will see it");
+                      "Give the path where the task sees it");
   AddTmpfs(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
@@ -220,7 +233,7 @@ void AddMount(CLI::App& app, Context& context) {
 }
 
 void AddUnmount(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("unmount", "Undo a mount");
+  auto* command = app.add_subcommand("unmount", "Unmount a mount of a task");
   command->group(kPartsGroup);
   auto arguments = std::make_shared<MountArguments>();
   auto mode = std::make_shared<UnmountMode>(UnmountMode::kPlain);
@@ -232,7 +245,8 @@ void AddUnmount(CLI::App& app, Context& context) {
       {"abort", UnmountMode::kAbort}};
   command
       ->add_option("--mode", *mode,
-                   "If it is used: plain (Busy), detach, force or abort")
+                   "Choose what happens if it is in use: plain (fail with "
+                   "Busy, the default), detach, force or abort")
       ->transform(CLI::CheckedTransformer(modes))
       ->option_text("MODE");
   const std::shared_ptr<OnTasks> on_tasks = AddOnTasks(*command);
@@ -248,7 +262,7 @@ void AddUnmount(CLI::App& app, Context& context) {
 
 void AddRepair(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "repair", "Mount anew what a mount's source leads to now, in its place");
+      "repair", "Replace a mount by a new one of its source");
   command->group(kPartsGroup);
   auto arguments = std::make_shared<MountArguments>();
   AddMountNames(*command, *arguments);
@@ -290,14 +304,15 @@ int PrepareInbox(const Context& context, const MountArguments& arguments) {
 
 void AddInbox(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "inbox", "Make a task's inbox, the directory it sees its mounts in");
+      "inbox", "Make a task's inbox, the directory where it sees its mounts");
   command->group(kPartsGroup);
   auto arguments = std::make_shared<MountArguments>();
   auto remove = std::make_shared<bool>(false);
-  command->add_option("ALLOC", arguments->allocation, "The allocation")
+  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
       ->required();
-  command->add_option("TASK", arguments->spec.task, "Its task")->required();
-  command->add_flag("--remove", *remove, "Remove it");
+  command->add_option("TASK", arguments->spec.task, "The task's name")
+      ->required();
+  command->add_flag("--remove", *remove, "Remove the inbox instead");
   command->callback([&context, arguments, remove] {
     context.chosen = [&context, arguments, remove] {
       if (!*remove) {

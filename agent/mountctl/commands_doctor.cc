@@ -18,13 +18,14 @@ namespace {
 
 constexpr char kDoctorDetails[] = R"(
 Details:
-  A line for each check: VERDICT WHAT: WHY; DO THIS. The verdict is "ok",
-  "warning", "failed", or "unknown" of what could not be looked at, for want of
-  rights mostly. The exit status is 1 if a check failed.
+  Each check prints a line: VERDICT WHAT: WHY; DO THIS. The verdict is "ok",
+  "warning", "failed", or "unknown" if doctor could not look, mostly because it
+  lacks the rights. The exit status is 1 if a check failed.
 
-  It looks at the socket and who may connect, systemd's units, the host's root
-  and its mounts without mountd; and by it at the kernel's features, the rules,
-  addresses, host ports, executors, stores, plugins and what is owed.)";
+  Without mountd, doctor checks the socket and who may connect, systemd's units,
+  and the host's root and mounts. It asks mountd about the kernel's features,
+  rules, addresses, host ports, executors, stores, plugins and pending
+  tear-downs.)";
 
 using Checks = std::vector<Check>;
 
@@ -152,7 +153,7 @@ int Doctor(const Context& context) {
     LookAtDaemon(*client, offers, checks);
   } else {
     checks.push_back({Verdict::kUnknown, "mountd",
-                      "what it alone can tell was not looked at", ""});
+                      "the checks that need mountd were left out", ""});
   }
   if (context.json) {
     std::cout << Dump({{"ok", !AnyFailed(checks)}, {"checks", ToJson(checks)}})
@@ -170,7 +171,7 @@ int Doctor(const Context& context) {
 
 void AddDoctorCommand(CLI::App& app, Context& context) {
   app.add_subcommand("doctor",
-                     "Look at the node; say what is wrong, and what to do")
+                     "Check the node and say what is wrong and what to do")
       ->footer(kDoctorDetails)
       ->group(kNodeGroup)
       ->callback([&context] {

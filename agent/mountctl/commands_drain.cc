@@ -12,15 +12,16 @@ namespace {
 
 constexpr char kDrainDetails[] = R"(
 Details:
-  Releases, each as stop does and a few at once, all allocations that are there
-  and that the caller may administer: its own; everybody's for root and
-  administrators. Those in which a plugin runs go last, once nothing of its
-  volumes is staged for others.
+  Drain releases, as stop does and a few at once, all allocations of the caller,
+  or everybody's if the caller is root or an administrator. An allocation in
+  which a plugin runs goes last, when none of its volumes is staged for others.
 
-  What fails, and what is owed, is tried again until --timeout is over. Then the
-  exit status is 1, with what is left, why, and which processes hold it.
+  Drain retries failed releases and pending tear-downs until --timeout ends. If
+  some are left then, it prints them, why, and the processes that hold them, and
+  the exit status is 1.
 
-  It keeps nothing new out. That is the scheduler's task, to be done before.)";
+  Drain does not stop new allocations. Stop the scheduler from placing jobs here
+  first.)";
 
 std::string OwnerOf(const AllocationEntry& entry) {
   return entry.id + "  uid " + std::to_string(entry.uid);
@@ -55,7 +56,7 @@ void PrintHeld(const HeldMount& held) {
     words.push_back(Named(holder));
   }
   if (held.holders.more || !held.holders.complete) {
-    words.emplace_back("and perhaps more");
+    words.emplace_back("and perhaps others");
   }
   PrintLine("held      ", held.allocation + "/" + held.task + "/" + held.name +
                               ": " + Join(words));
@@ -156,13 +157,14 @@ int RunDrain(const Context& context) {
 }  // namespace
 
 void AddDrainCommand(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand(
-      "drain",
-      "Before maintenance: release all allocations, and wait for what is owed");
+  auto* command =
+      app.add_subcommand("drain",
+                         "Release all allocations before maintenance, and wait "
+                         "for pending tear-downs");
   command->footer(kDrainDetails);
   command->group(kJobsGroup);
   auto dry_run = std::make_shared<bool>(false);
-  command->add_flag("--dry-run", *dry_run, "Only say what would be released");
+  command->add_flag("--dry-run", *dry_run, "Only say what drain would release");
   command->callback([&context, dry_run] {
     context.chosen = [&context, dry_run] {
       if (!*dry_run) {

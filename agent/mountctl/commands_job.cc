@@ -49,7 +49,7 @@ Result<void> PrintOverview(Client& client, bool json) {
   if (section(volumes.size(), "volumes")) {
     PrintVolumes(std::cout, volumes);
   }
-  if (section(owed.size(), "owed tear-downs")) {
+  if (section(owed.size(), "pending tear-downs")) {
     PrintOwed(std::cout, owed);
   }
   return Ok();
@@ -57,18 +57,20 @@ Result<void> PrintOverview(Client& client, bool json) {
 
 void AddRun(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("run",
-                                     "Set up an allocation from a file: "
-                                     "directory, network, volumes, mounts")
+                                     "Set up an allocation from a file: its "
+                                     "directory, network, volumes and mounts")
                       ->group(kJobsGroup);
   auto file = std::make_shared<std::string>();
   auto keep = std::make_shared<bool>(false);
-  command->add_option("FILE", *file, "A job, see agent/examples/web.toml")
+  command
+      ->add_option("FILE", *file,
+                   "The file of the job, as agent/examples/web.toml")
       ->required();
   command->add_flag("--keep", *keep,
-                    "Keep what was made when a later step fails");
+                    "Keep the parts that exist if a later step fails");
   auto cgroup = std::make_shared<std::string>();
   command->add_option("--cgroup", *cgroup,
-                      "The directory of its tasks' cgroup (version 2)");
+                      "Name the directory of the tasks' cgroup (version 2)");
   command->callback([&context, file, keep, cgroup] {
     context.chosen = [&context, file, keep, cgroup] {
       Result<Job> job = ReadJob(*file);
@@ -112,7 +114,7 @@ void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
                        const char* help, bool release) {
   auto* command = parent.add_subcommand(name, help);
   auto id = std::make_shared<std::string>();
-  command->add_option("ALLOC", *id, "The allocation")->required();
+  command->add_option("ALLOC", *id, "The allocation's id")->required();
   const auto on_tasks =
       release ? AddOnTasks(*command) : std::make_shared<OnTasks>();
   command->callback([&context, id, release, on_tasks] {
@@ -129,10 +131,10 @@ void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
 
 void AddStatusCommand(CLI::App& parent, Context& context, bool required) {
   auto* command = parent.add_subcommand(
-      "status", required ? "One allocation: network, volumes, mounts"
-                         : "The node at a glance, or one allocation");
+      "status", required ? "Show an allocation: its network, volumes and mounts"
+                         : "Show the node at a glance, or one allocation");
   auto id = std::make_shared<std::string>();
-  command->add_option("ALLOC", *id, "The allocation")->required(required);
+  command->add_option("ALLOC", *id, "The allocation's id")->required(required);
   command->callback([&context, id] {
     context.chosen = [&context, id] {
       return WithClient(context, [&](Client& client) -> Result<void> {
@@ -156,17 +158,19 @@ void AddStatusCommand(CLI::App& parent, Context& context, bool required) {
 
 void AddJobCommands(CLI::App& app, Context& context) {
   AddRun(app, context);
-  AddReceiptCommand(app, context, "stop",
-                    "Tear an allocation down; prints its receipt", true);
+  AddReceiptCommand(
+      app, context, "stop",
+      "Release an allocation with all its parts, and print its receipt", true);
   AddStatusCommand(app, context, false);
   AddReceiptCommand(app, context, "receipt",
-                    "The receipt of an allocation that was released", false);
+                    "Print the receipt of an allocation that was released",
+                    false);
 
   auto* alloc =
-      app.add_subcommand("alloc", "Allocations: list, status, release");
+      app.add_subcommand("alloc", "List, show and release allocations");
   alloc->group(kJobsGroup)->require_subcommand(1);
   auto* list = alloc->add_subcommand(
-      "list", "The caller's own; all of them for an administrator");
+      "list", "List your allocations, or everybody's for an administrator");
   list->callback([&context] {
     context.chosen = [&context] {
       return WithClient(context, [&](Client& client) -> Result<void> {
@@ -181,8 +185,9 @@ void AddJobCommands(CLI::App& app, Context& context) {
     };
   });
   AddStatusCommand(*alloc, context, true);
-  AddReceiptCommand(*alloc, context, "release",
-                    "Tear an allocation down; prints its receipt", true);
+  AddReceiptCommand(
+      *alloc, context, "release",
+      "Release an allocation with all its parts, and print its receipt", true);
 }
 
 }  // namespace mountd::agent

@@ -12,12 +12,11 @@ namespace {
 
 constexpr char kMetricsDetails[] = R"(
 Details:
-  Of allocations, volumes, mounts and plugins those are counted that the caller
-  may see: root sees all. A mountd that does not answer is told as mountd_up 0,
-  with the exit status 0.
+  The counts include the allocations, volumes, mounts and plugins that the
+  caller may see; root sees all. If mountd does not answer, the output has
+  mountd_up 0, and the exit status is still 0.
 
-  For node_exporter's textfile collector there is mountd-metrics.timer, which
-  has to be enabled.)";
+  To feed node_exporter's textfile collector, enable mountd-metrics.timer.)";
 
 Result<NodeMetrics> AskForMetrics(const ClientOptions& options) {
   MOUNTD_ASSIGN(Client client, Client::Connect(options));
@@ -48,14 +47,14 @@ int Metrics(const Context& context, const std::string& output) {
 
 void AddMetricsCommand(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "metrics", "Counts, times and health in Prometheus' text format");
+      "metrics", "Print counts, times and health in Prometheus' text format");
   command->footer(kMetricsDetails);
   command->group(kNodeGroup);
   auto output = std::make_shared<std::string>();
   command
-      ->add_option("--output", *output,
-                   "Replace this file, which anybody may read then, instead of "
-                   "printing")
+      ->add_option(
+          "--output", *output,
+          "Replace this file, readable by all users, instead of printing")
       ->type_name("FILE");
   command->callback([&context, output] {
     context.chosen = [&context, output] { return Metrics(context, *output); };

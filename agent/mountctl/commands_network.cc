@@ -103,7 +103,7 @@ void AddForAllocation(CLI::App& parent, Context& context, const char* name,
                       const char* description, ShowOne show) {
   auto* command = parent.add_subcommand(name, description);
   auto id = std::make_shared<std::string>();
-  command->add_option("ALLOC", *id, "The allocation")->required();
+  command->add_option("ALLOC", *id, "The allocation's id")->required();
   command->callback([&context, id, show] {
     context.chosen = [&context, id, show] {
       return WithClient(context, [&](Client& client) {
@@ -116,11 +116,14 @@ void AddForAllocation(CLI::App& parent, Context& context, const char* name,
 }  // namespace
 
 void AddNetworkCommands(CLI::App& app, Context& context) {
-  auto* network = app.add_subcommand("network", "Networks of allocations");
+  auto* network = app.add_subcommand(
+      "network", "Show the networks of allocations and of the node");
   network->group(kPartsGroup)->require_subcommand(1);
-  AddForAllocation(*network, context, "status", "An allocation's networks",
+  AddForAllocation(*network, context, "status", "Show an allocation's networks",
                    ShowNetworks);
-  network->add_subcommand("list", "The node's networks and their addresses")
+  network
+      ->add_subcommand("list",
+                       "List the node's networks and their free addresses")
       ->callback([&context] {
         context.chosen = [&context] {
           return WithClient(context, [&](Client& client) {
@@ -129,7 +132,8 @@ void AddNetworkCommands(CLI::App& app, Context& context) {
         };
       });
   AddForAllocation(*app.get_subcommand("alloc"), context, "ip",
-                   "Its addresses, a line each", ShowAddresses);
+                   "Print an allocation's addresses, one a line",
+                   ShowAddresses);
 }
 
 }  // namespace mountd::agent

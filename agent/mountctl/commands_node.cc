@@ -17,7 +17,7 @@ Result<void> ShowOwed(Client& client, bool json, bool retry) {
   if (json) {
     std::cout << Dump(ToJson(owed)) << std::endl;
   } else if (owed.empty()) {
-    std::cout << "nothing is owed\n";
+    std::cout << "no tear-down is pending\n";
   } else {
     PrintOwed(std::cout, owed);
   }
@@ -94,7 +94,7 @@ Result<void> ShowOperations(Client& client, bool json) {
   if (json) {
     std::cout << Dump(ToJson(operations)) << std::endl;
   } else if (operations.empty()) {
-    std::cout << "nothing is under way\n";
+    std::cout << "no call is pending\n";
   } else {
     PrintOperations(std::cout, operations);
   }
@@ -108,11 +108,11 @@ Result<void> Reload(Client& client, bool json) {
     return Ok();
   }
   if (sections.empty()) {
-    std::cout << "The configuration is in force as it was accepted last."
+    std::cout << "The configuration that was accepted last is in force."
               << std::endl;
     return Ok();
   }
-  std::cout << "mountd starts again, for another:";
+  std::cout << "mountd starts again, because these sections changed:";
   for (const std::string& section : sections) {
     std::cout << " " << section;
   }
@@ -134,10 +134,11 @@ void AddSimple(CLI::App& app, Context& context, const char* name,
 
 void AddNodeCommands(CLI::App& app, Context& context) {
   auto* owed = app.add_subcommand(
-      "owed", "Tear-downs that failed and are retried, and why");
+      "owed",
+      "List the pending tear-downs, which failed and are retried, and why");
   owed->group(kNodeGroup);
   auto retry = std::make_shared<bool>(false);
-  owed->add_flag("--retry", *retry, "Try them all now, then list what is left");
+  owed->add_flag("--retry", *retry, "Retry all of them now, and list the rest");
   owed->callback([&context, retry] {
     context.chosen = [&context, retry] {
       return WithClient(context, [&](Client& client) {
@@ -146,15 +147,18 @@ void AddNodeCommands(CLI::App& app, Context& context) {
     };
   });
   AddSimple(app, context, "capabilities",
-            "What this node offers, and why not the rest", &ShowCapabilities);
+            "Show what this node offers, and why it does not offer the rest",
+            &ShowCapabilities);
   AddSimple(app, context, "operations",
-            "Calls under way, and what each is at; an administrator sees all",
+            "List your pending calls and their steps, or everybody's for an "
+            "administrator",
             &ShowOperations);
-  AddSimple(app, context, "stats", "Calls and their times since the start",
+  AddSimple(app, context, "stats",
+            "Show the calls since mountd's start and their times",
             &ShowStatistics);
   AddSimple(app, context, "reload",
-            "Put the changed configuration in force (systemctl reload mountd, "
-            "which accepts it first, is what operators use)",
+            "Put the configuration that was accepted last in force (use "
+            "systemctl reload mountd, which accepts it first)",
             &Reload);
 }
 

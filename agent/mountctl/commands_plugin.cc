@@ -42,23 +42,27 @@ int Register(const Context& context, const PluginSpec& spec) {
 }
 
 void AddRegister(CLI::App& plugin, Context& context) {
-  auto* command = plugin.add_subcommand(
-      "register",
-      "Make a plugin's directory and supervise the plugin from then on; prints "
-      "what its task needs");
+  auto* command =
+      plugin.add_subcommand("register",
+                            "Make a plugin's directory, supervise the plugin "
+                            "from then on, and print what its task needs");
   auto spec = std::make_shared<PluginSpec>();
-  command->add_option("ID", spec->plugin, "The plugin")->required();
+  command->add_option("ID", spec->plugin, "The plugin's id")->required();
   command
-      ->add_option("--type", spec->type, "node, controller or monolith (node)")
+      ->add_option(
+          "--type", spec->type,
+          "Offer these services: node, controller or monolith (default node)")
       ->transform(CLI::Transformer(kPluginTypes));
   command->add_option("--alloc", spec->allocation,
-                      "The allocation the plugin's task belongs to");
-  command->add_option("--mount-dir", spec->mount_dir,
-                      "Where the plugin's task sees its directory");
+                      "Name the allocation of the plugin's task");
+  command->add_option(
+      "--mount-dir", spec->mount_dir,
+      "Give the path where the plugin's task sees its directory");
   command->add_option("--stage-publish-base-dir", spec->stage_publish_base_dir,
-                      "Where it sees staging and publish, if not there");
+                      "Give the path where it sees the staging and publish "
+                      "paths (default: its directory)");
   command->add_flag("--bare-directories", spec->bare_directories,
-                    "It publishes plain directories, not mounts");
+                    "Accept that it publishes plain directories, not mounts");
   command->callback([&context, spec] {
     context.chosen = [&context, spec] { return Register(context, *spec); };
   });
@@ -88,14 +92,15 @@ Result<void> PrintStatus(Client& client, const Context& context,
 }
 
 void AddPluginStatus(CLI::App& plugin, Context& context) {
-  auto* command = plugin.add_subcommand("status", "One plugin");
+  auto* command =
+      plugin.add_subcommand("status", "Show a plugin and its state");
   auto id = std::make_shared<std::string>();
   auto wait_s = std::make_shared<std::uint32_t>(0);
-  command->add_option("ID", *id, "The plugin")->required();
+  command->add_option("ID", *id, "The plugin's id")->required();
   command
       ->add_option("--wait", *wait_s,
-                   "Wait up to so many seconds until it is healthy; exit "
-                   "status 1 if it is not by then")
+                   "Wait at most so many seconds until it is healthy; exit "
+                   "with status 1 if it is not (default 0)")
       ->check(CLI::Range(0U, 3'600U).description(""))
       ->type_name("SECONDS");
   command->callback([&context, id, wait_s] {
@@ -110,21 +115,25 @@ void AddPluginStatus(CLI::App& plugin, Context& context) {
 }  // namespace
 
 void AddPluginCommands(CLI::App& app, Context& context) {
-  auto* plugin = app.add_subcommand("plugin", "CSI plugins");
+  auto* plugin =
+      app.add_subcommand("plugin", "Register, show and unregister CSI plugins");
   plugin->group("Plugins")->require_subcommand(1);
   AddRegister(*plugin, context);
   AddPluginStatus(*plugin, context);
 
-  auto* unregister = plugin->add_subcommand("unregister", "Let go of a plugin");
+  auto* unregister =
+      plugin->add_subcommand("unregister", "Unregister a plugin");
   auto id = std::make_shared<std::string>();
-  unregister->add_option("ID", *id, "The plugin")->required();
+  unregister->add_option("ID", *id, "The plugin's id")->required();
   auto which = std::make_shared<PluginSelection>();
-  unregister->add_option("--type", which->type, "Only instances of this type")
+  unregister
+      ->add_option("--type", which->type,
+                   "Unregister only instances of this type")
       ->transform(CLI::Transformer(kPluginTypes));
   unregister->add_option("--alloc", which->allocation,
-                         "Only the instances of this allocation");
+                         "Unregister only instances of this allocation");
   unregister->add_flag("--force", which->force,
-                       "Although volumes of it are staged");
+                       "Unregister it even if its volumes are staged");
   unregister->callback([&context, id, which] {
     context.chosen = [&context, id, which] {
       return WithClient(context, [&](Client& client) {
@@ -133,7 +142,7 @@ void AddPluginCommands(CLI::App& app, Context& context) {
     };
   });
 
-  auto* list = plugin->add_subcommand("list", "All plugins");
+  auto* list = plugin->add_subcommand("list", "List all plugins");
   list->callback([&context] {
     context.chosen = [&context] {
       return WithClient(context, [&](Client& client) -> Result<void> {

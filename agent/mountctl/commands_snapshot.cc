@@ -75,7 +75,8 @@ CLI::App* AddAction(CLI::App& snapshot, Context& context, const char* name,
                     const std::shared_ptr<SnapshotArguments>& arguments,
                     Action action) {
   auto* command = snapshot.add_subcommand(name, help);
-  command->add_option("PLUGIN", arguments->plugin, "The plugin")->required();
+  command->add_option("PLUGIN", arguments->plugin, "The plugin's id")
+      ->required();
   AddSecretsFile(*command, arguments->secrets);
   command->callback([&context, arguments, action] {
     context.chosen = [&context, arguments, action] {
@@ -90,31 +91,37 @@ CLI::App* AddAction(CLI::App& snapshot, Context& context, const char* name,
 }  // namespace
 
 void AddSnapshotCommands(CLI::App& volume, Context& context) {
-  auto* snapshot = volume.add_subcommand("snapshot", "Snapshots of volumes");
+  auto* snapshot = volume.add_subcommand(
+      "snapshot", "Make, delete and list snapshots of volumes");
   snapshot->require_subcommand(1);
 
   auto created = std::make_shared<SnapshotArguments>();
   auto* create =
       AddAction(*snapshot, context, "create",
-                "Make one, or find it by its name", created, &Create);
-  create->add_option("VOLUME", created->creation.source_volume, "Of what")
+                "Make a snapshot, or find it by its name", created, &Create);
+  create
+      ->add_option("VOLUME", created->creation.source_volume,
+                   "The plugin's id of the volume")
       ->required();
-  create->add_option("NAME", created->creation.name, "A name of your own")
+  create
+      ->add_option("NAME", created->creation.name,
+                   "The name that you give the snapshot")
       ->required();
   AddPairs(*create, "--parameter", created->creation.parameters,
-           "A parameter of the plugin's");
+           "Pass a parameter to the plugin, as KEY=VALUE");
 
   auto deleted = std::make_shared<SnapshotArguments>();
-  AddAction(*snapshot, context, "delete", "Delete one", deleted, &Delete)
-      ->add_option("SNAPSHOT", deleted->snapshot, "Its id")
+  AddAction(*snapshot, context, "delete", "Delete a snapshot", deleted, &Delete)
+      ->add_option("SNAPSHOT", deleted->snapshot,
+                   "The plugin's id of the snapshot")
       ->required();
 
   auto listed = std::make_shared<SnapshotArguments>();
-  auto* list = AddAction(*snapshot, context, "list", "All that a plugin has",
-                         listed, &List);
+  auto* list = AddAction(*snapshot, context, "list",
+                         "List the snapshots of a plugin", listed, &List);
   list->add_option("--volume", listed->query.source_volume,
-                   "Only those of this volume");
-  list->add_option("--snapshot", listed->query.snapshot, "Only this one");
+                   "List only those of this volume");
+  list->add_option("--snapshot", listed->query.snapshot, "List only this one");
 }
 
 }  // namespace mountd::agent

@@ -19,15 +19,17 @@ void AddHolders(CLI::App& app, Context& context) {
     std::string name;
     bool node = false;
   };
-  auto* command = app.add_subcommand("holders", "Which processes use a mount");
+  auto* command =
+      app.add_subcommand("holders", "List the processes that use a mount");
   command->group(kTasksGroup);
   auto options = std::make_shared<Options>();
-  command->add_option("ALLOC", options->allocation, "The allocation")
+  command->add_option("ALLOC", options->allocation, "The allocation's id")
       ->required();
-  command->add_option("TASK", options->task, "Its task")->required();
+  command->add_option("TASK", options->task, "The task's name")->required();
   command->add_option("NAME", options->name, "The mount's name")->required();
-  command->add_flag("--node", options->node,
-                    "Ask all processes, not only the allocation's cgroup");
+  command->add_flag(
+      "--node", options->node,
+      "Search all processes, not only those in the allocation's cgroup");
   command->callback([&context, options] {
     context.chosen = [&context, options] {
       return WithClient(context, [&](Client& client) -> Result<void> {
@@ -47,12 +49,13 @@ void AddHolders(CLI::App& app, Context& context) {
 
 void AddHandedOut(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "handed-out", "Which processes have mounts of an allocation as fds");
+      "handed-out",
+      "List the processes that hold mounts of an allocation as fds");
   command->group(kTasksGroup);
   auto allocation = std::make_shared<std::string>();
   command
       ->add_option("ALLOC", *allocation,
-                   "The allocation, or one that was released")
+                   "The id of an allocation, which may be released")
       ->required();
   command->callback([&context, allocation] {
     context.chosen = [&context, allocation] {
@@ -77,13 +80,14 @@ void AddVerify(CLI::App& app, Context& context) {
     pid_t pid = 0;
   };
   auto* command = app.add_subcommand(
-      "verify", "Whether a running task has its mounts as they were made");
+      "verify", "Check that a running task sees its mounts as they were made");
   command->group(kTasksGroup);
   auto options = std::make_shared<Options>();
-  command->add_option("ALLOC", options->allocation, "The allocation")
+  command->add_option("ALLOC", options->allocation, "The allocation's id")
       ->required();
-  command->add_option("TASK", options->task, "Its task")->required();
-  command->add_option("PID", options->pid, "Any process of it")->required();
+  command->add_option("TASK", options->task, "The task's name")->required();
+  command->add_option("PID", options->pid, "The pid of any process of the task")
+      ->required();
   command->callback([&context, options] {
     context.chosen = [&context, options] {
       bool ok = false;

@@ -187,7 +187,7 @@ int Call(const Context& context, const std::string& method,
          const std::string& text) {
   const Json args = Json::parse(text, nullptr, false);
   if (args.is_discarded()) {
-    std::cerr << "mountctl: the arguments are not JSON" << std::endl;
+    std::cerr << "mountctl: the arguments must be a JSON array" << std::endl;
     return kExitUsage;
   }
   const WaitingLine line(context);
@@ -214,17 +214,15 @@ int Call(const Context& context, const std::string& method,
 
 void AddCall(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "call",
-      "Call a method of org.mountd1.Manager as it is, for trying things");
+      "call", "Call a method of org.mountd1.Manager directly, to try things");
   command->group(kToolsGroup);
   auto method = std::make_shared<std::string>();
   auto args = std::make_shared<std::string>("[]");
-  command->add_option("METHOD", *method, "Its name")->required();
-  command->add_option(
-      "JSON-ARGS", *args,
-      "Its arguments as a JSON array; the options at the end may be left out. "
-      "In options, {\"@t\": 5} names a D-Bus type; {\"@h\": \"FILE\"} opens a "
-      "file");
+  command->add_option("METHOD", *method, "The method's name")->required();
+  command->add_option("JSON-ARGS", *args,
+                      "The method's arguments as a JSON array, with or without "
+                      "the options at the end. In options, {\"@t\": 5} names a "
+                      "D-Bus type; {\"@h\": \"FILE\"} opens a file");
   command->callback([&context, method, args] {
     context.chosen = [&context, method, args] {
       return Call(context, *method, *args);
@@ -233,26 +231,32 @@ void AddCall(CLI::App& app, Context& context) {
 }
 
 void AddSoak(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand(
-      "soak",
-      "Run short allocations one after the other and print how long each "
-      "operation took, the socket included");
+  auto* command =
+      app.add_subcommand("soak",
+                         "Run short allocations one after the other, and print "
+                         "how long each operation takes, socket included");
   command->group(kToolsGroup);
   auto options = std::make_shared<SoakOptions>();
-  command->add_option("--allocations", options->allocations, "How many (100)")
+  command
+      ->add_option("--allocations", options->allocations,
+                   "Run so many allocations (default 100)")
       ->check(CLI::Range(1U, 1'000'000U).description(""));
-  command->add_option("--mounts", options->mounts, "Mounts of each (1)")
+  command
+      ->add_option("--mounts", options->mounts,
+                   "Make so many mounts in each (default 1)")
       ->check(CLI::Range(0U, 1'000U).description(""));
-  command->add_option("--ports", options->ports, "Port maps of each (1)")
+  command
+      ->add_option("--ports", options->ports,
+                   "Map so many ports in each (default 1)")
       ->check(CLI::Range(0U, 1'000U).description(""));
   command
       ->add_option("--first-port", options->first_port,
-                   "The first host port (20000)")
+                   "Start at this host port (default 20000)")
       ->check(CLI::Range(1U, 64'000U).description(""));
   command->add_option("--host-volume", options->host_volume,
-                      "The host volume to mount (shared)");
+                      "Mount this host volume (default shared)");
   command->add_option("--prefix", options->prefix,
-                      "What the allocations' names begin with (soak)");
+                      "Begin the allocations' ids with this (default soak)");
   command->callback([&context, options] {
     context.chosen = [&context, options] {
       options->json = context.json;
@@ -298,7 +302,7 @@ int WithClient(const Context& context,
 }
 
 void AddToolCommands(CLI::App& app, Context& context) {
-  app.add_subcommand("events", "Follow mountd's signals until interrupted")
+  app.add_subcommand("events", "Print mountd's signals until interrupted")
       ->group(kToolsGroup)
       ->callback([&context] {
         context.chosen = [&context] { return FollowEvents(context); };

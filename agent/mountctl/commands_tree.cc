@@ -39,7 +39,7 @@ int OnTree(const Context& context, const std::string& path, const char* done,
     }
     std::cout << result.done << " " << done;
     if (result.left > 0) {
-      std::cout << ", " << result.left << " of other owners left";
+      std::cout << ", " << result.left << " left, which others own";
     }
     std::cout << std::endl;
     return Ok();
@@ -49,7 +49,7 @@ int OnTree(const Context& context, const std::string& path, const char* done,
 void AddDirectory(CLI::App& command, TreeArguments& arguments) {
   command
       .add_option("DIR", arguments.directory,
-                  "A directory of your own beneath your alloc_roots")
+                  "A directory that you own, below your alloc_roots")
       ->required();
 }
 
@@ -89,10 +89,11 @@ int RunWithTree(const Context& context, const OpenArguments& arguments,
 
 void AddOpenTree(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
-      "open-tree", "Run a command with a source as a detached mount, its fd 3");
+      "open-tree",
+      "Run a command that gets a source as a detached mount in fd 3");
   command->group(kPartsGroup);
   auto arguments = std::make_shared<OpenArguments>();
-  command->add_option("ALLOC", arguments->allocation, "The allocation")
+  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
       ->required();
   command
       ->add_option_function<std::string>(
@@ -100,7 +101,7 @@ void AddOpenTree(CLI::App& app, Context& context) {
           [arguments](const std::string& text) {
             ParseSource(text, arguments->spec);
           },
-          "host:NAME or volume:ALIAS")
+          "The source: host:NAME or volume:ALIAS")
       ->required()
       ->check([](const std::string& text) -> std::string {
         BindMountSpec ignored;
@@ -108,12 +109,13 @@ void AddOpenTree(CLI::App& app, Context& context) {
                                           : "must be host:NAME or volume:ALIAS";
       });
   command
-      ->add_option("--propagation", arguments->propagation,
-                   "Whether it receives later mounts (private)")
+      ->add_option(
+          "--propagation", arguments->propagation,
+          "Choose whether it receives later mounts (default private: no)")
       ->check(CLI::IsMember({"private", "host-to-task"}));
   command
       ->add_option("COMMAND", arguments->command,
-                   "After --: the command and its arguments")
+                   "The command and its arguments, after --")
       ->required();
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
@@ -129,15 +131,16 @@ void AddOpenTree(CLI::App& app, Context& context) {
 void AddOpenInbox(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "open-inbox",
-      "Run a command with a task's inbox as a detached mount, its fd 3");
+      "Run a command that gets a task's inbox as a detached mount in fd 3");
   command->group(kPartsGroup);
   auto arguments = std::make_shared<OpenArguments>();
-  command->add_option("ALLOC", arguments->allocation, "The allocation")
+  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
       ->required();
-  command->add_option("TASK", arguments->spec.task, "Its task")->required();
+  command->add_option("TASK", arguments->spec.task, "The task's name")
+      ->required();
   command
       ->add_option("COMMAND", arguments->command,
-                   "After --: the command and its arguments")
+                   "The command and its arguments, after --")
       ->required();
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
@@ -155,7 +158,7 @@ void AddTreeCommands(CLI::App& app, Context& context) {
   AddOpenInbox(app, context);
   auto arguments = std::make_shared<TreeArguments>();
   auto* remove = app.add_subcommand(
-      "remove-tree", "Remove all that is in a directory, whoever owns it");
+      "remove-tree", "Remove everything in a directory, whoever owns it");
   remove->group(kPartsGroup);
   AddDirectory(*remove, *arguments);
   remove->callback([&context, arguments] {
@@ -166,11 +169,13 @@ void AddTreeCommands(CLI::App& app, Context& context) {
     };
   });
   auto* chown = app.add_subcommand(
-      "chown-tree", "Give all that is in a directory to another owner");
+      "chown-tree", "Give everything in a directory to another owner");
   chown->group(kPartsGroup);
   AddDirectory(*chown, *arguments);
-  chown->add_option("UID", arguments->uid, "The owner to be")->required();
-  chown->add_option("GID", arguments->gid, "The group to be")->required();
+  chown->add_option("UID", arguments->uid, "The uid of the new owner")
+      ->required();
+  chown->add_option("GID", arguments->gid, "The gid of the new owner")
+      ->required();
   chown->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
       return OnTree(context, arguments->directory, "given",

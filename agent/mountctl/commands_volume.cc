@@ -23,9 +23,11 @@ struct VolumeArguments {
 using Arguments = std::shared_ptr<VolumeArguments>;
 
 void AddAlias(CLI::App& command, VolumeArguments& arguments) {
-  command.add_option("ALLOC", arguments.allocation, "The allocation")
+  command.add_option("ALLOC", arguments.allocation, "The allocation's id")
       ->required();
-  command.add_option("ALIAS", arguments.alias, "Its alias for the volume")
+  command
+      .add_option("ALIAS", arguments.alias,
+                  "The volume's alias in the allocation")
       ->required();
 }
 
@@ -49,10 +51,11 @@ Result<void> ShowList(Client& client, bool json, const std::string& plugin) {
 }
 
 void AddList(CLI::App& volume, Context& context) {
-  auto* command = volume.add_subcommand("list", "Staged and published volumes");
+  auto* command =
+      volume.add_subcommand("list", "List the staged and published volumes");
   auto plugin = std::make_shared<std::string>();
   command->add_option("--plugin", *plugin,
-                      "All that this plugin has instead, on whichever node");
+                      "List all volumes of this plugin, on any node, instead");
   command->callback([&context, plugin] {
     context.chosen = [&context, plugin] {
       return WithClient(context, [&](Client& client) {
@@ -79,16 +82,17 @@ Result<void> ShowStatus(Client& client, bool json,
 
 void AddVolumeStatus(CLI::App& volume, Context& context) {
   auto* command = volume.add_subcommand(
-      "status", "One volume, by ALLOC and ALIAS or by --plugin and --volume");
+      "status",
+      "Show a volume, by ALLOC and ALIAS or by --plugin and --volume");
   auto arguments = std::make_shared<VolumeArguments>();
-  auto* allocation =
-      command->add_option("ALLOC", arguments->allocation, "The allocation");
+  auto* allocation = command->add_option("ALLOC", arguments->allocation,
+                                         "The allocation's id");
   auto* alias = command->add_option("ALIAS", arguments->alias,
-                                    "Its alias for the volume");
-  auto* plugin =
-      command->add_option("--plugin", arguments->plugin, "The volume's plugin");
+                                    "The volume's alias in the allocation");
+  auto* plugin = command->add_option("--plugin", arguments->plugin,
+                                     "Name the volume's plugin");
   auto* id = command->add_option("--volume", arguments->volume,
-                                 "The plugin's id of the volume");
+                                 "Give the plugin's id of the volume");
   allocation->needs(alias);
   plugin->needs(id)->excludes(allocation);
   id->needs(plugin);
@@ -105,8 +109,8 @@ void AddVolumeStatus(CLI::App& volume, Context& context) {
 }
 
 void AddStats(CLI::App& volume, Context& context) {
-  auto* command =
-      volume.add_subcommand("stats", "What of a volume is used and free");
+  auto* command = volume.add_subcommand(
+      "stats", "Show how much of a volume is used and free");
   auto arguments = std::make_shared<VolumeArguments>();
   AddAlias(*command, *arguments);
   command->callback([&context, arguments] {
@@ -136,7 +140,8 @@ Result<void> Expand(Client& client, bool json,
   } else if (bytes > 0) {
     std::cout << "now " << Size(bytes) << std::endl;
   } else {
-    std::cout << "expanded; its plugin does not tell its size" << std::endl;
+    std::cout << "expanded; its plugin does not report the new size"
+              << std::endl;
   }
   return Ok();
 }
@@ -147,9 +152,10 @@ void AddExpand(CLI::App& volume, Context& context) {
   AddAlias(*command, *arguments);
   VolumeExpansion& expansion = arguments->expansion;
   AddSize(*command, "BYTES", expansion.required_bytes,
-          "Its size from now on, as 10GiB")
+          "The new size in bytes, as 10GiB")
       ->required();
-  AddSize(*command, "--limit", expansion.limit_bytes, "Its most (none)");
+  AddSize(*command, "--limit", expansion.limit_bytes,
+          "Limit the new size to so many bytes, as 12GiB (default: no limit)");
   AddSecretsFile(*command, expansion.secrets);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
@@ -163,7 +169,8 @@ void AddExpand(CLI::App& volume, Context& context) {
 }  // namespace
 
 void AddVolumeCommands(CLI::App& app, Context& context) {
-  auto* volume = app.add_subcommand("volume", "Volumes of CSI plugins");
+  auto* volume = app.add_subcommand(
+      "volume", "Show, create, expand and delete volumes of CSI plugins");
   volume->group("Networks, volumes and mounts")->require_subcommand(1);
   AddList(*volume, context);
   AddVolumeStatus(*volume, context);

@@ -13,21 +13,23 @@ namespace {
 
 // Adds the options of the contract's modes; the daemon checks their values.
 void AddUsage(CLI::App& command, VolumeUsage& usage) {
-  command.add_option("--access-mode", usage.access_mode,
-                     "How it will be used (single-node-writer)");
-  command.add_option("--attachment-mode", usage.attachment_mode,
-                     "file-system or block-device (file-system)");
+  command.add_option(
+      "--access-mode", usage.access_mode,
+      "Say how the volume is accessed (default single-node-writer)");
+  command.add_option(
+      "--attachment-mode", usage.attachment_mode,
+      "Attach it as file-system or block-device (default file-system)");
   command.add_option("--fs-type", usage.fs_type,
-                     "Its file system (the plugin's choice)");
+                     "Use this file system (default: the plugin's choice)");
 }
 
 void AddContent(CLI::App& command, VolumeCreation& creation) {
   auto* snapshot =
       command.add_option("--from-snapshot", creation.source_snapshot,
-                         "The snapshot whose content it gets");
+                         "Copy the content of this snapshot");
   command
       .add_option("--from-volume", creation.source_volume,
-                  "The volume whose content it gets")
+                  "Copy the content of this volume")
       ->excludes(snapshot);
 }
 
@@ -44,18 +46,22 @@ Result<void> Create(Client& client, bool json, const VolumeCreation& creation) {
 
 void AddCreate(CLI::App& volume, Context& context) {
   auto* command = volume.add_subcommand(
-      "create", "Have a plugin make a volume, or find it by its name");
+      "create", "Create a volume with a plugin, or find it by its name");
   auto creation = std::make_shared<VolumeCreation>();
-  command->add_option("PLUGIN", creation->plugin, "The plugin")->required();
-  command->add_option("NAME", creation->name, "A name of your own for it")
+  command->add_option("PLUGIN", creation->plugin, "The plugin's id")
+      ->required();
+  command
+      ->add_option("NAME", creation->name, "The name that you give the volume")
       ->required();
   AddSize(*command, "--capacity", creation->required_bytes,
-          "Its size, as 10GiB (the plugin's choice)");
-  AddSize(*command, "--limit", creation->limit_bytes, "Its most (none)");
+          "Require at least so many bytes, as 10GiB (default: the plugin's "
+          "choice)");
+  AddSize(*command, "--limit", creation->limit_bytes,
+          "Limit the size to so many bytes, as 12GiB (default: no limit)");
   AddPairs(*command, "--parameter", creation->parameters,
-           "A parameter of the plugin's");
+           "Pass a parameter to the plugin, as KEY=VALUE");
   AddPairs(*command, "--mutable-parameter", creation->mutable_parameters,
-           "One that can be changed later");
+           "Pass a parameter that can change later, as KEY=VALUE");
   AddUsage(*command, creation->usages.front());
   AddContent(*command, *creation);
   AddSecretsFile(*command, creation->secrets);
@@ -75,10 +81,11 @@ void AddDelete(CLI::App& volume, Context& context) {
     std::map<std::string, std::string> secrets;
   };
   auto* command = volume.add_subcommand(
-      "delete", "Have a plugin delete a volume and what is in it");
+      "delete", "Delete a volume and its content with a plugin");
   auto options = std::make_shared<Options>();
-  command->add_option("PLUGIN", options->plugin, "The plugin")->required();
-  command->add_option("VOLUME", options->volume, "Its id of the volume")
+  command->add_option("PLUGIN", options->plugin, "The plugin's id")->required();
+  command
+      ->add_option("VOLUME", options->volume, "The plugin's id of the volume")
       ->required();
   AddSecretsFile(*command, options->secrets);
   command->callback([&context, options] {

@@ -28,8 +28,8 @@ Check OfNetwork(const std::string& network, const AddressUsage& usage) {
   const std::string why = std::to_string(usage.free) + " of " +
                           std::to_string(usage.capacity) + " are free";
   const std::string advice = "give [network." + network +
-                             "] another range in /etc/mountd/mountd.toml, or "
-                             "release what is not used (mountctl status)";
+                             "] a larger range in /etc/mountd/mountd.toml, or "
+                             "release unused allocations (mountctl status)";
   if (usage.free == 0) {
     return {Verdict::kFailed, what, why, advice};
   }
@@ -53,16 +53,16 @@ Check OfPlugin(const PluginStatus& plugin) {
   }
   if (plugin.state == "gone") {
     return {Verdict::kWarning, what,
-            why + " by force, and volumes of it are left",
+            why + "; it was unregistered by force, and volumes of it are left",
             "register it again (mountctl plugin register), then mountctl owed "
             "--retry"};
   }
   return {Verdict::kFailed, what, why,
           plugin.allocation.empty()
-              ? "look into its log; of one that mountd.toml declares: "
+              ? "read its log; for a plugin that mountd.toml declares: "
                 "journalctl -u mountd-plugin-" +
                     plugin.id
-              : "look into the log of allocation " + plugin.allocation};
+              : "read the log of allocation " + plugin.allocation};
 }
 
 }  // namespace
@@ -81,11 +81,11 @@ std::vector<Check> CheckFeatures(const Capabilities& offers) {
     }
     const bool of_cni = feature.starts_with("cni");
     checks.push_back({Verdict::kWarning, what, "not offered: " + reason,
-                      of_cni ? "put it right in [cni]'s directories"
-                             : "a newer kernel has it"});
+                      of_cni ? "correct it in the directories of [cni]"
+                             : "use a newer kernel"});
   }
   if (checks.empty()) {
-    checks.push_back(Fine("features", "all are offered"));
+    checks.push_back(Fine("features", "the node offers all"));
   }
   return checks;
 }
@@ -93,19 +93,22 @@ std::vector<Check> CheckFeatures(const Capabilities& offers) {
 Check CheckPolicy(const CallerFacts& caller, const Capabilities& offers) {
   if (offers.rules) {
     const std::string all =
-        offers.administrator ? ", who sees and may undo everybody's" : "";
-    return Fine("policy", "a rule names " + caller.user + all +
-                              "; networks: " + Join(offers.network_modes) +
-                              "; host ports: " + PortsOf(offers) +
-                              "; the rest is told when it is asked for");
+        offers.administrator
+            ? ", an administrator who sees and may remove everybody's objects"
+            : "";
+    return Fine("policy",
+                "a rule names " + caller.user + all +
+                    "; networks: " + Join(offers.network_modes) +
+                    "; host ports: " + PortsOf(offers) +
+                    "; other grants appear only when a call needs them");
   }
   if (caller.root) {
     return Fine("policy",
-                "no rule names root: it sees and may undo everything, and "
-                "makes nothing");
+                "no rule names root, so it may see and remove everything but "
+                "make nothing");
   }
   return {Verdict::kFailed, "policy",
-          "no rule names " + caller.user + ": everything is denied",
+          "no rule names " + caller.user + ", so mountd refuses all its calls",
           "add [[rule]] users = [\"" + caller.user +
               "\"] to /etc/mountd/mountd.toml, then systemctl "
               "reload-or-restart mountd.service"};
@@ -132,8 +135,9 @@ std::optional<Check> CheckHostPorts(const Capabilities& offers) {
   if (free > 0) {
     return Fine("host ports", why);
   }
-  return Check{Verdict::kWarning, "host ports", why,
-               "add to the rule's host_ports, or release what is not used"};
+  return Check{
+      Verdict::kWarning, "host ports", why,
+      "add ports to host_ports of the rule, or release unused allocations"};
 }
 
 std::vector<Check> CheckPlugins(const std::vector<PluginStatus>& plugins) {
@@ -143,7 +147,7 @@ std::vector<Check> CheckPlugins(const std::vector<PluginStatus>& plugins) {
     checks.push_back(OfPlugin(plugin));
   }
   if (checks.empty()) {
-    checks.push_back(Fine("plugins", "there is none that you may see"));
+    checks.push_back(Fine("plugins", "you may see none"));
   }
   return checks;
 }
@@ -155,36 +159,36 @@ Check CheckOwed(const OwedFacts& facts) {
   std::string why =
       Count(facts.count, "tear-down") + ", the oldest for " + Age(facts.oldest);
   if (facts.seen.empty()) {
-    why += "; none that you may see";
+    why += "; you may see none of them";
   } else {
     const OwedTeardown& first = facts.seen.front();
     why += ": " + first.kind + " " + first.object + ": " + first.reason;
   }
   return {facts.oldest > facts.warning ? Verdict::kFailed : Verdict::kWarning,
           "owed", why,
-          "mountctl owed tells all of them, mountctl holders who keeps a "
-          "mount, mountctl owed --retry tries them now"};
+          "mountctl owed lists them, mountctl holders names who uses a mount, "
+          "mountctl owed --retry retries them now"};
 }
 
 Check CheckStuck(const Capabilities& offers) {
   if (offers.stuck_executors == 0) {
-    return Fine("executors", "none is stuck");
+    return Fine("executors", "none hangs");
   }
-  return {
-      Verdict::kFailed, "executors",
-      std::to_string(offers.stuck_executors) + " hang in the kernel, abandoned",
-      "ps -C mountd-exec -o pid,stat,wchan:32 tells where: a dead server's "
-      "file system, mostly"};
+  return {Verdict::kFailed, "executors",
+          std::to_string(offers.stuck_executors) +
+              " hang in the kernel and are abandoned",
+          "ps -C mountd-exec -o pid,stat,wchan:32 says where; mostly it is the "
+          "file system of a dead server"};
 }
 
 Check CheckStores(const Capabilities& offers) {
   if (offers.stores_set_aside.empty()) {
-    return Fine("stores", "none was damaged");
+    return Fine("stores", "none is damaged");
   }
   return {Verdict::kWarning, "stores",
-          "found damaged by the last start, and set aside: " +
+          "the last start found these damaged and set them aside: " +
               Join(offers.stores_set_aside),
-          "find out why (the disk?), then delete them"};
+          "find the cause, such as a failing disk, then delete them"};
 }
 
 }  // namespace mountd::agent

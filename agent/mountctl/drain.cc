@@ -152,7 +152,7 @@ Result<void> Drain::Round() {
     if (!is_ready) {
       errors_.insert_or_assign(
           entry.id, MakeError(Code::kFailedPrecondition, "release", entry.id,
-                              "volumes of the plugin that runs in it are "
+                              "volumes of the plugin that runs in it are still "
                               "staged for others"));
     }
   }
@@ -216,11 +216,13 @@ Result<DrainReport> Drain::Report(std::vector<OwedTeardown> owed) {
   report.owed = std::move(owed);
   for (const AllocationEntry& entry : pending_) {
     const auto known = errors_.find(entry.id);
-    report.left.push_back({entry, std::nullopt,
-                           known != errors_.end()
-                               ? known->second
-                               : MakeError(Code::kDeadlineExceeded, "release",
-                                           entry.id, "the time is over")});
+    report.left.push_back(
+        {entry, std::nullopt,
+         known != errors_.end()
+             ? known->second
+             : MakeError(Code::kDeadlineExceeded, "release", entry.id,
+                         "drain reached its --timeout before it could release "
+                         "this; run it again")});
   }
   if (report.left.empty()) {
     return report;

@@ -15,22 +15,24 @@ constexpr char kRoot[] = "root";
 Check NotAllowedTo(const SocketFacts& facts) {
   const std::string why = facts.user + " may not connect to " + facts.path;
   if (facts.group.empty()) {
-    return {Verdict::kFailed, kSocket, why + ", which is root's alone",
-            "systemctl restart mountd.socket gives it to mountd-agents"};
+    return {
+        Verdict::kFailed, kSocket, why + ", which only root may use",
+        "run systemctl restart mountd.socket, which gives it to mountd-agents"};
   }
   if (facts.in_group) {
     return {Verdict::kFailed, kSocket,
-            why + ", though in the group " + facts.group,
-            "its mode is not what mountd.socket says: systemctl restart "
-            "mountd.socket"};
+            why + ", although it is in the group " + facts.group,
+            "the socket's mode differs from mountd.socket; run systemctl "
+            "restart mountd.socket"};
   }
   if (facts.listed) {
     return {Verdict::kFailed, kSocket,
-            why + ": was added to the group " + facts.group +
-                " after this session had begun",
+            why + ", because it was added to the group " + facts.group +
+                " after this session began",
             "log in again, or restart the agent's service"};
   }
-  return {Verdict::kFailed, kSocket, why + ": you are not in " + facts.group,
+  return {Verdict::kFailed, kSocket,
+          why + ", because it is not in the group " + facts.group,
           "usermod -aG " + facts.group + " " + facts.user +
               ", then log in again, or restart the agent's service"};
 }
@@ -80,16 +82,16 @@ Check CheckSocket(const SocketFacts& facts) {
     return NotAllowedTo(facts);
   }
   if (error.sys_errno == ENOENT) {
-    return {Verdict::kFailed, kSocket, facts.path + " is not there",
+    return {Verdict::kFailed, kSocket, facts.path + " does not exist",
             "systemctl enable --now mountd.socket mountd.service"};
   }
   if (error.sys_errno == ECONNREFUSED) {
-    return {Verdict::kFailed, kSocket, "nobody listens on " + facts.path,
+    return {Verdict::kFailed, kSocket, "no process listens on " + facts.path,
             "systemctl restart mountd.socket"};
   }
   return {Verdict::kFailed, kSocket,
-          "no answer on " + facts.path + ": " + error.Message(),
-          "journalctl -u mountd.service tells why"};
+          "mountd does not answer on " + facts.path + ": " + error.Message(),
+          "read journalctl -u mountd.service"};
 }
 
 Check CheckUnit(const UnitState& unit) {
@@ -116,21 +118,21 @@ Check CheckUnit(const UnitState& unit) {
 Check CheckRootPropagation(std::string_view mountinfo) {
   const auto tags = RootTags(mountinfo);
   if (!tags) {
-    return {Verdict::kUnknown, kRoot, "mountinfo does not tell of it", ""};
+    return {Verdict::kUnknown, kRoot, "mountinfo does not list it", ""};
   }
   if (HasTag(*tags, "shared:")) {
     return Fine(kRoot,
-                "is shared: directories on it can be host-to-task and "
+                "is shared, so its directories can be host-to-task and "
                 "bidirectional volumes");
   }
   const bool slave = HasTag(*tags, "master:");
   return {Verdict::kWarning, kRoot,
-          slave ? "is a slave: of host volumes on it bidirectional mounts are "
-                  "refused"
-                : "is private: of host volumes on it host-to-task and "
-                  "bidirectional mounts are refused",
-          "mount --make-rshared /, or make each such volume a shared mount of "
-          "its own"};
+          slave ? "is a slave, so mountd refuses bidirectional mounts of host "
+                  "volumes on it"
+                : "is private, so mountd refuses host-to-task and "
+                  "bidirectional mounts of host volumes on it",
+          "run mount --make-rshared /, or make each such volume its own shared "
+          "mount"};
 }
 
 Check CheckMountRoom(std::string_view mountinfo, std::uint64_t most,
@@ -141,10 +143,10 @@ Check CheckMountRoom(std::string_view mountinfo, std::uint64_t most,
   const std::string why = std::to_string(count) + " of " +
                           std::to_string(most) + " that fs.mount-max allows";
   const std::string advice = "sysctl fs.mount-max=" + std::to_string(2 * most) +
-                             ", and find out whose they are: findmnt --real";
+                             ", and find their owners with findmnt --real";
   if (left <= reserve) {
     return {Verdict::kFailed, "mounts",
-            why + ": mountd keeps the last of them for others", advice};
+            why + ", and mountd keeps the last of them for others", advice};
   }
   if (left < most / 10) {
     return {Verdict::kWarning, "mounts", why, advice};
@@ -158,11 +160,11 @@ Check CheckForwarding(bool forwards, std::uint64_t used) {
     return Fine(what, "1");
   }
   if (used == 0) {
-    return Fine(what, "0: mountd turns it on with the first network");
+    return Fine(what, "0; mountd turns it on with the first network");
   }
   return {Verdict::kFailed, what,
-          "0: somebody has turned it off, and allocations have networks",
-          "sysctl net.ipv4.ip_forward=1, and look into /etc/sysctl.d"};
+          "0, but allocations have networks: another program turned it off",
+          "sysctl net.ipv4.ip_forward=1, and correct /etc/sysctl.d"};
 }
 
 }  // namespace mountd::agent

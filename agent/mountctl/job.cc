@@ -32,7 +32,7 @@ class Section {
   Section& Only(std::initializer_list<std::string_view> known) {
     for (const auto& [key, node] : table_) {
       if (std::find(known.begin(), known.end(), key.str()) == known.end()) {
-        Fail(node.source(), key.str(), "unknown key");
+        Fail(node.source(), key.str(), "is not a known key");
       }
     }
     return *this;
@@ -414,11 +414,11 @@ Result<Job> ParseJob(std::string_view text, std::string_view origin) {
 Result<Job> ReadJob(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    return ErrnoError(errno, kJob, path, "cannot be read");
+    return ErrnoError(errno, kJob, path, "is not readable");
   }
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   if (file.bad()) {
-    return ErrnoError(errno, kJob, path, "cannot be read");
+    return ErrnoError(errno, kJob, path, "is not readable");
   }
   return ParseJob(text, path);
 }

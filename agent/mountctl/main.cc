@@ -9,48 +9,50 @@ namespace {
 
 constexpr char kFooter[] = R"(
 Examples:
-  mountctl run agent/examples/web.toml     set an allocation up
-  mountctl status                          what this node has
-  mountctl status web --json               one allocation, for programs
+  mountctl run agent/examples/web.toml     set up an allocation
+  mountctl status                          show what this node has
+  mountctl status web --json               show an allocation as JSON
   mountctl mount web server logs --source host:logs --propagation host-to-task
   mountctl volume create csi-local data --capacity 10GiB
   mountctl volume snapshot create csi-local VOLUME nightly
-  mountctl stop web                        tear it down; prints the receipt
+  mountctl stop web                        release it; prints the receipt
   mountctl call PrepareAllocation '["web", {"scope": "test"}]'
 
 Exit status:
-  0  it was done
-  1  mountd refused or failed: stderr has org.mountd1.Error.<Name>: <reason>
-  2  the command line or a file given on it is wrong; nothing was asked of mountd)";
+  0  the command succeeded
+  1  mountd refused or failed; stderr has org.mountd1.Error.<Name>: <reason>
+  2  the command line or a file given on it is wrong; mountd got no call)";
 
 void AddGlobalFlags(CLI::App& app, Context& context, unsigned& patience_ms,
                     unsigned& timeout_s) {
   app.add_flag("--json", context.json, "Print JSON instead of tables")
       ->group("Global options");
   app.add_option("--address", context.options.address,
-                 "mountd's socket (unix:path=/run/mountd/bus)")
+                 "Connect to mountd at this address (default "
+                 "unix:path=/run/mountd/bus)")
       ->envname("MOUNTD_ADDRESS")
       ->type_name("ADDR")
       ->group("Global options");
   app.add_flag("--bus", context.options.system_bus,
-               "Talk over the system bus; the address is not used then")
+               "Connect over the system bus instead of --address")
       ->group("Global options");
   app.add_flag("--interactive", context.options.interactive,
-               "Over the system bus, and where only an administrator may: let "
-               "polkit ask for a password")
+               "Connect over the system bus, and let polkit ask for a password "
+               "where a call needs an administrator")
       ->group("Global options");
   app.add_flag("--all-users", context.options.all_users,
-               "List, and retry, what all users have; else refuse it")
+               "List and retry what all users have; fail unless you are an "
+               "administrator")
       ->group("Global options");
   app.add_option("--patience", patience_ms,
-                 "Milliseconds the daemon may work on a call before it answers "
-                 "InProgress (0: as configured)")
+                 "Let mountd work so many milliseconds on a call before it "
+                 "answers InProgress (default 0: as configured)")
       ->check(CLI::Range(0U, 20'000U).description(""))
       ->type_name("MS")
       ->group("Global options");
   app.add_option("--timeout", timeout_s,
-                 "Seconds to keep joining work under way (300); 0: return "
-                 "InProgress at once")
+                 "Wait so many seconds for calls in progress (default 300; 0: "
+                 "return InProgress at once)")
       ->check(CLI::Range(0U, 86'400U).description(""))
       ->type_name("SECONDS")
       ->group("Global options");
@@ -61,7 +63,7 @@ int Main(int argc, char** argv) {
   unsigned patience_ms = 0;
   unsigned timeout_s = 300;
   CLI::App app(
-      "mountctl: asks mountd for volumes, mounts and networks of allocations",
+      "mountctl: ask mountd for volumes, mounts and networks of allocations",
       "mountctl");
   app.require_subcommand(1);
   app.fallthrough();

@@ -25,14 +25,14 @@ void WriteOperations(Exposition& out,
     out.Sample(static_cast<double>(one.calls), {{"method", one.method}});
   }
   out.Family("mountd_operation_errors_total", kCounter,
-             "Calls that were answered with an error.");
+             "Calls that ended with an error, by method.");
   for (const MethodStatistics& one : statistics) {
     out.Sample(static_cast<double>(one.errors), {{"method", one.method}});
   }
   // No summary, because a summary has the sum and the count of the calls that
   // its quantiles cover, and mountd reports neither for the last calls.
   out.Family("mountd_operation_duration_seconds", kGauge,
-             "From the decoded call to its answer, of the last 1024 calls.");
+             "Time from a call to its answer, of the last 1024 calls.");
   for (const MethodStatistics& one : statistics) {
     out.Sample(Seconds(one.p50_us),
                {{"method", one.method}, {"quantile", "0.5"}});
@@ -43,13 +43,14 @@ void WriteOperations(Exposition& out,
 
 void WriteOwed(Exposition& out, const NodeMetrics& node) {
   out.Family("mountd_owed_teardowns", kGauge,
-             "Tear-downs that failed and are retried.");
+             "Tear-downs that failed and that mountd retries.");
   out.Sample(node.owed);
   out.Family("mountd_owed_oldest_age_seconds", kGauge,
-             "For how long the oldest of them is owed; 0: none is.");
+             "Age of the oldest pending tear-down; 0 if there is none.");
   out.Sample(static_cast<double>(node.oldest_owed.count()));
   out.Family("mountd_owed_warning_seconds", kGauge,
-             "Owed for longer is warned of (timeouts.owed_warning_ms).");
+             "Age at which mountd warns of a pending tear-down "
+             "(timeouts.owed_warning_ms).");
   out.Sample(static_cast<double>(node.offers.owed_warning.count()) / 1e3);
 }
 
@@ -79,10 +80,11 @@ void WriteDroppedPeers(Exposition& out, const NodeMetrics& node) {
 
 void WriteTrouble(Exposition& out, const Capabilities& offers) {
   out.Family("mountd_stuck_executors", kGauge,
-             "Executors that hang in the kernel, abandoned.");
+             "Abandoned executors that hang in the kernel.");
   out.Sample(offers.stuck_executors);
   out.Family("mountd_stores_set_aside", kGauge,
-             "Files of mountd's stores that its start found damaged.");
+             "Files of mountd's stores that its last start found damaged and "
+             "set aside.");
   out.Sample(static_cast<double>(offers.stores_set_aside.size()));
 }
 

@@ -225,10 +225,10 @@ void PrintHolders(std::ostream& out, const Holders& holders) {
   }
   table.Print(out);
   if (holders.more) {
-    out << "and more\n";
+    out << "and others\n";
   }
   if (!holders.complete) {
-    out << "not all processes could be looked at\n";
+    out << "mountd could not look at every process\n";
   }
 }
 
@@ -241,7 +241,7 @@ void PrintHandedOut(std::ostream& out, const HandedOutList& list) {
     PrintHolders(out, one.holders);
   }
   if (!list.complete) {
-    out << "there may be others: the kernel has no unique ids of mounts\n";
+    out << "there may be others, because the kernel has no unique mount ids\n";
   }
 }
 

@@ -18,7 +18,7 @@ Result<void> EachPage(const Fetch& fetch) {
     MOUNTD_ASSIGN(std::string next, fetch(token));
     if (!next.empty() && next == token) {
       return MakeError(Code::kInternal, "list", "page",
-                       "the plugin answers the same page again");
+                       "the plugin returns the same page again");
     }
     token = std::move(next);
   } while (!token.empty());

@@ -361,7 +361,7 @@ Json Read(sdbus::Message& message) {
     }
     default:
       throw sdbus::Error(sdbus::Error::Name("org.mountd1.Error.Internal"),
-                         "the answer has a type that cannot be shown");
+                         "mountctl cannot show a type in the answer");
   }
 }
 
@@ -376,7 +376,7 @@ Result<void> AppendAll(sdbus::MethodCall& call, std::string_view signature,
     if (next >= args.size() && !left_out) {
       return MakeError(
           Code::kInvalidArgument, kCall, "",
-          "too few arguments: the next is '" + std::string(type) + "'");
+          "too few arguments; the next has type '" + std::string(type) + "'");
     }
     const Json no_options = Json::object();
     MOUNTD_TRY(Append(call, type, left_out ? no_options : args[next]));
@@ -405,7 +405,7 @@ Result<Json> RawCall(const ClientOptions& options, const std::string& method,
   if (!known || !args.is_array()) {
     return MakeError(Code::kInvalidArgument, kCall, method,
                      known ? "the arguments must be a JSON array"
-                           : "no such method in org.mountd1.Manager");
+                           : "org.mountd1.Manager has no such method");
   }
   MOUNTD_ASSIGN(auto connection, Connection::Open(options, nullptr));
   try {

@@ -104,7 +104,7 @@ class Runner {
     if (!prepared_ || options_.keep || existed_) {
       if (prepared_ && !options_.json) {
         out_ << "kept: " << job_.allocation
-             << (existed_ ? " was there before" : "") << std::endl;
+             << (existed_ ? ", which existed before" : "") << std::endl;
       }
       return;
     }

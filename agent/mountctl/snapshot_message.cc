@@ -93,7 +93,7 @@ class Reader {
     field.number = tag >> kTypeBits;
     field.type = tag % (1U << kTypeBits);
     if (field.number == 0 || field.number > kMaxFieldNumber) {
-      return Broken("a field has a number that there is not");
+      return Broken("a field has an unknown number");
     }
     switch (field.type) {
       case kVarint: {
@@ -111,14 +111,14 @@ class Reader {
         return field;
       }
       default:
-        return Broken("a field has a type that there is not");
+        return Broken("a field has an unknown type");
     }
   }
 
  private:
   Result<std::string_view> Take(std::uint64_t size) {
     if (size > rest_.size()) {
-      return Broken("it is cut off");
+      return Broken("the message is incomplete");
     }
     const std::string_view taken = rest_.substr(0, size);
     rest_.remove_prefix(size);

@@ -51,7 +51,7 @@ Result<VolumeReport> ReportOfAlias(Client& client,
       [&](const VolumeStatus& each) { return each.alias == alias; });
   if (found == status.volumes.end()) {
     return MakeError(Code::kNotFound, "volume", allocation + "/" + alias,
-                     "the allocation has no volume of that alias");
+                     "the allocation has no volume with this alias");
   }
   VolumeReport report{found->plugin, found->volume, *found};
   MOUNTD_ASSIGN(report.staged,
@@ -72,7 +72,7 @@ Result<VolumeReport> ReportOfVolume(Client& client, const std::string& plugin,
   }
   if (!report.staged && !report.known) {
     return MakeError(Code::kNotFound, "volume", plugin + "/" + volume,
-                     "neither this node nor the plugin knows it");
+                     "neither this node nor the plugin knows this volume");
   }
   return report;
 }

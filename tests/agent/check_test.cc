@@ -63,9 +63,9 @@ TEST(CheckSocket, ThatAnswersIsFine) {
 
 TEST(CheckSocket, WhoIsNotInTheGroupIsToldHowToGetIntoIt) {
   EXPECT_EQ(Told(CheckSocket(Bob(EACCES))),
-            "failed   socket: bob may not connect to /run/mountd/bus: you are "
-            "not in mountd-agents; usermod -aG mountd-agents bob, then log in "
-            "again, or restart the agent's service");
+            "failed   socket: bob may not connect to /run/mountd/bus, because "
+            "it is not in the group mountd-agents; usermod -aG mountd-agents "
+            "bob, then log in again, or restart the agent's service");
 }
 
 TEST(CheckSocket, WhoWasAddedMeanwhileLogsInAgain) {
@@ -80,7 +80,7 @@ TEST(CheckSocket, WhoWasAddedMeanwhileLogsInAgain) {
 TEST(CheckSocket, NobodyIsToldToJoinRootsGroup) {
   SocketFacts facts = Bob(EACCES);
   facts.group = "";
-  EXPECT_THAT(CheckSocket(facts).why, HasSubstr("root's alone"));
+  EXPECT_THAT(CheckSocket(facts).why, HasSubstr("only root may use"));
   EXPECT_THAT(CheckSocket(facts).advice, testing::Not(HasSubstr("usermod")));
 }
 
@@ -172,8 +172,8 @@ TEST(CheckFeatures, WhatRootHasNotConfiguredIsFine) {
   EXPECT_EQ(CheckFeatures(offers).at(0).what, "features");
   offers.missing = {
       {"bridge", "the configuration declares no [network.<name>]"},
-      {"cni", "no rule allows any of CNI's networks"},
-      {"cni/calico", "its plugin is not there"},
+      {"cni", "no rule grants this user any CNI network"},
+      {"cni/calico", "its plugin does not exist"},
       {"mount-beneath", "the kernel is older than 6.5"}};
   const std::vector<Check> checks = CheckFeatures(offers);
   ASSERT_EQ(checks.size(), 4U);
@@ -197,7 +197,8 @@ TEST(CheckPolicy, TellsWhetherARuleNamesTheCaller) {
   EXPECT_EQ(named.why.find("everybody"), std::string::npos);
   offers.administrator = true;
   EXPECT_THAT(CheckPolicy({"alice", false}, offers).why,
-              HasSubstr("a rule names alice, who sees and may undo everybody"));
+              HasSubstr("a rule names alice, an administrator who sees and may "
+                        "remove everybody"));
   offers.rules = offers.administrator = false;
   const Check unnamed = CheckPolicy({"bob", false}, offers);
   EXPECT_EQ(unnamed.verdict, Verdict::kFailed);
@@ -263,7 +264,8 @@ TEST(CheckOwed, FailsOnceItIsOwedForLong) {
   EXPECT_EQ(CheckOwed({1, seconds(301), {one}}).verdict, Verdict::kFailed);
   EXPECT_EQ(CheckOwed({1, seconds(301), {one}, seconds(302)}).verdict,
             Verdict::kWarning);
-  EXPECT_THAT(CheckOwed({1, seconds(1), {}}).why, HasSubstr("none that you"));
+  EXPECT_THAT(CheckOwed({1, seconds(1), {}}).why,
+              HasSubstr("you may see none"));
 }
 
 TEST(CheckStuck, AndDamagedStoresAreTold) {

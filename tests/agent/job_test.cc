@@ -80,9 +80,10 @@ TEST_P(BrokenJobTest, IsRefusedWithLineAndReason) {
 INSTANTIATE_TEST_SUITE_P(
     Of, BrokenJobTest,
     testing::Values(
-        Broken{"UnknownTable", "[netwrk]\n", "job.toml:3: netwrk: unknown key"},
+        Broken{"UnknownTable", "[netwrk]\n",
+               "job.toml:3: netwrk: is not a known key"},
         Broken{"UnknownKey", "[network]\nmod = 'bridge'\n",
-               "job.toml:4: network.mod: unknown key"},
+               "job.toml:4: network.mod: is not a known key"},
         Broken{"WrongType", "[network]\nmode = 1\n",
                "job.toml:4: network.mode: must be a string"},
         Broken{"PortTooLarge", "[[network.port]]\nlabel = 'h'\nhost = 70000\n",
@@ -94,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"PortNotATable", "[network]\nport = [1]\n",
                "job.toml:4: network.port: must be an array of tables"},
         Broken{"VolumeNotATable", "volume = 'x'\n",
-               "job.toml:3: allocation.volume: unknown key"},
+               "job.toml:3: allocation.volume: is not a known key"},
         Broken{"VolumeWithoutId", "[[volume]]\nalias = 'd'\nplugin = 'p'\n",
                "job.toml:3: volume.id: is required"},
         Broken{"FlagsNotStrings",
@@ -131,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"SizeOfAnother",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
                "size = 4096\n",
-               "job.toml:7: mount.size: unknown key"},
+               "job.toml:7: mount.size: is not a known key"},
         Broken{"Propagation",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
                "propagation = 'shared'\n",

@@ -112,7 +112,7 @@ TEST_F(MountctlOperatorTest, DoctorIsOfUseWithoutADaemon) {
   const ProgramOutcome outcome = Run({"doctor"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.out, HasSubstr("failed   socket: " + server_.path() +
-                                     " is not there; systemctl enable"));
+                                     " does not exist; systemctl enable"));
   EXPECT_THAT(outcome.out, HasSubstr("  root: "));
   EXPECT_THAT(outcome.out, HasSubstr("  mounts: "));
   EXPECT_THAT(outcome.out, HasSubstr("unknown  mountd: "));
@@ -172,7 +172,7 @@ TEST_F(MountctlOperatorTest, DrainTellsWhatIsLeftAndWhoHoldsIt) {
   EXPECT_THAT(outcome.out, HasSubstr("left      web  uid 1000: Busy"));
   EXPECT_THAT(outcome.out,
               HasSubstr("held      web/server/data: pid 12 (sh, uid 1000, fd "
-                        "5), pid 13, and perhaps more\n"));
+                        "5), pid 13, and perhaps others\n"));
   EXPECT_THAT(outcome.out, HasSubstr("owed      mount web/server/data, for "));
   EXPECT_THAT(outcome.err, HasSubstr("left: 2 allocations, 1 tear-down\n"));
   EXPECT_GT(script().count("RetryOwed"), 0U);

@@ -88,8 +88,8 @@ TEST_F(MountctlTest, HoldersTellsWhatIsKnownOfEach) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("12   1000  sh       fd 5  yes"));
   EXPECT_THAT(outcome.out, HasSubstr("13   -     -        -     -"));
-  EXPECT_THAT(outcome.out, HasSubstr("and more"));
-  EXPECT_THAT(outcome.out, HasSubstr("not all processes"));
+  EXPECT_THAT(outcome.out, HasSubstr("and others"));
+  EXPECT_THAT(outcome.out, HasSubstr("look at every process"));
   const json holders = RunJson({"holders", "web", "server", "data", "--node"});
   EXPECT_EQ(script().last_call(), "ListHolders web server data {scope=node;}");
   EXPECT_EQ(holders["holders"][0]["how"], "fd 5");
@@ -103,7 +103,7 @@ TEST_F(MountctlTest, HandedOutTellsWhoHasEach) {
   EXPECT_THAT(outcome.out, HasSubstr("detached host:shared\n"));
   EXPECT_THAT(outcome.out, HasSubstr("inbox server\n"));
   EXPECT_THAT(outcome.out, HasSubstr("12   1000  sh       fd 5  yes"));
-  EXPECT_THAT(outcome.out, HasSubstr("no unique ids"));
+  EXPECT_THAT(outcome.out, HasSubstr("no unique mount ids"));
   const json list = RunJson({"handed-out", "web"});
   EXPECT_EQ(list["descriptors"][0]["source"], "shared");
   EXPECT_EQ(list["descriptors"][1]["task"], "server");
@@ -156,7 +156,7 @@ TEST_F(MountctlTest, OperationsTellsWhatEachIsAt) {
   EXPECT_EQ(operations[0]["elapsed_ms"], 90'000);
   EXPECT_EQ(operations[0]["error"], "Unavailable");
   script().Empty("ListOperations");
-  EXPECT_EQ(Run({"operations"}).out, "nothing is under way\n");
+  EXPECT_EQ(Run({"operations"}).out, "no call is pending\n");
   EXPECT_EQ(RunJson({"operations"}), json::array());
 }
 
@@ -337,7 +337,7 @@ TEST_F(MountctlTest, TreesAreOpenedHereAndPassed) {
   EXPECT_TRUE(script().last_call().starts_with("RemoveTree "));
   const ProgramOutcome given = Run({"chown-tree", "/", "1000", "100"});
   EXPECT_EQ(given.status, 0);
-  EXPECT_EQ(given.out, "3 given, 1 of other owners left\n");
+  EXPECT_EQ(given.out, "3 given, 1 left, which others own\n");
   EXPECT_TRUE(script().last_call().find(" 1000:100 ") != std::string::npos);
   EXPECT_EQ(RunJson({"remove-tree", "/"})["done"], 3);
   EXPECT_EQ(Run({"remove-tree", "/nowhere"}).status, 1);
@@ -426,7 +426,7 @@ TEST_F(MountctlTest, RunNeverReleasesAnAllocationThatWasThereBefore) {
   const ProgramOutcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(script().count("ReleaseAllocation"), 0U);
-  EXPECT_THAT(outcome.out, HasSubstr("was there before"));
+  EXPECT_THAT(outcome.out, HasSubstr("which existed before"));
 }
 
 TEST_F(MountctlTest, RunThatMayNotPrepareReleasesNothing) {

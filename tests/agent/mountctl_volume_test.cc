@@ -177,7 +177,7 @@ TEST_F(MountctlTest, SecretsComeFromAFileAndGoAsAnFd) {
     const ProgramOutcome outcome =
         Run({"volume", "delete", "csi", "vol-1", "--secrets", path});
     EXPECT_EQ(outcome.status, 2) << wrong;
-    EXPECT_THAT(outcome.err, HasSubstr("no JSON object of texts")) << wrong;
+    EXPECT_THAT(outcome.err, HasSubstr("must contain a JSON object")) << wrong;
   }
   EXPECT_EQ(Run({"volume", "delete", "csi", "v", "--secrets", "/none"}).status,
             2);

@@ -200,7 +200,7 @@ TEST(CniConfig, AMacAddressAsksForItsAddress) {
   EXPECT_EQ(address(Json::object(), "MAC=" + mac), "10.88.7.9");
   EXPECT_EQ(address(Json::object(), "IP=10.88.7.9;MAC=" + mac), "10.88.7.9");
   EXPECT_NE(address(Json::object(), "IP=10.88.7.8;MAC=" + mac)
-                .find("10.88.7.8 is asked for"),
+                .find("10.88.7.8 is requested"),
             std::string::npos);
 }
 

@@ -460,7 +460,7 @@ TEST_F(CniPodman, AMacAddressIsHonouredOrRefused) {
   const Ended refused =
       Podman("run -d --name other --mac-address 02:00:00:00:00:09 " + Sleep());
   EXPECT_FALSE(refused.good);
-  EXPECT_NE(refused.out.find("02:00:00:00:00:09 cannot be had"),
+  EXPECT_NE(refused.out.find("02:00:00:00:00:09 is not possible"),
             std::string::npos)
       << refused.out;
   const Ended run =
