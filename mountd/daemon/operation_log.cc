@@ -113,7 +113,7 @@ void OperationLog::Log(const OperationSummary& summary,
     return;
   }
   const bool refused = summary.error != nullptr;
-  const char* const what = refused ? "failed" : "done";
+  const char* const what = refused ? "failed" : "successful";
   // Two budgets, so that refused calls cannot use up the lines of successful
   // ones.
   LogBudget& budget = refused ? refused_ : done_;
@@ -122,7 +122,7 @@ void OperationLog::Log(const OperationSummary& summary,
     return;
   }
   if (const std::uint64_t left_out = budget.TakeLeftOut(summary.uid)) {
-    spdlog::warn("uid {}: mountd left out {} lines of operations {}",
+    spdlog::warn("uid {}: mountd left out {} lines of {} operations",
                  summary.uid, left_out, what);
   }
   if (!to_journal || !SendToJournal(JournalFieldsOf(summary))) {
@@ -130,7 +130,7 @@ void OperationLog::Log(const OperationSummary& summary,
   }
   if (verdict == LogBudget::Verdict::kLogLast) {
     spdlog::warn(
-        "uid {}: too many operations {}; mountd leaves out some of their lines "
+        "uid {}: too many {} operations; mountd leaves out some of their lines "
         "from now on",
         summary.uid, what);
   }

@@ -25,6 +25,7 @@
 
 #include "dbus/inbound.h"
 #include "tests/dbus/peers_test.h"
+#include "tests/support/eventually.h"
 #include "tests/support/naive.h"
 
 namespace mountd::test {
@@ -293,6 +294,8 @@ TEST_F(PeerBounds, AMessageHasNoMoreFdsThanAMethodTakes) {
       EXPECT_TRUE(socket.ReadMessage());
     }
   }
+  // mountd refuses the user until mountd-closer has closed the fds.
+  EXPECT_TRUE(testing::Eventually([this] { return ConnectPeer() != nullptr; }));
   ExpectServed();
 }
 

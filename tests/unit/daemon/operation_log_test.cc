@@ -204,8 +204,8 @@ TEST(OperationLog, WhoIsRefusedTooOftenIsLeftOut) {
             101U);
   EXPECT_EQ(count("uid=1001"), 1U);
   EXPECT_EQ(count("rules=8,11 ok"), 1U);
-  EXPECT_EQ(count("uid 1000: too many operations failed to log each"), 1U);
-  EXPECT_EQ(count("uid 1000: 19900 lines of operations failed were left out"),
+  EXPECT_EQ(count("uid 1000: too many failed operations"), 1U);
+  EXPECT_EQ(count("uid 1000: mountd left out 19900 lines of failed operations"),
             1U);
 }
 
