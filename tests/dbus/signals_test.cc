@@ -35,7 +35,7 @@ TEST_P(Signals, APluginsStatesReachASubscriber) {
             R"("csi", "healthy", "")");
   csi().SetReady("csi", false);
   EXPECT_EQ(client_->AwaitSignal("PluginChanged").text,
-            R"("csi", "unhealthy", "says that it is not ready")");
+            R"("csi", "unhealthy", "reports that it is not ready")");
   ASSERT_TRUE(client_->Call("UnregisterPlugin", "sa{sv}", "csi", 0).ok());
   EXPECT_EQ(client_->AwaitSignal("PluginChanged").text,
             R"("csi", "gone", "unregistered")");
@@ -275,7 +275,7 @@ TEST_P(MountSignals, HowItsFileSystemIsIsToldToItsOwner) {
   executor().SetHealth("data", exec::MountHealth::kHung);
   ExpectAliceAndRootAreTold(
       "MountHealth",
-      R"("web", "app", "logs", "hung", "statfs was not answered in time")");
+      R"("web", "app", "logs", "hung", "statfs did not answer in time")");
   executor().SetHealth("data", exec::MountHealth::kHealthy);
   ExpectAliceAndRootAreTold("MountHealth",
                             R"("web", "app", "logs", "healthy", "")");
