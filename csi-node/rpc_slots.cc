@@ -9,18 +9,17 @@ namespace mountd::csi {
 
 // Moves as many calls as there is room for from `waiting` to `under_way`.
 void RpcSlots::Serve(Queue& queue) {
-  const auto may = [&](UserTurns::Ticket ticket) {
-    return queue.under_way[queue.users.at(ticket)] < of_user_;
+  const auto may = [&](UserTurns::Ticket /*ticket*/, std::uint32_t user) {
+    return queue.under_way[user] < of_user_;
   };
   while (queue.all_under_way < 2 * std::uint64_t{of_user_}) {
     const std::optional<UserTurns::Ticket> next = queue.waiting.Next(may);
     if (!next) {
       return;
     }
-    queue.waiting.Begin(*next);
-    ++queue.under_way[queue.users.at(*next)];
+    // The call's thread waits until it has left `waiting`.
+    ++queue.under_way[queue.waiting.Begin(*next)];
     ++queue.all_under_way;
-    queue.users.erase(*next);  // which its thread waits for
   }
 }
 
@@ -29,9 +28,8 @@ RpcSlots::Slot::Slot(RpcSlots& slots, std::string plugin)
   std::unique_lock lock(slots_.mutex_);
   Queue& queue = slots_.queues_[plugin_];
   const UserTurns::Ticket ticket = queue.waiting.Add(user_);
-  queue.users.emplace(ticket, user_);
   slots_.Serve(queue);
-  slots_.changed_.wait(lock, [&] { return !queue.users.contains(ticket); });
+  slots_.changed_.wait(lock, [&] { return !queue.waiting.Contains(ticket); });
 }
 
 RpcSlots::Slot::~Slot() {
@@ -44,7 +42,7 @@ RpcSlots::Slot::~Slot() {
     }
     --queue.all_under_way;
     slots_.Serve(queue);
-    if (queue.all_under_way == 0 && queue.users.empty()) {
+    if (queue.all_under_way == 0 && queue.waiting.empty()) {
       slots_.queues_.erase(found);
     }
   }

@@ -36,7 +36,6 @@ class RpcSlots {
  private:
   struct Queue {
     UserTurns waiting;
-    std::map<UserTurns::Ticket, std::uint32_t> users;  // of the calls that wait
     std::map<std::uint32_t, std::uint32_t> under_way;  // by user
     std::uint32_t all_under_way = 0;
   };

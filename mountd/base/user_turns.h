@@ -20,7 +20,7 @@ class UserTurns {
   }
 
   // Returns the work of the user whose last turn is longest ago, among the work
-  // that `may` accepts.
+  // that `may(ticket, user)` accepts.
   template <typename May>
   std::optional<Ticket> Next(const May& may) const {
     std::optional<Ticket> next;
@@ -28,7 +28,7 @@ class UserTurns {
     for (const auto& [ticket, user] : waiting_) {
       const auto found = turns_.find(user);
       const std::uint64_t turn = found == turns_.end() ? 0 : found->second;
-      if ((!next || turn < next_turn) && may(ticket)) {
+      if ((!next || turn < next_turn) && may(ticket, user)) {
         next = ticket;
         next_turn = turn;
       }
@@ -36,15 +36,16 @@ class UserTurns {
     return next;
   }
 
-  // The work leaves the queue, because its turn has come.
-  void Begin(Ticket ticket) {
-    const auto found = waiting_.find(ticket);
-    turns_[found->second] = ++last_turn_;
-    waiting_.erase(found);
+  // The work leaves the queue, because its turn has come. Returns its user.
+  std::uint32_t Begin(Ticket ticket) {
+    const std::uint32_t user = waiting_.extract(ticket).mapped();
+    turns_[user] = ++last_turn_;
+    return user;
   }
   // The work leaves the queue without a turn.
   void Leave(Ticket ticket) { waiting_.erase(ticket); }
 
+  bool Contains(Ticket ticket) const { return waiting_.contains(ticket); }
   bool empty() const { return waiting_.empty(); }
   // Forgets the users' last turns. The owner calls it when nothing waits or
   // runs, so that users who have left take no memory.

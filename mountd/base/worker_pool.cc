@@ -158,14 +158,13 @@ KeyedLocks::Guard KeyedLocks::Lock(const std::string& key) {
   std::unique_lock lock(mutex_);
   Keyed& keyed = locks_[key];
   const UserTurns::Ticket ticket = keyed.waiting.Add(CurrentUser::Get());
-  const auto serve = [&] {
+  turn_.wait(lock, [&] {
     if (!keyed.holder) {
-      keyed.holder = keyed.waiting.Next([](UserTurns::Ticket) { return true; });
+      keyed.holder = keyed.waiting.Next([](auto...) { return true; });
       keyed.waiting.Begin(*keyed.holder);
     }
     return keyed.holder == ticket;
-  };
-  turn_.wait(lock, serve);
+  });
   return {*this, key};
 }
 

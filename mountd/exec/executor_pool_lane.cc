@@ -40,7 +40,7 @@ bool ExecutorLane::MayRun(const Key& key, Clock::time_point now) const {
 
 // Moves as many plans as there is room for from waiting_ to running_.
 void ExecutorLane::Serve(Clock::time_point now) {
-  const auto may = [&](UserTurns::Ticket ticket) {
+  const auto may = [&](UserTurns::Ticket ticket, std::uint32_t /*user*/) {
     return MayRun(keys_.at(ticket), now);
   };
   while (HasRoom(now)) {
@@ -49,8 +49,7 @@ void ExecutorLane::Serve(Clock::time_point now) {
       return;
     }
     waiting_.Begin(*next);
-    running_.emplace(*next, Running{keys_.at(*next), now});
-    keys_.erase(*next);
+    running_.emplace(*next, Running{keys_.extract(*next).mapped(), now});
     // Wakes also those that wait on, because this plan will be slow before any
     // other of which they know.
     turn_.notify_all();
