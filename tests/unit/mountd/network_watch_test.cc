@@ -257,7 +257,7 @@ TEST_F(NetworkWatchTest, TheRetriesOfSeveralNetworksGrowRarer) {
     pauses.push_back(NextPause());
     ASSERT_TRUE(
         loop_.RunUntil([&] { return Count("RepairNetwork") == 2 * round; }));
-    AwaitWork();  // both failures are known before the next pause
+    AwaitWork();
   }
   EXPECT_EQ(pauses, (std::vector<long>{1000, 2000, 4000}));
 }

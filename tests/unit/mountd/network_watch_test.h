@@ -43,6 +43,7 @@ class NetworkWatchTest : public ::testing::Test {
     // The strands end first, because their jobs use the watch.
     strands_.reset();
     pool_.reset();
+    quick_.reset();
   }
 
   NetworkStatus SetUpNetwork(const std::string& allocation) {
@@ -126,13 +127,23 @@ class NetworkWatchTest : public ::testing::Test {
   }
   // Waits twice for the watch's strand, because a job that restores the table
   // queues one there that looks. Then it waits for the allocations' strands,
-  // where the looks have queued repairs.
+  // where the looks have queued repairs. At the end it waits for the list of
+  // the failed repairs: the loop asks for it, a quick job makes it, and the
+  // loop sets the timer.
   void AwaitWork() {
     AwaitStrand("network watch");
     AwaitStrand("network watch");
     for (const char* allocation : {"db", "gone", "web"}) {
       AwaitStrand(AllocationStrand(allocation));
     }
+    AwaitPosted();
+    AwaitStrand("");
+    AwaitPosted();
+  }
+  void AwaitPosted() {
+    bool done = false;
+    loop_.Post([&done] { done = true; });
+    ASSERT_TRUE(loop_.RunUntil([&] { return done; }));
   }
   void AwaitStrand(const std::string& key) {
     auto done = std::make_shared<std::atomic<bool>>(false);
@@ -145,7 +156,10 @@ class NetworkWatchTest : public ::testing::Test {
   const std::string namespaces_ = directory_.File("netns");
   ManualLoop loop_;
   std::unique_ptr<WorkerPool> pool_ = std::make_unique<WorkerPool>(4);
-  std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(*pool_);
+  // One thread keeps the jobs without a key in order.
+  std::unique_ptr<WorkerPool> quick_ = std::make_unique<WorkerPool>(1);
+  std::unique_ptr<Strands> strands_ =
+      std::make_unique<Strands>(*pool_, quick_.get());
   mutable std::mutex mutex_;
   std::vector<std::string> told_;
   NetworkWatch watch_;
