@@ -10,7 +10,7 @@
 
 #include "agent/client.h"
 #include "mountd/base/result.h"
-#include "mountd/exec/executor_pool.h"
+#include "mountd/executors/executor_pool.h"
 #include "tests/support/node.h"
 
 namespace mountd::bench {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "csi-node/declared_plugins.h"
 
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd::csi {
 

@@ -8,7 +8,7 @@
 #include "csi-node/plugins.h"
 #include "mountd/base/result.h"
 #include "mountd/config.h"
-#include "mountd/exec/executor.h"
+#include "mountd/plan/executor.h"
 
 namespace mountd::csi {
 

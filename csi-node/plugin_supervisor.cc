@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "mountd/base/wall_clock.h"
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd::csi {
 namespace {

@@ -14,7 +14,7 @@
 #include "csi-node/plugin_status.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/config.h"
-#include "mountd/exec/executor.h"
+#include "mountd/plan/executor.h"
 #include "mountd/store/state_store.h"
 
 namespace mountd::csi {

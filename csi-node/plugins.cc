@@ -6,7 +6,7 @@
 
 #include "csi-node/plugin_supervisor.h"
 #include "mountd/base/paths.h"
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd::csi {
 namespace {

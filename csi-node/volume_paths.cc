@@ -2,7 +2,7 @@
 #include "csi-node/volume_paths.h"
 
 #include "mountd/base/paths.h"
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd::csi {
 

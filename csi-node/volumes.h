@@ -17,7 +17,7 @@
 #include "mountd/base/worker_pool.h"
 #include "mountd/caller.h"
 #include "mountd/config.h"
-#include "mountd/exec/executor.h"
+#include "mountd/plan/executor.h"
 #include "mountd/progress.h"
 #include "mountd/store/state_store.h"
 

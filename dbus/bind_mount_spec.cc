@@ -11,8 +11,8 @@
 
 #include "dbus/inbound.h"
 #include "mountd/closer/passed_fd.h"
-#include "mountd/exec/container_path.h"
-#include "mountd/exec/plan_ids.h"
+#include "mountd/plan/container_path.h"
+#include "mountd/plan/plan_ids.h"
 
 namespace mountd::dbus {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "mountd/base/names.h"
-#include "mountd/exec/protocols.h"
+#include "mountd/plan/protocols.h"
 
 namespace mountd::dbus {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "mountd/exec/protocols.h"
 #include "mountd/network_files.h"
+#include "mountd/plan/protocols.h"
 #include "netns/cni/json.h"
 #include "netns/cni/names.h"
 #include "netns/cni/plugin_result.h"

@@ -6,7 +6,7 @@
 
 #include "mountd/base/memory_file.h"
 #include "mountd/base/number.h"
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd {
 namespace {

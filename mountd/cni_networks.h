@@ -9,7 +9,7 @@
 
 #include "mountd/base/result.h"
 #include "mountd/cni_documents.h"
-#include "mountd/exec/executor.h"
+#include "mountd/plan/executor.h"
 #include "mountd/store/boot_store.h"
 
 namespace mountd {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mountd/base/result.h"
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 #include "netns/address.h"
 
 namespace mountd {
@@ -166,7 +166,7 @@ struct LimitsConfig {
   std::uint32_t allocations_per_uid = 1000;
   std::uint32_t operations_per_uid = 64;  // running at once
   std::uint32_t plugins_per_uid = 64;
-  std::uint32_t rpcs_per_plugin = 32;  // of the Node service, of one user at once
+  std::uint32_t rpcs_per_plugin = 32;  // of the Node service, of a user at once
   std::uint32_t mounts_per_uid = 10'000;
   std::uint32_t mounts_per_allocation = 256;
   std::uint32_t mounts_per_plugin = 10'000;  // below its directory

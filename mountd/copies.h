@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "mountd/exec/executor.h"
 #include "mountd/holders.h"
+#include "mountd/plan/executor.h"
 
 // Tasks' own copies of a mount or volume (propagation/copies.h), which
 // detaching does not remove from the tasks.

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "mountd/exec/executor.h"
+#include "mountd/plan/executor.h"
 
 // Processes that use a mount, as text.
 namespace mountd {

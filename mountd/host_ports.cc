@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/host_ports.h"
 
-#include "mountd/exec/protocols.h"
+#include "mountd/plan/protocols.h"
 
 namespace mountd {
 

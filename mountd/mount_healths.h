@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 
 namespace mountd {
 

@@ -10,8 +10,8 @@
 
 #include "mountd/base/loop.h"
 #include "mountd/base/worker_pool.h"
-#include "mountd/exec/executor.h"
 #include "mountd/mount_healths.h"
+#include "mountd/plan/executor.h"
 #include "mountd/store/boot_store.h"
 
 namespace mountd {

@@ -2,7 +2,7 @@
 #include "mountd/mount_spec.h"
 
 #include "mountd/base/paths.h"
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd {
 

@@ -8,7 +8,7 @@
 
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 #include "mountd/progress.h"
 #include "mountd/store/records.h"
 

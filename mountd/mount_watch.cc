@@ -10,8 +10,8 @@
 
 #include "mountd/base/current_user.h"
 #include "mountd/base/memory_file.h"
-#include "mountd/exec/wire.h"
 #include "mountd/mount_spec.h"
+#include "mountd/plan/wire.h"
 #include "mountd/teardowns.h"
 
 namespace mountd {

@@ -10,10 +10,10 @@
 
 #include "mountd/base/loop.h"
 #include "mountd/base/worker_pool.h"
-#include "mountd/exec/executor.h"
 #include "mountd/mount_events.h"
 #include "mountd/mount_room.h"
 #include "mountd/mounts.h"
+#include "mountd/plan/executor.h"
 #include "mountd/store/boot_store.h"
 #include "mountd/store/state_store.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd {
 namespace {

@@ -11,9 +11,9 @@
 #include "mountd/base/worker_pool.h"
 #include "mountd/config.h"
 #include "mountd/counted.h"
-#include "mountd/exec/executor.h"
 #include "mountd/holders.h"
 #include "mountd/mount_spec.h"
+#include "mountd/plan/executor.h"
 #include "mountd/progress.h"
 #include "mountd/store/boot_store.h"
 

@@ -3,8 +3,8 @@
 // The anchors of the sources of Mounts.
 #include <string>
 
-#include "mountd/exec/wire.h"
 #include "mountd/mounts.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd {
 

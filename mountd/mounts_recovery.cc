@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "mountd/exec/wire.h"
 #include "mountd/mounts.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "mountd/base/memory_file.h"
-#include "mountd/exec/protocols.h"
-#include "mountd/exec/wire.h"
 #include "mountd/network_files.h"
+#include "mountd/plan/protocols.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "mountd/base/paths.h"
-#include "mountd/exec/plan_ids.h"
+#include "mountd/plan/plan_ids.h"
 
 namespace mountd {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "mountd/base/paths.h"
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "mountd/exec/plan_ids.h"
-#include "mountd/exec/wire.h"
 #include "mountd/filesystem_users.h"
+#include "mountd/plan/plan_ids.h"
+#include "mountd/plan/wire.h"
 #include "mountd/service.h"
 
 namespace mountd {

@@ -6,12 +6,12 @@
 #include "csi-node/controller.h"
 #include "csi-node/plugins.h"
 #include "csi-node/volumes.h"
-#include "mountd/exec/executor.h"
 #include "mountd/live_config.h"
 #include "mountd/mount_healths.h"
 #include "mountd/mount_room.h"
 #include "mountd/mounts.h"
 #include "mountd/networks.h"
+#include "mountd/plan/executor.h"
 #include "mountd/store/boot_store.h"
 #include "mountd/store/state_store.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "mountd/base/wall_clock.h"
-#include "mountd/exec/wire.h"
 #include "mountd/holders.h"
+#include "mountd/plan/wire.h"
 
 namespace mountd {
 namespace {

@@ -6,7 +6,7 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/caller.h"
-#include "mountd/exec/executor.h"
+#include "mountd/plan/executor.h"
 
 namespace mountd {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "mountd/config.h"
-#include "mountd/exec/kernel.h"
-#include "mountd/exec/plan.h"
+#include "mountd/kernel/kernel.h"
+#include "mountd/plan/plan.h"
 
 // Starts mountd-cni-run (netns/cni/). The command line bounds what the program
 // may do. Its request comes on stdin, and the executor does not read it.

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mountd/exec/protocols.h"
+#include "mountd/plan/protocols.h"
 #include "netns/address.h"
 #include "netns/attributes.h"
 #include "netns/ruleset.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "mountd/base/result.h"
-#include "mountd/exec/kernel.h"
+#include "mountd/kernel/kernel.h"
 #include "netns/netlink.h"
 
 namespace mountd::netns {

@@ -18,8 +18,8 @@
 #include <string>
 #include <tuple>
 
-#include "mountd/exec/protocols.h"
-#include "mountd/exec/wire.h"
+#include "mountd/plan/protocols.h"
+#include "mountd/plan/wire.h"
 #include "netns/access.h"
 #include "netns/address.h"
 #include "netns/attributes.h"

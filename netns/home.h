@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 #include "netns/namespace_pool.h"
 #include "netns/netlink.h"
 #include "netns/pin.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "mountd/exec/protocols.h"
+#include "mountd/plan/protocols.h"
 #include "netns/host_sockets.h"
 #include "netns/network.h"
 

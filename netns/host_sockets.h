@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mountd/base/result.h"
-#include "mountd/exec/kernel.h"
+#include "mountd/kernel/kernel.h"
 #include "netns/address.h"
 #include "netns/netlink.h"
 

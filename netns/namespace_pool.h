@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mountd/base/result.h"
-#include "mountd/exec/kernel.h"
+#include "mountd/kernel/kernel.h"
 
 namespace mountd::netns {
 

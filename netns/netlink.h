@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mountd/exec/kernel.h"
+#include "mountd/kernel/kernel.h"
 
 struct nl_msg;
 

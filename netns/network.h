@@ -6,8 +6,8 @@
 #include <set>
 
 #include "mountd/config.h"
-#include "mountd/exec/kernel.h"
-#include "mountd/exec/plan.h"
+#include "mountd/kernel/kernel.h"
+#include "mountd/plan/plan.h"
 #include "netns/namespace_pool.h"
 #include "netns/netlink.h"
 

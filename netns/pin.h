@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "mountd/exec/kernel.h"
+#include "mountd/kernel/kernel.h"
 
 // Named network namespaces as in ip-netns(8). A *pin* is a file in /run/netns
 // on which the namespace's own nsfs file is bind-mounted.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "mountd/config.h"
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 #include "netns/netlink.h"
 
 // An allocation's routed veth: the host end and the allocation's end, without a

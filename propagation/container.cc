@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mountd/base/paths.h"
-#include "mountd/exec/plan_error.h"
+#include "mountd/plan/plan_error.h"
 #include "propagation/cgroup.h"
 #include "propagation/residence.h"
 

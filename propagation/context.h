@@ -4,8 +4,8 @@
 #include <string>
 
 #include "mountd/config.h"
-#include "mountd/exec/kernel.h"
-#include "mountd/exec/plan.h"
+#include "mountd/kernel/kernel.h"
+#include "mountd/plan/plan.h"
 #include "propagation/mount_inspector.h"
 
 // Mount trees: base, inboxes, sources, targets. All functions run in the

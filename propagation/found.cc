@@ -2,7 +2,7 @@
 #include "propagation/found.h"
 
 #include "mountd/base/paths.h"
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 #include "propagation/base.h"
 #include "propagation/passage.h"
 #include "propagation/target.h"

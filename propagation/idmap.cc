@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "mountd/exec/plan_ids.h"
+#include "mountd/plan/plan_ids.h"
 
 namespace mountd::propagation {
 namespace {

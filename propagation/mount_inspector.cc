@@ -3,7 +3,7 @@
 
 #include <unordered_set>
 
-#include "mountd/exec/kernel_abi.h"
+#include "mountd/kernel/kernel_abi.h"
 
 namespace mountd::propagation {
 

@@ -20,7 +20,7 @@
 #include "mountd/base/worker_pool.h"
 #include "mountd/config.h"
 #include "mountd/daemon/operation_log.h"
-#include "mountd/exec/executor_pool.h"
+#include "mountd/executors/executor_pool.h"
 #include "mountd/live_config.h"
 #include "mountd/mount_prober.h"
 #include "mountd/mount_room.h"

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "mountd/exec/invariants.h"
-#include "mountd/exec/plan_error.h"
 #include "mountd/exec/privileges.h"
+#include "mountd/plan/plan_error.h"
 #include "netns/cni_program.h"
 #include "netns/found.h"
 #include "propagation/allocation.h"

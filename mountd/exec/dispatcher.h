@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "mountd/config.h"
-#include "mountd/exec/kernel.h"
-#include "mountd/exec/plan.h"
+#include "mountd/kernel/kernel.h"
+#include "mountd/plan/plan.h"
 #include "netns/network.h"
 #include "propagation/idmap.h"
 #include "propagation/kernel_filesystems.h"

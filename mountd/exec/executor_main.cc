@@ -23,8 +23,8 @@
 #include "mountd/base/paths.h"
 #include "mountd/exec/dispatcher.h"
 #include "mountd/exec/privileges.h"
-#include "mountd/exec/real_kernel.h"
 #include "mountd/exec/server.h"
+#include "mountd/kernel/real_kernel.h"
 #include "netns/cni_program.h"
 
 namespace mountd::exec {

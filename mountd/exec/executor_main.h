@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "mountd/exec/kernel.h"
+#include "mountd/kernel/kernel.h"
 
 namespace mountd::exec {
 

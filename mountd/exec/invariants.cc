@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
-#include "mountd/exec/container_path.h"
 #include "mountd/exec/invariants_network.h"
-#include "mountd/exec/plan_ids.h"
+#include "mountd/plan/container_path.h"
+#include "mountd/plan/plan_ids.h"
 
 namespace mountd::exec {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "mountd/config.h"
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 
 namespace mountd::exec {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "mountd/config.h"
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 
 // The part of CheckRequest (invariants.h) on networks, and the parts that both
 // share. All checks fail with InvalidArgument.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mountd/base/names.h"
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 #include "netns/address.h"
 
 // The records that mountd keeps, as plain values. A record carries its intent

@@ -114,8 +114,8 @@ def missing_overlaps(reports):
 def main():
     reports, sources = sys.argv[1], pathlib.Path(sys.argv[2])
     xml = sources / "dbus/org.mountd1.Manager.xml"
-    kernel = sources / "mountd/exec/kernel.h"
-    executor = sources / "mountd/exec/executor.h"
+    kernel = sources / "mountd/kernel/kernel.h"
+    executor = sources / "mountd/plan/executor.h"
     csi = sources / "csi-node/csi_client.h"
     operations = sources / "tests/fault/operations.cc"
     lines = [json.loads(path.read_text())

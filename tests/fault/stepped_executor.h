@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mountd/base/steps.h"
-#include "mountd/exec/executor.h"
+#include "mountd/plan/executor.h"
 
 namespace mountd::testing {
 

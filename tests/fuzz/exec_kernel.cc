@@ -15,7 +15,7 @@
 
 #include "mountd/base/number.h"
 #include "mountd/base/paths.h"
-#include "mountd/exec/kernel_abi.h"
+#include "mountd/kernel/kernel_abi.h"
 #include "tests/fuzz/exec_places.h"
 
 namespace mountd::fuzz {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mountd/config.h"
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 #include "tests/fuzz/exec_netlink.h"
 #include "tests/fuzz/exec_world.h"
 #include "tests/fuzz/fuzz_input.h"

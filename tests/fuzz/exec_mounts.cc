@@ -11,7 +11,7 @@
 
 #include "mountd/base/names.h"
 #include "mountd/base/paths.h"
-#include "mountd/exec/kernel_abi.h"
+#include "mountd/kernel/kernel_abi.h"
 #include "tests/fuzz/exec_kernel.h"
 #include "tests/fuzz/exec_places.h"
 

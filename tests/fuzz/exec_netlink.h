@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mountd/config.h"
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 #include "netns/attributes.h"
 
 struct nlmsghdr;

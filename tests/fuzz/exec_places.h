@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mountd/exec/plan.h"
+#include "mountd/plan/plan.h"
 
 // The owners of a host's places, as SECURITY.md says.
 namespace mountd::fuzz {

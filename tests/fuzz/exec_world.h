@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mountd/exec/kernel.h"
+#include "mountd/kernel/kernel.h"
 
 namespace mountd::fuzz {
 

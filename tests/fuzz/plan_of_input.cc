@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "mountd/exec/plan.h"
-#include "mountd/exec/wire.h"
+#include "mountd/plan/plan.h"
+#include "mountd/plan/wire.h"
 #include "netns/address.h"
 
 namespace mountd::fuzz {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mountd/exec/kernel.h"
+#include "mountd/kernel/kernel.h"
 
 namespace mountd::fuzz {
 

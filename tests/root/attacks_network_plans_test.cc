@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "mountd/base/memory_file.h"
-#include "netns/nft_command.h"
+#include "mountd/kernel/nft_command.h"
 #include "tests/root/network_fixture.h"
 #include "tests/support/naive.h"
 #include "tests/support/net_probe.h"
@@ -86,7 +86,7 @@ TEST_F(NetworkPlanAttacks, ANameIsNoTextOfOtherLanguages) {
   EXPECT_NAIVE(Exists("/run/x"));
   EXPECT_EQ(StateOf(web).elements_present, 1U);
   ASSERT_TRUE(
-      netns::RunNftCommand("add table inet " + std::string("x; flush ruleset"))
+      exec::RunNftCommand("add table inet " + std::string("x; flush ruleset"))
           .has_value());
   EXPECT_NAIVE(StateOf(web).elements_present == 0U);
 }
@@ -137,7 +137,7 @@ TEST_F(NetworkPlanAttacks, AnAddressIsOneForAllocations) {
   Shell(
       "ip neigh replace 198.51.100.7 lladdr 02:4d:0a:58:00:03 dev md0a580003");
   ASSERT_TRUE(
-      netns::RunNftCommand(
+      exec::RunNftCommand(
           "add element inet mountd src4 { \"md0a580003\" . 198.51.100.7 }")
           .has_value());
   EXPECT_NAIVE(Ask("198.51.100.7", 80) == "attacker");
@@ -160,7 +160,7 @@ TEST_F(NetworkPlanAttacks, APortThatNoRuleNamesIsNobodys) {
   Create(Plan("db", 3, 18081));
   const Server server("/run/netns/db", 80, "attacker");
   EXPECT_EQ(Ask("10.88.0.1", 22), "sshd");
-  ASSERT_TRUE(netns::RunNftCommand(
+  ASSERT_TRUE(exec::RunNftCommand(
                   "add element inet mountd pm4 { tcp . 22 : 10.88.0.3 . 80 }")
                   .has_value());
   EXPECT_NAIVE(Ask("10.88.0.1", 22) == "attacker");
@@ -187,7 +187,7 @@ class AnothersNetwork : public NetworkPlanAttacks {
   // Routes the victim's address to the attacker's link, as a naive daemon
   // without checks does.
   static void NaiveTakeOver() {
-    ASSERT_TRUE(netns::RunNftCommand(
+    ASSERT_TRUE(exec::RunNftCommand(
                     "add element inet mountd src6 { \"md0a580003\" . fd88::2 }")
                     .has_value());
     Shell("ip route replace fd88::2/128 dev md0a580003");
@@ -253,8 +253,8 @@ TEST_F(AnothersNetwork, IsNotTakenAway) {
   }
   // The naive deletion goes by the port alone.
   ASSERT_TRUE(
-      netns::RunNftCommand("delete element inet mountd pm4 { tcp . 18080 }; "
-                           "delete element inet mountd pm6 { tcp . 18080 }")
+      exec::RunNftCommand("delete element inet mountd pm4 { tcp . 18080 }; "
+                          "delete element inet mountd pm6 { tcp . 18080 }")
           .has_value());
   EXPECT_NAIVE(reached(kNoAnswerMs) == " ");
 }

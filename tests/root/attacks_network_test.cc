@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "netns/nft_command.h"
+#include "mountd/kernel/nft_command.h"
 #include "tests/root/frames.h"
 #include "tests/root/network_fixture.h"
 #include "tests/support/eventually.h"
@@ -33,7 +33,7 @@ constexpr Mac kUplinkMac = {2, 0, 0, 0, 0, 0x0a};
 constexpr char kOutside[] = "/run/netns/outside";
 
 void Nft(const std::string& commands) {
-  ASSERT_TRUE(netns::RunNftCommand(commands).has_value()) << commands;
+  ASSERT_TRUE(exec::RunNftCommand(commands).has_value()) << commands;
 }
 
 // Removes the host's rules that bind allocations to their addresses.

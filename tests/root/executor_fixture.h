@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "mountd/exec/dispatcher.h"
-#include "mountd/exec/real_kernel.h"
-#include "mountd/exec/wire.h"
+#include "mountd/kernel/real_kernel.h"
+#include "mountd/plan/wire.h"
 #include "tests/support/injecting_kernel.h"
 #include "tests/support/private_namespaces.h"
 

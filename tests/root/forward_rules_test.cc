@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
+#include "mountd/kernel/nft_command.h"
 #include "netns/netlink.h"
-#include "netns/nft_command.h"
 #include "tests/root/network_fixture.h"
 
 // Networks beside a chain FORWARD that drops, as docker and firewalld leave it.
@@ -43,7 +43,7 @@ std::size_t CountOf(const std::string& text, const std::string& part) {
 class ForwardRules : public Networks {
  protected:
   static void Nft(const std::string& commands) {
-    ASSERT_TRUE(netns::RunNftCommand(commands).has_value()) << commands;
+    ASSERT_TRUE(exec::RunNftCommand(commands).has_value()) << commands;
   }
   static void MakeDroppingChain(const std::string& family) {
     Nft("add table " + family + " filter\nadd chain " + family +
@@ -59,8 +59,8 @@ class ForwardRules : public Networks {
     return CountOf(ForwardChain(family), "comment \"mountd: ");
   }
   void TearDown() override {
-    IgnoreBecauseBestEffort(netns::RunNftCommand("delete table ip filter\n"));
-    IgnoreBecauseBestEffort(netns::RunNftCommand("delete table ip6 filter\n"));
+    IgnoreBecauseBestEffort(exec::RunNftCommand("delete table ip filter\n"));
+    IgnoreBecauseBestEffort(exec::RunNftCommand("delete table ip6 filter\n"));
     Networks::TearDown();
   }
 };

@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
+#include "mountd/kernel/nft_command.h"
 #include "netns/host_sockets.h"
-#include "netns/nft_command.h"
 #include "tests/root/attacker.h"
 #include "tests/root/network_fixture.h"
 #include "tests/support/naive.h"
@@ -285,7 +285,7 @@ class HostPortAttacks : public Networks {
   }
   UniqueFd other_;
   static void Nft(const std::string& command) {
-    ASSERT_TRUE(netns::RunNftCommand(command).has_value()) << command;
+    ASSERT_TRUE(exec::RunNftCommand(command).has_value()) << command;
   }
 };
 

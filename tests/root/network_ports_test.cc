@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "netns/nft_command.h"
+#include "mountd/kernel/nft_command.h"
 #include "tests/root/network_fixture.h"
 #include "tests/support/naive.h"
 #include "tests/support/net_probe.h"
@@ -129,7 +129,7 @@ TEST_F(NetworkPorts, TheHostsLoopbackOfIpv6RefusesAtOnce) {
   EXPECT_EQ(Ask("::ffff:127.0.0.1", 18080), "hello");
   EXPECT_EQ(ConnectTo("fd88::1", 18081, kAnswerMs), 0);
   // With the naive rules no route leads on from ::1, and no error says so.
-  ASSERT_TRUE(netns::RunNftCommand(
+  ASSERT_TRUE(exec::RunNftCommand(
                   "flush chain inet mountd nat_out\n"
                   "add rule inet mountd nat_out fib daddr type local jump "
                   "portmap")
@@ -198,11 +198,11 @@ TEST_F(NetworkPorts, ARefusedPlanLeavesWhatWasThere) {
   const std::string element =
       " element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }";
   const NetworkPlan plan = Plan("web", 2, 18080);
-  ASSERT_TRUE(netns::RunNftCommand("add" + element).has_value());
+  ASSERT_TRUE(exec::RunNftCommand("add" + element).has_value());
   const Inventory there = Inventory::Take();
   EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "AlreadyExists");
   EXPECT_EQ(DifferenceWithin(there, 20), "");
-  ASSERT_TRUE(netns::RunNftCommand("delete" + element).has_value());
+  ASSERT_TRUE(exec::RunNftCommand("delete" + element).has_value());
   Create(plan);
   EXPECT_EQ(StateOf(plan).elements_present, 1U);
 }
@@ -380,7 +380,7 @@ TEST_F(NetworkOutside, KeepsItsPortsThatHaveAMappedOnesNumber) {
   }
   EXPECT_EQ(AskFrom(kDb, "192.0.2.1", 18080), "web");
   // A rule that matches the port alone takes connections to another machine.
-  ASSERT_TRUE(netns::RunNftCommand(
+  ASSERT_TRUE(exec::RunNftCommand(
                   "flush chain inet mountd nat_pre; add rule inet mountd "
                   "nat_pre meta l4proto { tcp, udp, sctp } jump portmap")
                   .has_value());
@@ -392,7 +392,7 @@ TEST_F(NetworkOutside, IsKeptOutByTheOperatorsRules) {
   const Server server(kWeb, 80, "hello");
   ASSERT_EQ(AskFrom(kOutside, "192.0.2.1", 18080), "hello");
   ASSERT_TRUE(
-      netns::RunNftCommand("add rule inet mountd admin ip saddr 192.0.2.2 drop")
+      exec::RunNftCommand("add rule inet mountd admin ip saddr 192.0.2.2 drop")
           .has_value());
   EXPECT_EQ(AskFrom(kOutside, "192.0.2.1", 18080, kNoAnswerMs), "");
   EXPECT_EQ(AskFrom(kOutside, "2001:db8::1", 18080), "hello");

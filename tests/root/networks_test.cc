@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fstream>
 
+#include "mountd/kernel/nft_command.h"
 #include "netns/address.h"
-#include "netns/nft_command.h"
 #include "tests/root/network_fixture.h"
 #include "tests/support/naive.h"
 #include "tests/support/net_probe.h"
@@ -20,13 +20,12 @@ TEST_F(Networks, PreparingAgainKeepsElementsAndOperatorsRules) {
   const NetworkPlan plan = Plan("web", 2, 18080);
   ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
   ASSERT_TRUE(
-      netns::RunNftCommand("add rule inet mountd admin counter").has_value());
+      exec::RunNftCommand("add rule inet mountd admin counter").has_value());
   const Inventory made = Inventory::Take();
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
   EXPECT_EQ(Difference(made, Inventory::Take()), "");
   // Another version of the rules replaces only the rules.
-  ASSERT_TRUE(
-      netns::RunNftCommand("flush set inet mountd version").has_value());
+  ASSERT_TRUE(exec::RunNftCommand("flush set inet mountd version").has_value());
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
   EXPECT_EQ(Difference(made, Inventory::Take()), "");
   EXPECT_EQ(StateOf(plan).elements_present, 1U);
@@ -84,7 +83,7 @@ TEST_F(Networks, AnAddressThatIsNotTheAllocationsOwnIsDropped) {
             0);
   // The packets leave, and the answers would return by the route of that
   // address if the host accepted the packets.
-  ASSERT_TRUE(netns::RunNftCommand(
+  ASSERT_TRUE(exec::RunNftCommand(
                   "flush set inet mountd src4; flush set inet mountd src6")
                   .has_value());
   EXPECT_EQ(
@@ -135,8 +134,8 @@ TEST_F(Networks, ASecondDeleteTakesTheLinkOfANamespaceThatIsHeld) {
 // Undoes a port map by the port alone, as a naive daemon does, whoever has it.
 void NaiveDeletePort() {
   ASSERT_TRUE(
-      netns::RunNftCommand("delete element inet mountd pm4 { tcp . 18080 }; "
-                           "delete element inet mountd pm6 { tcp . 18080 }")
+      exec::RunNftCommand("delete element inet mountd pm4 { tcp . 18080 }; "
+                          "delete element inet mountd pm6 { tcp . 18080 }")
           .has_value());
 }
 
@@ -170,7 +169,7 @@ TEST_F(Networks, DeleteWorksFromAnyPartialState) {
   // Some elements are missing.
   ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
   ASSERT_TRUE(
-      netns::RunNftCommand(
+      exec::RunNftCommand(
           "delete element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }")
           .has_value());
   EXPECT_EQ(StateOf(plan).elements_present, 0U);
@@ -178,7 +177,7 @@ TEST_F(Networks, DeleteWorksFromAnyPartialState) {
   EXPECT_EQ(DifferenceWithin(before_, 20), "");
   // There is no table at all.
   ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
-  ASSERT_TRUE(netns::RunNftCommand("flush ruleset").has_value());
+  ASSERT_TRUE(exec::RunNftCommand("flush ruleset").has_value());
   EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
   EXPECT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
   EXPECT_EQ(DifferenceWithin(before_, 20), "");

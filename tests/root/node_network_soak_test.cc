@@ -19,7 +19,7 @@
 #include <sstream>
 
 #include "mountd/base/number.h"
-#include "netns/nft_command.h"
+#include "mountd/kernel/nft_command.h"
 #include "tests/root/node_network_fixture.h"
 #include "tests/support/held_namespace.h"
 #include "tests/support/net_probe.h"
@@ -241,7 +241,7 @@ class NodeNetworkSoak : public NodeNetworkFixture {
           DeleteAnyLink(&random);
           break;
         default:
-          EXPECT_TRUE(netns::RunNftCommand("flush ruleset").has_value());
+          EXPECT_TRUE(exec::RunNftCommand("flush ruleset").has_value());
       }
     }
   }
@@ -343,7 +343,7 @@ TEST_F(NodeNetworkSoak, WhateverComesNothingIsLeft) {
   RunSteps();
   ExpectAllWork();
   // All processes and rules are removed once more, while no call runs.
-  ASSERT_TRUE(netns::RunNftCommand("flush ruleset").has_value());
+  ASSERT_TRUE(exec::RunNftCommand("flush ruleset").has_value());
   Node::KillAll();
   Connect();
   ExpectAllWork();

@@ -14,7 +14,7 @@
 #include <functional>
 #include <map>
 
-#include "netns/nft_command.h"
+#include "mountd/kernel/nft_command.h"
 #include "tests/root/node_network_fixture.h"
 #include "tests/support/held_namespace.h"
 #include "tests/support/net_probe.h"
@@ -421,7 +421,7 @@ TEST_F(NodeNetworks, ARulesetThatIsFlushedIsRestored) {
   SetUpNetwork("db", Bridge(20081));
   const Server server(web.netns_path, 80, "hello");
   Subscribe();
-  ASSERT_TRUE(netns::RunNftCommand("flush ruleset").has_value());
+  ASSERT_TRUE(exec::RunNftCommand("flush ruleset").has_value());
   EXPECT_TRUE(Eventually([&] { return told_.All().size() == 3; }));
   EXPECT_TRUE(Answers(20080));
   Lines lines = told_.All();
@@ -430,12 +430,12 @@ TEST_F(NodeNetworks, ARulesetThatIsFlushedIsRestored) {
                           "web/eth0 repaired: elements"}));
   // The damage is one chain's rules, then one map's elements.
   told_.Forget();
-  ASSERT_TRUE(netns::RunNftCommand("flush chain inet mountd portmap"));
+  ASSERT_TRUE(exec::RunNftCommand("flush chain inet mountd portmap"));
   EXPECT_TRUE(Hears("ruleset restored"));
   EXPECT_TRUE(Answers(20080));
   EXPECT_EQ(told_.All(), Lines{"ruleset restored"});
   told_.Forget();
-  ASSERT_TRUE(netns::RunNftCommand("flush map inet mountd pm4"));
+  ASSERT_TRUE(exec::RunNftCommand("flush map inet mountd pm4"));
   EXPECT_TRUE(Eventually([&] { return told_.All().size() == 3; }));
   EXPECT_TRUE(Answers(20080));
   ReleaseAll();
@@ -444,11 +444,11 @@ TEST_F(NodeNetworks, ARulesetThatIsFlushedIsRestored) {
 TEST_F(NodeNetworks, AnOperatorsRuleIsNoChange) {
   const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
   Subscribe();
-  ASSERT_TRUE(netns::RunNftCommand("add rule inet mountd admin counter accept")
+  ASSERT_TRUE(exec::RunNftCommand("add rule inet mountd admin counter accept")
                   .has_value());
-  ASSERT_TRUE(netns::RunNftCommand("add table inet others").has_value());
-  ASSERT_TRUE(netns::RunNftCommand("delete table inet others").has_value());
-  ASSERT_TRUE(netns::RunNftCommand("flush chain inet mountd forward"));
+  ASSERT_TRUE(exec::RunNftCommand("add table inet others").has_value());
+  ASSERT_TRUE(exec::RunNftCommand("delete table inet others").has_value());
+  ASSERT_TRUE(exec::RunNftCommand("flush chain inet mountd forward"));
   EXPECT_TRUE(Hears("ruleset restored"));
   EXPECT_EQ(told_.All(), Lines{"ruleset restored"});
   EXPECT_TRUE(Run("nft list chain inet mountd admin | grep -q counter"))
@@ -517,7 +517,7 @@ TEST_F(NodeNetworks, WhatWentWhileMountdWasAwayIsRepaired) {
   EXPECT_TRUE(Eventually([&] { return HasLink(web.host_interface); }));
   EXPECT_TRUE(Answers(20080));
   WhileMountdIsAway(
-      [] { EXPECT_TRUE(netns::RunNftCommand("flush ruleset").has_value()); });
+      [] { EXPECT_TRUE(exec::RunNftCommand("flush ruleset").has_value()); });
   EXPECT_TRUE(Answers(20080));
   EXPECT_EQ(TextsOf("web"), Lines{TextOf(web)});
 }

@@ -16,7 +16,7 @@
 #include <future>
 #include <vector>
 
-#include "mountd/exec/real_kernel.h"
+#include "mountd/kernel/real_kernel.h"
 #include "tests/root/node_csi_fixture.h"
 #include "tests/support/copying_task.h"
 #include "tests/support/naive.h"

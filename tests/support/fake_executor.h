@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "mountd/exec/executor.h"
+#include "mountd/plan/executor.h"
 #include "tests/support/call_script.h"
 
 namespace mountd::exec {

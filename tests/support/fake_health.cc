@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 #include "tests/support/fake_executor.h"
 
 namespace mountd::exec {

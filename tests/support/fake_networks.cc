@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 #include "netns/address.h"
 #include "tests/support/fake_executor.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "mountd/base/steps.h"
-#include "mountd/exec/kernel.h"
+#include "mountd/kernel/kernel.h"
 #include "tests/support/calls_of_child.h"
 
 namespace mountd::exec {

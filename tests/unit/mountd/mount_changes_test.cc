@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <gtest/gtest.h>
 
-#include "mountd/exec/wire.h"
 #include "mountd/mounts.h"
+#include "mountd/plan/wire.h"
 #include "tests/support/core.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/outcome.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "mountd/exec/wire.h"
 #include "mountd/mounts.h"
+#include "mountd/plan/wire.h"
 #include "tests/support/core.h"
 #include "tests/support/outcome.h"
 

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "mountd/exec/wire.h"
+#include "mountd/plan/wire.h"
 #include "tests/support/core.h"
 #include "tests/support/outcome.h"
 

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/executors/executor_pool.h"
+
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <span>
+#include <utility>
+
+#include "mountd/base/current_user.h"
+#include "mountd/base/fd_message.h"
+#include "mountd/base/unix_socket.h"
+#include "mountd/plan/plan_error.h"
+
+namespace mountd::exec {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string TextOf(const WireName& name) { return std::string(name.view()); }
+
+std::string VolumeOf(const WireName& plugin,
+                     const std::array<char, VolumeKey::kHexDigits>& volume) {
+  return "volume " + TextOf(plugin) + "/" +
+         std::string(volume.data(), volume.size());
+}
+
+std::string TargetOf(const TargetPlan& target) {
+  return "target " + TextOf(target.allocation) + "/" + TextOf(target.task) +
+         "/" + TextOf(target.name);
+}
+
+std::string SourceOf(const SourcePlan& source) {
+  switch (source.kind) {
+    case SourceKind::kHostVolume:
+      return "host volume " + TextOf(source.host_volume);
+    case SourceKind::kPublishedVolume:
+      return VolumeOf(source.plugin, source.volume);
+    case SourceKind::kFilesystem:
+      return "file system " + TextOf(source.filesystem);
+    case SourceKind::kTmpfs:
+      break;
+  }
+  return "";
+}
+
+// Names the object that a plan may hang on, because the next plan on it would
+// hang too. "" if there is no object that could be told from others.
+std::string ObjectOf(const Request& request) {
+  const PlanBody& body = request.body;
+  switch (request.kind) {
+    case PlanKind::kAttach:
+      return SourceOf(body.attach.source);
+    case PlanKind::kOpenTree:
+      return SourceOf(body.open_tree.source);
+    case PlanKind::kReleaseAnchor:
+      return (body.anchor.kind == SourceKind::kFilesystem ? "file system "
+                                                          : "host volume ") +
+             TextOf(body.anchor.source);
+    case PlanKind::kDetach:
+      return TargetOf(body.detach.target);
+    case PlanKind::kInspectTarget:
+      return TargetOf(body.target);
+    case PlanKind::kRemoveAllocation:
+      return "allocation " + TextOf(body.allocation.allocation);
+    case PlanKind::kPreparePlugin:
+    case PlanKind::kRemovePlugin:
+    case PlanKind::kStartPlugin:
+    case PlanKind::kStopPlugin:
+      return "plugin " + TextOf(body.plugin.plugin);
+    case PlanKind::kConnectPlugin:
+    case PlanKind::kInspectPluginSocket:
+    case PlanKind::kRemovePluginSocket:
+      return "plugin " + TextOf(body.plugin_socket.plugin);
+    case PlanKind::kPrepareVolumeDir:
+    case PlanKind::kInspectVolumeDir:
+    case PlanKind::kRemoveVolumeDir:
+      return VolumeOf(body.volume_dir.plugin, body.volume_dir.volume);
+    case PlanKind::kRunCni:
+      return "CNI network " + TextOf(body.cni.network);
+    case PlanKind::kFindHolders:
+    case PlanKind::kFindProcesses:
+    case PlanKind::kFindCopies:
+      // Each search of a user looks at the same processes, so the next one
+      // would hang on the same one. Another user's does not, because only a
+      // user's own processes can keep a search waiting.
+      return "the search of user " + std::to_string(CurrentUser::Get());
+    default:
+      return "";
+  }
+}
+
+// Waits until `fd` can be read. DeadlineExceeded if that takes too long.
+Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
+  for (;;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd entry{fd, POLLIN, 0};
+    const int ready = poll(
+        &entry, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (ready > 0) {
+      return Ok();
+    }
+    if (ready == 0) {
+      return MakeError(
+          Code::kDeadlineExceeded, "plan", "executor",
+          "did not answer in time, so mountd abandoned it; call again");
+    }
+    if (errno != EINTR) {
+      return ErrnoError(errno, "poll", "executor");
+    }
+  }
+}
+
+Result<void> SendRequest(int socket, const Request& request,
+                         std::span<const int> fds) {
+  // MSG_DONTWAIT, because an executor that reads nothing must not block mountd.
+  const auto sent = SendWithFds(socket, std::as_bytes(std::span(&request, 1)),
+                                fds, MSG_DONTWAIT);
+  return sent && *sent == sizeof(request)
+             ? Ok()
+             : Result<void>(MakeError(Code::kUnavailable, "plan", "executor",
+                                      "closed the connection; call again"));
+}
+
+}  // namespace
+
+ExecutorPool::ExecutorPool(Connector connect, Options options, Ahead ahead)
+    : connect_(std::move(connect)),
+      options_(options),
+      // The first plans on an object that hangs take no more executors than
+      // this until the first of them is abandoned.
+      mounts_(WithSpare(options.mount_lanes, options.mount_lanes)),
+      networks_({.width = 1}),
+      // The runner of CNI's plugins ends by itself.
+      cni_(WithSpare(options.cni_lanes, ExecutorLane::kUnlimited)),
+      cni_ends_(WithSpare(options.cni_lanes, ExecutorLane::kUnlimited)),
+      searches_({.width = 2, .of_user = 1}),
+      trees_({.width = 4, .of_user = 2}),
+      probes_({.width = 1}) {
+  mounts_.Add(std::move(ahead.mounts));
+  networks_.Add(std::move(ahead.networks));
+}
+
+// Returns the options of a lane whose slow plans do not count.
+ExecutorLane::Options ExecutorPool::WithSpare(std::uint32_t width,
+                                              std::uint32_t on_object) const {
+  return {.width = width,
+          .slow = options_.slow,
+          .spare = options_.max_stuck_in_all,
+          .on_object = on_object,
+          .slow_of_user = options_.max_stuck,
+          .stuck_of = [this](std::uint32_t user) {
+            return static_cast<std::uint32_t>(StuckOf(user));
+          }};
+}
+
+ExecutorPool::Ahead ExecutorPool::StartAhead(const Connector& connect) {
+  const auto start = [&] {
+    Result<UniqueFd> connection = connect();
+    return connection ? *std::move(connection) : UniqueFd();
+  };
+  Ahead ahead;
+  ahead.mounts = start();
+  ahead.networks = start();
+  return ahead;
+}
+
+ExecutorPool::~ExecutorPool() = default;
+
+ExecutorPool::Connector ExecutorPool::ConnectTo(std::string path) {
+  return [path = std::move(path)]() -> Result<UniqueFd> {
+    // Non-blocking, so that a full backlog is EAGAIN instead of a caller that
+    // hangs.
+    UniqueFd connection(
+        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!connection.valid()) {
+      return ErrnoError(errno, "socket", path);
+    }
+    if (const int err = ConnectUnix(connection.get(), path); err != 0) {
+      return ErrnoError(err, "connect", path);
+    }
+    return connection;
+  };
+}
+
+std::uint32_t ExecutorPool::stuck() const {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(abandoned_, [](const Abandoned& one) {
+    // POLLHUP, the only event that poll(2) reports here, means that the process
+    // ended.
+    pollfd entry{one.connection.get(), 0, 0};
+    return poll(&entry, 1, 0) != 0;
+  });
+  return static_cast<std::uint32_t>(abandoned_.size());
+}
+
+// Counts those that have ended since the last call of stuck(), too.
+std::size_t ExecutorPool::StuckOf(std::uint32_t user) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(
+      abandoned_.begin(), abandoned_.end(),
+      [&](const Abandoned& one) { return one.key.user == user; }));
+}
+
+Result<void> ExecutorPool::CheckStuck(const ExecutorLane::Key& key) const {
+  const std::uint32_t count = stuck();
+  if (count >= options_.max_stuck_in_all) {
+    return MakeError(Code::kUnavailable, "plan", "executor",
+                     std::to_string(count) +
+                         " executors hang in the kernel, which is the limit; "
+                         "see mountctl doctor");
+  }
+  const std::size_t of_user = StuckOf(key.user);
+  if (of_user >= options_.max_stuck) {
+    return MakeError(Code::kUnavailable, "plan", "executor",
+                     std::to_string(of_user) +
+                         " executors hang in the kernel for this user, which "
+                         "is the limit; see mountctl doctor");
+  }
+  const std::lock_guard lock(mutex_);
+  const bool held =
+      !key.object.empty() && std::any_of(abandoned_.begin(), abandoned_.end(),
+                                         [&](const Abandoned& one) {
+                                           return one.key.object == key.object;
+                                         });
+  return held ? MakeError(Code::kUnavailable, "plan", key.object,
+                          "an earlier plan for this object still hangs in the "
+                          "kernel; see mountctl doctor")
+              : Ok();
+}
+
+// Makes the kernel refuse the executor's answer from now on, so that no plan
+// counts as done on one side and as abandoned on the other. The extra byte
+// shows an executor that has not begun that it must not begin. In that case
+// nothing hangs on the plan's object, so the object is dropped. Keeps the other
+// direction open, because otherwise the connection would look as if the process
+// had ended (stuck()).
+void ExecutorPool::Abandon(UniqueFd connection, ExecutorLane::Key key) {
+  shutdown(connection.get(), SHUT_RD);
+  IgnoreBecauseBestEffort(SendWithFds(
+      connection.get(), std::array<std::byte, 1>{}, {}, MSG_DONTWAIT));
+  int unread = 0;
+  const bool begun = ioctl(connection.get(), SIOCOUTQ, &unread) != 0 ||
+                     unread < static_cast<int>(sizeof(Request));
+  if (!begun) {
+    key.object.clear();
+  }
+  const std::lock_guard lock(mutex_);
+  abandoned_.push_back({std::move(connection), std::move(key)});
+}
+
+void ExecutorPool::CloseIdle() {
+  mounts_.CloseIdle();
+  networks_.CloseIdle();
+  cni_.CloseIdle(0);
+  cni_ends_.CloseIdle(0);
+  searches_.CloseIdle();
+  trees_.CloseIdle();
+  probes_.CloseIdle(0);  // nobody waits for these
+}
+
+void ExecutorPool::Renew() {
+  for (ExecutorLane* lane : {&mounts_, &networks_, &cni_, &cni_ends_,
+                             &searches_, &trees_, &probes_}) {
+    lane->Renew();
+  }
+}
+
+std::chrono::milliseconds ExecutorPool::DeadlineOf(PlanKind kind) const {
+  return kind == PlanKind::kRunCni ? options_.cni_deadline : options_.deadline;
+}
+
+Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
+                                               const Request& request,
+                                               std::span<const int> fds) {
+  const ExecutorLane::Key key = {CurrentUser::Get(), ObjectOf(request)};
+  MOUNTD_TRY(CheckStuck(key));
+  MOUNTD_ASSIGN(ExecutorLane::Turn turn,
+                lane.Take(key, Clock::now() + DeadlineOf(request.kind)));
+  // Another plan on the same object may have hung while this one waited.
+  if (Result<void> stuck = CheckStuck(key); !stuck) {
+    lane.Give(std::move(turn));
+    return std::move(stuck).error();
+  }
+  UniqueFd& connection = turn.connection;
+  // The plan's own time begins with its turn.
+  const auto deadline = Clock::now() + DeadlineOf(request.kind);
+  const auto attempt = [&]() -> Result<Answer> {
+    // Before sending anything, replaces an idle executor that was killed
+    // meanwhile, so that no plan fails by its death.
+    pollfd entry{connection.get(), POLLIN, 0};
+    if (connection.valid() && poll(&entry, 1, 0) != 0) {
+      connection.reset();
+    }
+    if (!connection.valid()) {
+      MOUNTD_ASSIGN(connection, connect_());
+    }
+    MOUNTD_TRY(SendRequest(connection.get(), request, fds));
+    MOUNTD_TRY(AwaitReadable(connection.get(), deadline));
+    Answer answer;
+    Result<Received, int> received =
+        ReceiveWithFds(connection.get(),
+                       std::as_writable_bytes(std::span(&answer.reply, 1)), 1);
+    if (!received || received->size != sizeof(Reply) ||
+        answer.reply.version != kProtocolVersion) {
+      return MakeError(Code::kUnavailable, "plan", "executor",
+                       "ended or is of another version; call again");
+    }
+    if (!received->fds.empty()) {
+      answer.fd = std::move(received->fds.front());
+    }
+    return answer;
+  };
+  Result<Answer> answer = attempt();
+  if (!answer) {
+    // Never reuses this connection, because a late answer would be taken for
+    // the next plan's.
+    UniqueFd lost = std::exchange(connection, UniqueFd());
+    if (answer.error().code == Code::kDeadlineExceeded && lost.valid()) {
+      Abandon(std::move(lost), key);
+    }
+  }
+  lane.Give(std::move(turn));
+  if (answer && answer->reply.code != 0) {
+    return ToError(answer->reply);
+  }
+  return answer;
+}
+
+}  // namespace mountd::exec
