@@ -25,11 +25,11 @@
 #include "bench/report.h"
 #include "mountd/base/fd_message.h"
 #include "mountd/base/unique_fd.h"
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/exec/invariants.h"
 #include "mountd/plan/plan_error.h"
 #include "mountd/plan/wire.h"
-#include "mountd/policy.h"
+#include "mountd/policy/policy.h"
 #include "mountd/store/boot_store.h"
 #include "mountd/store/state_store.h"
 

@@ -10,12 +10,12 @@
 #include "csi-node/csi_controller.h"
 #include "csi-node/plugins.h"
 #include "csi-node/volumes.h"
+#include "mountd/base/caller.h"
+#include "mountd/base/progress.h"
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/base/worker_pool.h"
-#include "mountd/caller.h"
-#include "mountd/config.h"
-#include "mountd/progress.h"
+#include "mountd/config/config.h"
 
 namespace mountd::csi {
 

@@ -7,7 +7,7 @@
 
 #include "csi-node/plugins.h"
 #include "mountd/base/result.h"
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/plan/executor.h"
 
 namespace mountd::csi {

@@ -13,7 +13,7 @@
 #include "csi-node/csi_client.h"
 #include "csi-node/plugin_status.h"
 #include "mountd/base/result.h"
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/plan/executor.h"
 #include "mountd/store/state_store.h"
 

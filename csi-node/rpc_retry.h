@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "csi-node/csi_client.h"
-#include "mountd/caller.h"
-#include "mountd/progress.h"
+#include "mountd/base/caller.h"
+#include "mountd/base/progress.h"
 
 namespace mountd::csi {
 

@@ -12,13 +12,13 @@
 #include "csi-node/csi_client.h"
 #include "csi-node/plugins.h"
 #include "csi-node/rpc_slots.h"
+#include "mountd/base/caller.h"
+#include "mountd/base/progress.h"
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/base/worker_pool.h"
-#include "mountd/caller.h"
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/plan/executor.h"
-#include "mountd/progress.h"
 #include "mountd/store/state_store.h"
 
 namespace mountd::csi {
@@ -114,11 +114,11 @@ class Volumes {
                                   const CancelToken& cancelled,
                                   const Progress& progress = Progress());
   // Ok if there is no such publication, and if the plugin is away. Busy, with
-  // nothing changed, if tasks have copies of their own (mountd/copies.h). If
-  // `leaving` ignores copies, Ok, and the volume stays as it is until
-  // FinishDeparted finds none. After any other failure the publication stays,
-  // "unpublishing", and is tried again; this includes a failed unstage, and
-  // copies that were found after the unstage.
+  // nothing changed, if tasks have copies of their own
+  // (mountd/executors/task_copies.h). If `leaving` ignores copies, Ok, and the
+  // volume stays as it is until FinishDeparted finds none. After any other
+  // failure the publication stays, "unpublishing", and is tried again; this
+  // includes a failed unstage, and copies that were found after the unstage.
   Result<void> Unpublish(const std::string& allocation,
                          const std::string& alias,
                          const Progress& progress = Progress(),

@@ -4,7 +4,7 @@
 // there are copies, and is reported as detached only after a second search.
 #include "csi-node/volume_paths.h"
 #include "csi-node/volumes.h"
-#include "mountd/copies.h"
+#include "mountd/executors/task_copies.h"
 
 namespace mountd::csi {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "mountd/caller.h"
+#include "mountd/base/caller.h"
 
 namespace mountd::dbus {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "dbus/authority.h"
+#include "mountd/base/caller.h"
 #include "mountd/base/result.h"
-#include "mountd/caller.h"
 
 namespace mountd::dbus {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "dbus/options.h"
-#include "mountd/operations.h"
-#include "mountd/service.h"
+#include "mountd/operations/operations.h"
+#include "mountd/service/service.h"
 
 // Converts the API's values to and from D-Bus, as org.mountd1.Manager.xml
 // describes them.

@@ -145,30 +145,30 @@ Result<std::vector<PortMapping>> PortsFrom(
   return mappings;
 }
 
-Result<NetworkSpec> NetworkSpecFrom(const std::string& mode,
-                                    OptionReader& reader) {
-  NetworkSpec spec;
+Result<NetworkRequest> NetworkRequestFrom(const std::string& mode,
+                                          OptionReader& reader) {
+  NetworkRequest request;
   std::optional<ParsedMode> known = ParseNetworkMode(mode);
   if (!known) {
     return MakeError(Code::kNotSupported, "set up", "network mode",
                      "must be bridge, none, host, driver or cni/<network>");
   }
-  spec.mode = known->mode;
-  if (spec.mode == NetworkMode::kCni) {
-    spec.network = std::move(known->network);
+  request.mode = known->mode;
+  if (request.mode == NetworkMode::kCni) {
+    request.network = std::move(known->network);
   } else {
-    spec.network = reader.Get<std::string>("network", spec.network);
+    request.network = reader.Get<std::string>("network", request.network);
   }
-  spec.interface = reader.Get<std::string>("interface", "");
-  ReadAddress(reader, "address", netns::ParseIpv4, &spec.ipv4);
-  ReadAddress(reader, "address6", netns::ParseIpv6, &spec.ipv6);
-  spec.isolated = reader.Get("isolated", false);
-  ReadFiles(reader, &spec.files);
-  ReadCni(reader, &spec.cni);
+  request.interface = reader.Get<std::string>("interface", "");
+  ReadAddress(reader, "address", netns::ParseIpv4, &request.ipv4);
+  ReadAddress(reader, "address6", netns::ParseIpv6, &request.ipv6);
+  request.isolated = reader.Get("isolated", false);
+  ReadFiles(reader, &request.files);
+  ReadCni(reader, &request.cni);
   if (reader.Has("default_route")) {
-    spec.default_route = reader.Get("default_route", false);
+    request.default_route = reader.Get("default_route", false);
   }
-  return spec;
+  return request;
 }
 
 Dict ToDict(const NetworkStatus& status) {

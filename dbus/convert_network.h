@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dbus/options.h"
-#include "mountd/network_spec.h"
+#include "mountd/networks/network_request.h"
 
 // Converts SetupNetwork's values to and from D-Bus.
 namespace mountd::dbus {
@@ -24,8 +24,8 @@ Result<std::vector<PortMapping>> PortsFrom(
 // Reads everything except the ports and the namespace. `reader` keeps the first
 // problem with an option, for Finish. NotSupported if this node does not know
 // the mode.
-Result<NetworkSpec> NetworkSpecFrom(const std::string& mode,
-                                    OptionReader& reader);
+Result<NetworkRequest> NetworkRequestFrom(const std::string& mode,
+                                          OptionReader& reader);
 
 Dict ToDict(const NetworkStatus& status);
 

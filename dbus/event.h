@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
-#include "mountd/caller.h"
-#include "mountd/operations.h"
-#include "mountd/owed_watch.h"
-#include "mountd/service.h"
+#include "mountd/base/caller.h"
+#include "mountd/operations/operations.h"
+#include "mountd/service/service.h"
+#include "mountd/watch/owed_watch.h"
 
 namespace mountd::dbus {
 

@@ -15,9 +15,9 @@
 #include "dbus/generated/manager_adaptor.h"
 #include "dbus/peer_drops.h"
 #include "mountd/base/worker_pool.h"
-#include "mountd/operations.h"
-#include "mountd/owed_watch.h"
-#include "mountd/service.h"
+#include "mountd/operations/operations.h"
+#include "mountd/service/service.h"
+#include "mountd/watch/owed_watch.h"
 
 namespace mountd::dbus {
 
@@ -32,7 +32,7 @@ struct ApiParts {
   PeerDrops& drops;
 };
 
-struct MountArguments;  // dbus/bind_mount_spec.h
+struct MountArguments;  // dbus/bind_mount_request.h
 
 // Serves org.mountd1.Manager on one connection. Decodes calls, gives them to
 // the service as operations, and encodes the answers; never decides anything
@@ -84,11 +84,11 @@ class ManagerAdaptor final
   Result<Decoded<T>> DecodeListing(
       const Dict& options,
       std::function<Result<T>(Service&, const CallContext&)> list) const;
-  // Decodes a call of one of the service's verbs that take a BindMountSpec.
+  // Decodes a call of one of the service's verbs that take a BindMountRequest.
   template <typename T>
-  Result<Decoded<T>> DecodeSpec(
+  Result<Decoded<T>> DecodeRequest(
       const MountArguments& arguments, const Dict& options,
-      Result<T> (Service::*verb)(const CallContext&, BindMountSpec)) const;
+      Result<T> (Service::*verb)(const CallContext&, BindMountRequest)) const;
 
   // One of the service's verbs on a plugin's controller.
   template <typename T, typename Request>

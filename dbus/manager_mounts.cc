@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <array>
 
-#include "dbus/bind_mount_spec.h"
+#include "dbus/bind_mount_request.h"
 #include "dbus/manager_serve.h"
 
 // ManagerAdaptor's methods on bind mounts.
@@ -23,18 +23,18 @@ Result<exec::UnmountMode> UnmountModeFrom(const std::string& name) {
 }  // namespace
 
 template <typename T>
-Result<ManagerAdaptor::Decoded<T>> ManagerAdaptor::DecodeSpec(
+Result<ManagerAdaptor::Decoded<T>> ManagerAdaptor::DecodeRequest(
     const MountArguments& arguments, const Dict& options,
-    Result<T> (Service::*verb)(const CallContext&, BindMountSpec)) const {
+    Result<T> (Service::*verb)(const CallContext&, BindMountRequest)) const {
   Decoded<T> call;
   OptionReader reader("options", options);
   call.patience = Patience(reader);
-  MOUNTD_ASSIGN(const BindMountSpec spec, SpecFrom(arguments, reader));
+  MOUNTD_ASSIGN(const BindMountRequest request, RequestFrom(arguments, reader));
   MOUNTD_TRY(reader.Finish());
-  call.strand = AllocationStrand(spec.allocation);
-  call.arguments = IdentityOf(spec);
-  call.work = [spec, verb](Service& service, const CallContext& context) {
-    return (service.*verb)(context, spec);
+  call.strand = AllocationStrand(request.allocation);
+  call.arguments = IdentityOf(request);
+  call.work = [request, verb](Service& service, const CallContext& context) {
+    return (service.*verb)(context, request);
   };
   return call;
 }
@@ -47,9 +47,9 @@ void ManagerAdaptor::BindMount(sdbus::Result<Dict>&& answer,
   Serve<MountConfig>(
       std::move(answer), "BindMount",
       [&] {
-        return DecodeSpec<MountConfig>({allocation, task, name, source_type,
-                                        source, read_only, propagation},
-                                       options, &Service::BindMount);
+        return DecodeRequest<MountConfig>({allocation, task, name, source_type,
+                                           source, read_only, propagation},
+                                          options, &Service::BindMount);
       },
       [](const MountConfig& config) { return ToDict(config); });
 }
@@ -69,18 +69,18 @@ void ManagerAdaptor::BindMounts(sdbus::Result<std::vector<Dict>>&& answer,
           return MakeError(Code::kInvalidArgument, "check", "mounts",
                            "must have 1 to 256 entries");
         }
-        std::vector<BindMountSpec> specs;
+        std::vector<BindMountRequest> requests;
         Arguments arguments;
         for (const Dict& mount : mounts) {
-          MOUNTD_ASSIGN(BindMountSpec spec,
-                        SpecFrom(allocation, mount, specs.size()));
-          arguments.Add(IdentityOf(spec));
-          specs.push_back(std::move(spec));
+          MOUNTD_ASSIGN(BindMountRequest request,
+                        RequestFrom(allocation, mount, requests.size()));
+          arguments.Add(IdentityOf(request));
+          requests.push_back(std::move(request));
         }
         call.strand = AllocationStrand(allocation);
         call.arguments = arguments.text();
-        call.work = [specs](Service& service, const CallContext& context) {
-          return service.BindMounts(context, specs);
+        call.work = [requests](Service& service, const CallContext& context) {
+          return service.BindMounts(context, requests);
         };
         return call;
       },
@@ -103,14 +103,15 @@ void ManagerAdaptor::ReplaceMount(sdbus::Result<Dict>&& answer,
         const MountArguments arguments{allocation,  task,   name,
                                        source_type, source, read_only,
                                        propagation};
-        MOUNTD_ASSIGN(const BindMountSpec spec, SpecFrom(arguments, reader));
+        MOUNTD_ASSIGN(const BindMountRequest request,
+                      RequestFrom(arguments, reader));
         MOUNTD_TRY(reader.Finish());
         MOUNTD_ASSIGN(const OnTasks on_tasks, ParseOnTasks(tasks));
-        call.strand = AllocationStrand(spec.allocation);
-        call.arguments = IdentityOf(spec) + "\n" + tasks;
-        call.work = [spec, on_tasks](Service& service,
-                                     const CallContext& context) {
-          return service.ReplaceMount(context, spec, on_tasks);
+        call.strand = AllocationStrand(request.allocation);
+        call.arguments = IdentityOf(request) + "\n" + tasks;
+        call.work = [request, on_tasks](Service& service,
+                                        const CallContext& context) {
+          return service.ReplaceMount(context, request, on_tasks);
         };
         return call;
       },
@@ -156,20 +157,20 @@ void ManagerAdaptor::OpenTree(sdbus::Result<sdbus::UnixFd>&& answer,
         Decoded<T> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_TRY(Name::Parse("allocation", allocation));
-        BindMountSpec spec;
-        spec.allocation = allocation;
-        spec.source = source;
-        MOUNTD_ASSIGN(spec.source_kind, ParseSourceKindName(source_type));
-        MOUNTD_ASSIGN(spec.propagation, ParsePropagationName(propagation));
-        if (spec.source_kind != exec::SourceKind::kTmpfs) {
+        BindMountRequest request;
+        request.allocation = allocation;
+        request.source = source;
+        MOUNTD_ASSIGN(request.source_kind, ParseSourceKindName(source_type));
+        MOUNTD_ASSIGN(request.propagation, ParsePropagationName(propagation));
+        if (request.source_kind != exec::SourceKind::kTmpfs) {
           MOUNTD_TRY(Name::Parse("source", source));
         }
         call.strand = AllocationStrand(allocation);
         call.arguments =
             Arguments::Of(allocation, source_type, source, propagation);
-        call.work = [spec](Service& service,
-                           const CallContext& context) -> Result<T> {
-          MOUNTD_ASSIGN(UniqueFd fd, service.OpenTree(context, spec));
+        call.work = [request](Service& service,
+                              const CallContext& context) -> Result<T> {
+          MOUNTD_ASSIGN(UniqueFd fd, service.OpenTree(context, request));
           return std::make_shared<UniqueFd>(std::move(fd));
         };
         return call;

@@ -85,16 +85,22 @@ void AddFiles(const NetworkFiles& files, Arguments* arguments) {
 
 Arguments ArgumentsOf(const std::string& allocation, const std::string& mode,
                       const std::vector<PortStruct>& ports,
-                      const NetworkSpec& spec, const PassedNetns& passed) {
+                      const NetworkRequest& request,
+                      const PassedNetns& passed) {
   Arguments arguments;
-  arguments.Add(allocation).Add(mode).Add(spec.network).Add(spec.interface);
-  arguments.Add(netns::ToString(spec.ipv4)).Add(netns::ToString(spec.ipv6));
-  arguments.Add(spec.isolated ? "isolated" : "");
-  arguments.Add(spec.default_route ? std::to_string(*spec.default_route) : "");
+  arguments.Add(allocation)
+      .Add(mode)
+      .Add(request.network)
+      .Add(request.interface);
+  arguments.Add(netns::ToString(request.ipv4))
+      .Add(netns::ToString(request.ipv6));
+  arguments.Add(request.isolated ? "isolated" : "");
+  arguments.Add(request.default_route ? std::to_string(*request.default_route)
+                                      : "");
   arguments.Add(std::to_string(passed.inode));
   arguments.Add(passed.keeper->valid() ? TaskOf(passed.keeper->get()) : "");
-  AddFiles(spec.files, &arguments);
-  AddCni(spec.cni, &arguments);
+  AddFiles(request.files, &arguments);
+  AddCni(request.cni, &arguments);
   for (const PortStruct& port : ports) {
     arguments.Add(port.get<0>())
         .Add(port.get<1>())
@@ -117,22 +123,22 @@ void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
         Decoded<NetworkStatus> call;
         OptionReader reader("options", options);
         call.patience = Patience(reader);
-        MOUNTD_ASSIGN(NetworkSpec spec, NetworkSpecFrom(mode, reader));
+        MOUNTD_ASSIGN(NetworkRequest request, NetworkRequestFrom(mode, reader));
         MOUNTD_ASSIGN(const PassedNetns netns, NetnsFrom(reader));
         MOUNTD_TRY(reader.Finish());
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        MOUNTD_TRY(Name::Parse("network", spec.network));
-        MOUNTD_ASSIGN(spec.ports, PortsFrom(ports));
+        MOUNTD_TRY(Name::Parse("network", request.network));
+        MOUNTD_ASSIGN(request.ports, PortsFrom(ports));
         call.strand = AllocationStrand(id.str());
         call.arguments =
-            ArgumentsOf(allocation, mode, ports, spec, netns).text();
-        call.work = [id, spec, netns](Service& service,
-                                      const CallContext& context) {
+            ArgumentsOf(allocation, mode, ports, request, netns).text();
+        call.work = [id, request, netns](Service& service,
+                                         const CallContext& context) {
           GivenNetns given;
           given.fd = netns.fd->get();
           given.inode = netns.inode;
           given.keeper = netns.keeper->get();
-          return service.SetupNetwork(context, id, spec, given);
+          return service.SetupNetwork(context, id, request, given);
         };
         return call;
       },

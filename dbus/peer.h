@@ -12,8 +12,8 @@
 #include "dbus/inbound.h"
 #include "dbus/manager_adaptor.h"
 #include "dbus/plugin_object.h"
+#include "mountd/base/caller.h"
 #include "mountd/base/unique_fd.h"
-#include "mountd/caller.h"
 
 namespace mountd::dbus {
 

@@ -8,7 +8,7 @@
 
 #include "dbus/foreign_fds.h"
 #include "dbus/peer.h"
-#include "mountd/log_budget.h"
+#include "mountd/base/log_budget.h"
 
 namespace mountd::dbus {
 

@@ -8,7 +8,7 @@
 
 #include "csi-node/plugin_status.h"
 #include "dbus/caller_source.h"
-#include "mountd/service.h"
+#include "mountd/service/service.h"
 
 namespace mountd::dbus {
 

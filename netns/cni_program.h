@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/kernel/kernel.h"
 #include "mountd/plan/plan.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/kernel/kernel.h"
 #include "mountd/plan/plan.h"
 #include "netns/namespace_pool.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "netns/netlink.h"
 #include "netns/ruleset_names.h"
 

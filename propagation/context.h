@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/kernel/kernel.h"
 #include "mountd/plan/plan.h"
 #include "propagation/mount_inspector.h"

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "mountd/base/paths.h"
-#include "mountd/config_filesystem.h"
+#include "mountd/config/config_filesystem.h"
 #include "propagation/marker.h"
 #include "propagation/mount_helper.h"
 #include "propagation/probe.h"

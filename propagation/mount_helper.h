@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 
 namespace mountd::propagation {
 

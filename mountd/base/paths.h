@@ -61,7 +61,8 @@ inline std::string PluginSocket(std::string_view instance) {
              : "csi-" + std::string(instance) + ".sock";
 }
 
-// Returns the path of a file of base/d; `name` as in mountd/network_files.h.
+// Returns the path of a file of base/d; `name` as in
+// mountd/networks/etc_files.h.
 inline std::string NetworkFile(const std::string& allocation,
                                const std::string& name) {
   return std::string(kBase) + "/" + kNetworkFiles + "/" + allocation + "/" +

@@ -13,11 +13,11 @@
 #include <string>
 
 #include "dbus/received_fds.h"
-#include "mountd/accepted_config.h"
 #include "mountd/base/accounts.h"
 #include "mountd/base/fd_limit.h"
 #include "mountd/base/out_of_memory.h"
 #include "mountd/base/paths.h"
+#include "mountd/config/accepted_config.h"
 #include "mountd/daemon/log.h"
 
 namespace mountd {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "mountd/log_budget.h"
-#include "mountd/operations.h"
+#include "mountd/base/log_budget.h"
+#include "mountd/operations/operations.h"
 
 namespace mountd {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/kernel/kernel.h"
 #include "mountd/plan/plan.h"
 #include "netns/network.h"

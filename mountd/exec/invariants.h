@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/plan/plan.h"
 
 namespace mountd::exec {

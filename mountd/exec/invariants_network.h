@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/plan/plan.h"
 
 // The part of CheckRequest (invariants.h) on networks, and the parts that both

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mountd/cni_documents.h"
+#include "mountd/networks/cni_documents.h"
 #include "netns/cni/addresses.h"
 #include "netns/cni/limits.h"
 #include "netns/cni/names.h"

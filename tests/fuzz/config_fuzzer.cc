@@ -7,9 +7,9 @@
 
 #include "mountd/base/names.h"
 #include "mountd/base/paths.h"
-#include "mountd/config.h"
-#include "mountd/config_filesystem.h"
-#include "mountd/config_plugin.h"
+#include "mountd/config/config.h"
+#include "mountd/config/config_filesystem.h"
+#include "mountd/config/config_plugin.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace mountd::fuzz {

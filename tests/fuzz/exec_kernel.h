@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/plan/plan.h"
 #include "tests/fuzz/exec_netlink.h"
 #include "tests/fuzz/exec_world.h"

@@ -24,7 +24,7 @@
 
 #include "netns/address.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tests/unit/mountd/netlink_messages.h"
+#include "tests/support/netlink_messages.h"
 
 namespace mountd::fuzz {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "mountd/config.h"
+#include "mountd/config/config.h"
 #include "mountd/plan/plan.h"
 #include "netns/attributes.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "mountd/mount_events.h"
+#include "mountd/watch/mount_events.h"
 #include "netns/elements.h"
 #include "netns/events.h"
 #include "netns/host_link.h"

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <string>
 
-#include "mountd/policy.h"
+#include "mountd/policy/policy.h"
 #include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
 #include "tests/support/naive.h"

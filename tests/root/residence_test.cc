@@ -16,8 +16,8 @@
 #include <string>
 #include <utility>
 
-#include "mountd/accepted_config.h"
 #include "mountd/base/paths.h"
+#include "mountd/config/accepted_config.h"
 #include "tests/root/executor_fixture.h"
 #include "tests/support/killed_child.h"
 

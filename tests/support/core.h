@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mountd/base/steps.h"
-#include "mountd/service.h"
+#include "mountd/service/service.h"
 #include "mountd/store/boot_store.h"
 #include "tests/support/fake_csi_client.h"
 #include "tests/support/fake_executor.h"

@@ -148,7 +148,7 @@ TEST_F(RestoreTest, WhatWasUnderWayWhenMountdEndedIsFinished) {
 
 TEST_F(RestoreTest, TasksMountsOfItAreSwapped) {
   ASSERT_EQ(MessageOf(volumes_->Publish(Plain(), UniqueFd(), nullptr)), "Ok");
-  BindMountSpec spec;
+  BindMountRequest spec;
   spec.allocation = "web";
   spec.task = "task";
   spec.name = "data";

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/fuzz/refusing_kernel.h"
-#include "tests/unit/mountd/netlink_messages.h"
+#include "tests/support/netlink_messages.h"
 
 namespace mountd::netns {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "mountd/teardowns.h"
+#include "mountd/service/teardowns.h"
 #include "tests/support/outcome.h"
 
 namespace mountd::testing {
@@ -115,7 +115,7 @@ PlannedCall Drawing::Unpublish(const std::string& allocation) {
 }
 
 PlannedCall Drawing::Mount(const std::string& allocation, bool replace) {
-  BindMountSpec spec;
+  BindMountRequest spec;
   spec.allocation = allocation;
   spec.task = kTask;
   spec.name = From<std::string>({"d", "e"});
@@ -148,7 +148,7 @@ PlannedCall Drawing::Unmount(const std::string& allocation) {
 PlannedCall Drawing::SetupNetwork(const std::string& allocation) {
   PlannedCall call = Of("SetupNetwork", allocation);
   call.work = [=](Core& core, const CallContext& context, Strands&) {
-    NetworkSpec spec;
+    NetworkRequest spec;
     spec.ports = {{"web", 20080, 80, exec::kTcp}};
     return Answered(
         core.service->SetupNetwork(context, NameOf(allocation), spec));

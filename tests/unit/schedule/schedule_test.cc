@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "mountd/operations.h"
+#include "mountd/operations/operations.h"
 #include "tests/support/manual_loop.h"
 #include "tests/support/seeded_scheduler.h"
 #include "tests/unit/schedule/calls.h"

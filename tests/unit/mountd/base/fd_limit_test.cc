@@ -12,7 +12,7 @@
 namespace mountd {
 namespace {
 
-class FdLimit : public testing::Test {
+class FdLimit : public ::testing::Test {
  protected:
   FdLimit() {
     getrlimit(RLIMIT_NOFILE, &before_);

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/base/decisions.h"
+
+namespace mountd {
+
+void Decisions::AllowedByRule(std::uint32_t line) {
+  const std::lock_guard lock(mutex_);
+  lines_.insert(line);
+}
+
+void Decisions::AllowedBy(const std::string& authority) {
+  const std::lock_guard lock(mutex_);
+  authority_ = authority;
+}
+
+void Decisions::Denied() {
+  const std::lock_guard lock(mutex_);
+  lines_.clear();
+  authority_.clear();
+}
+
+std::string Decisions::Rules() const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  for (const std::uint32_t line : lines_) {
+    text += (text.empty() ? "" : ",") + std::to_string(line);
+  }
+  return authority_.empty() || text.empty() ? text + authority_
+                                            : text + "," + authority_;
+}
+
+}  // namespace mountd

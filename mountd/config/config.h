@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mountd/base/result.h"
+#include "mountd/plan/plan.h"
+#include "netns/address.h"
+
+namespace mountd {
+
+// [host_volume.<name>]: a directory of the host that callers may bind-mount by
+// name.
+struct HostVolumeConfig {
+  std::string path;  // absolute, normalised; opened without following links
+  bool read_only = false;
+  // The modes that callers may ask for; kPrivate unless listed.
+  std::vector<exec::Propagation> propagation = {exec::Propagation::kPrivate};
+  // The owners. If any are named, nobody else may use the volume, whatever
+  // rules say.
+  std::vector<std::uint32_t> uids{};
+};
+
+// [filesystem.<name>]: a file system that mountd mounts at base/f/<name> when
+// it is first used, and unmounts after its last user. Checked by
+// mountd/config/config_filesystem.h.
+struct FilesystemConfig {
+  std::string type;
+  std::string source;
+  std::vector<std::string> options{};  // without nosuid, nodev and ro
+  bool read_only = false;
+  std::vector<exec::Propagation> propagation = {exec::Propagation::kPrivate};
+  std::vector<std::uint32_t> uids{};  // as a host volume's
+};
+
+// [plugin.<name>]: a CSI plugin that mountd has started as root, as the
+// transient systemd unit mountd-plugin-<name>.service, and supervises.
+struct PluginConfig {
+  std::string type;                     // "node", "controller" or "monolith"
+  std::vector<std::string> command{};   // the program's path and its arguments
+  std::string restart = "always";       // systemd's Restart=
+  std::uint64_t health_timeout_ms = 0;  // 0: timeouts.plugin_health
+  bool bare_directories = false;
+  friend bool operator==(const PluginConfig&, const PluginConfig&) = default;
+};
+
+// [network.<name>]: a network and its ranges of addresses.
+struct NetworkConfig {
+  std::vector<netns::Ipv4Range> ipv4;  // at least one
+  std::vector<netns::Ipv6Range> ipv6;
+  std::uint32_t mtu = 0;  // 0: the kernel's default
+  // Destinations that see the allocations' own addresses, because they have
+  // routes back.
+  std::vector<netns::Ipv4Range> no_masquerade4{};
+  std::vector<netns::Ipv6Range> no_masquerade6{};
+  friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
+};
+
+// The prefix of a CNI network's name, where networks of both kinds may appear.
+inline constexpr std::string_view kCniPrefix = "cni/";
+
+// [cni]: networks that root configures and third parties' plugins make. Without
+// directories there are none.
+struct CniConfig {
+  // The first wins if two networks share a name.
+  std::vector<std::string> config_dirs{};
+  std::vector<std::string> plugin_dirs{};
+  bool enabled() const { return !config_dirs.empty(); }
+  friend bool operator==(const CniConfig&, const CniConfig&) = default;
+};
+
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+};
+
+// A range that includes both ends.
+struct IdRange {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+};
+bool Contains(const std::vector<IdRange>& ranges, std::uint32_t id);
+
+// [[rule]]: the rights of users or groups. A caller has the union of all rules
+// that match, and no right without one.
+struct RuleConfig {
+  std::vector<std::uint32_t> uids;
+  std::vector<std::uint32_t> gids;
+  std::vector<std::string> host_volumes;      // "name" or "name:ro"
+  std::vector<std::string> filesystems{};     // "name" or "name:ro"
+  std::vector<std::string> plugins;           // may publish their volumes
+  std::vector<std::string> register_plugins;  // may register
+  // Plugins whose controllers it may call.
+  std::vector<std::string> control_plugins{};
+  std::vector<std::string> networks;  // "name", "*"; "cni/name", "cni/*"
+  std::vector<PortRange> host_ports;
+  // Directories of the host that hold this user's allocation directories.
+  // Absolute and normalised.
+  std::vector<std::string> alloc_roots;
+  // Paths in the hierarchy of version 2, such as "/nomad.slice". mountd may
+  // look at mounts of tasks there for this user.
+  std::vector<std::string> cgroups;
+  // Ids of files on disk, uids and gids, besides the user's own. This user may
+  // have files of these ids, give files to them, and make mounts that show
+  // their files as others'. Never 0.
+  std::vector<IdRange> ids;
+  bool bidirectional = false;
+  bool detached = false;    // may have mounts as fds
+  bool containers = false;  // may have mounts made in containers in `cgroups`
+  bool container_tmpfs = false;  // tmpfs mounts there, too
+  // May pass network namespaces of the host's user namespace, such as those of
+  // containers that root started.
+  bool host_namespaces = false;
+  bool administer = false;  // sees and may undo every user's resources
+  std::uint32_t line = 0;   // line of the file where the rule begins
+};
+
+// Returns whether the cgroup at this path is one that the rule grants, or lies
+// beneath one.
+bool AllowsCgroup(const RuleConfig& rule, std::string_view path);
+
+// Returns whether the rule grants mounts, or a tmpfs, in containers of that
+// cgroup.
+bool AllowsContainer(const RuleConfig& rule, std::string_view cgroup,
+                     bool tmpfs);
+
+// Returns whether the rule names this user or one of these groups.
+bool Applies(const RuleConfig& rule, std::uint32_t uid,
+             std::span<const std::uint32_t> gids);
+
+// Returns whether one of the rule's ranges holds all of these host ports.
+bool GrantsPorts(const RuleConfig& rule, std::uint16_t first,
+                 std::uint16_t count);
+
+// Returns whether the rule names this CNI network. "*" without "cni/" does not
+// count, because others' files decide where a CNI network leads.
+bool GrantsCniNetwork(const RuleConfig& rule, std::string_view network);
+
+// Returns whether the rule grants all ids on disk of the extent.
+bool AllowsIds(const RuleConfig& rule, const exec::IdExtent& extent);
+
+// [firewall]: changes outside mountd's own table.
+struct FirewallConfig {
+  // Adds rules to iptables' chain FORWARD, for hosts where it drops by default.
+  bool forward_rules = false;
+  friend bool operator==(const FirewallConfig&,
+                         const FirewallConfig&) = default;
+};
+
+// [mounts]: the place of mountd's tree.
+struct MountsConfig {
+  // Keeps the tree in a mount namespace of its own, so that PID 1 does not see
+  // its mounts (propagation/residence.h).
+  bool own_namespace = false;
+  friend bool operator==(const MountsConfig&, const MountsConfig&) = default;
+};
+
+struct LimitsConfig {
+  std::uint32_t peers_per_uid = 32;
+  std::uint32_t allocations_per_uid = 1000;
+  std::uint32_t operations_per_uid = 64;  // running at once
+  std::uint32_t plugins_per_uid = 64;
+  std::uint32_t rpcs_per_plugin = 32;  // of the Node service, of a user at once
+  std::uint32_t mounts_per_uid = 10'000;
+  std::uint32_t mounts_per_allocation = 256;
+  std::uint32_t mounts_per_plugin = 10'000;  // below its directory
+  std::uint32_t inboxes_per_allocation = 64;
+  // The most for one mount; 0: tmpfs is not allowed.
+  std::uint64_t tmpfs_bytes = 16U << 20U;
+  std::uint64_t tmpfs_bytes_per_allocation = 64U << 20U;
+  // For hosts, hostname and resolv.conf, in whole pages. A thousand allocations
+  // fit with a page for each file, and five such users fit into the base.
+  std::uint64_t network_file_bytes_per_uid = 12U << 20U;
+  // Network namespaces made for the user.
+  std::uint32_t namespaces_per_uid = 512;
+  std::uint32_t mount_executors = 4;
+  // Free mounts below fs.mount-max, kept for others.
+  std::uint32_t mount_reserve = 1000;
+  friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
+};
+
+struct TimeoutsConfig {
+  std::chrono::milliseconds plan{10'000};          // one executor plan
+  std::chrono::milliseconds rpc{60'000};           // one try of a CSI RPC
+  std::chrono::milliseconds rpc_retries{120'000};  // all tries of one
+  // Then the call returns InProgress.
+  std::chrono::milliseconds patience{20'000};
+  std::chrono::milliseconds probe_starting{5'000};  // until a plugin is ready
+  std::chrono::milliseconds probe_ready{30'000};
+  // The time that a new plugin has to become ready.
+  std::chrono::milliseconds plugin_health{30'000};
+  std::chrono::milliseconds probe_timeout{5'000};
+  std::chrono::milliseconds probe_mounts{30'000};  // between probes of mounts
+  std::chrono::milliseconds probe_answer{2'000};   // then the file system hangs
+  std::chrono::milliseconds cni{30'000};  // one operation, its undo included
+  // mountd warns of a tear-down that is pending for longer.
+  std::chrono::milliseconds owed_warning{300'000};
+  friend bool operator==(const TimeoutsConfig&,
+                         const TimeoutsConfig&) = default;
+};
+
+// mountd.toml, parsed and checked as a whole; immutable. mountd and the
+// executors read it, if it is root's.
+struct Config {
+  std::map<std::string, HostVolumeConfig> host_volumes;
+  std::map<std::string, FilesystemConfig> filesystems;
+  std::map<std::string, PluginConfig> plugins;
+  std::map<std::string, NetworkConfig> networks;
+  std::vector<RuleConfig> rules;
+  CniConfig cni{};
+  FirewallConfig firewall{};
+  MountsConfig mounts{};
+  LimitsConfig limits;
+  TimeoutsConfig timeouts;
+};
+
+// Parses the text. `origin` names the text in errors: "mountd.toml:12:
+// host_volume.data.path: must be absolute". Unknown keys are errors.
+Result<Config> ParseConfig(std::string_view text, std::string_view origin);
+
+// Reads and parses `path`. With `require_root_owned`, PermissionDenied if the
+// file does not belong to root or others may write to it.
+Result<Config> LoadConfig(const std::string& path, bool require_root_owned);
+
+}  // namespace mountd

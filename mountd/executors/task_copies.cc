@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/executors/task_copies.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace mountd {
+
+Result<OnTasks> ParseOnTasks(std::string_view name) {
+  if (name.empty()) {
+    return OnTasks::kRefuse;
+  }
+  if (name == "wait") {
+    return OnTasks::kWait;
+  }
+  if (name == "ignore") {
+    return OnTasks::kIgnore;
+  }
+  return MakeError(Code::kInvalidArgument, "check", "options[\"tasks\"]",
+                   "must be wait or ignore");
+}
+
+namespace {
+
+// Turns a failure of the search into Unavailable. The caller asked for a
+// tear-down, so NotFound or PermissionDenied would seem to be about the object
+// that the caller named.
+Error OfTheSearch(Error error) {
+  switch (error.code) {
+    case Code::kNotFound:
+    case Code::kAlreadyExists:
+    case Code::kPermissionDenied:
+    case Code::kInvalidArgument:
+    case Code::kNotSupported:
+      error.code = Code::kUnavailable;
+      return error;
+    default:
+      return error;
+  }
+}
+
+}  // namespace
+
+Result<exec::CopiesState> FindCopies(exec::Executor& executor,
+                                     exec::CopiesPlan plan) {
+  Result<exec::CopiesState> found = executor.FindCopies(plan);
+  if (!found && plan.cgroup != 0 &&
+      (found.error().code == Code::kPermissionDenied ||
+       found.error().code == Code::kNotSupported)) {
+    // No rule grants the cgroup any more, so search the node instead.
+    plan.cgroup = 0;
+    plan.scope = exec::HolderScope::kNode;
+    found = executor.FindCopies(plan);
+  }
+  return found ? std::move(found)
+               : Result<exec::CopiesState>(OfTheSearch(found.error()));
+}
+
+namespace {
+
+std::string WhyUnseen(const exec::HoldersState& found) {
+  if (found.unseen_error == ETIME) {
+    return "mountd had no time to look at every process";
+  }
+  const char* const name =
+      strerrorname_np(static_cast<int>(found.unseen_error));
+  const std::string error = found.unseen_error == 0 || name == nullptr
+                                ? ""
+                                : " (" + std::string(name) + ")";
+  return found.unseen_pid == 0
+             ? "mountd could not look at every process" + error
+             : "process " + std::to_string(found.unseen_pid) +
+                   " could not be inspected" + error;
+}
+
+}  // namespace
+
+Result<void> CheckNoCopies(const exec::HoldersState& found,
+                           const std::string& op, const std::string& object) {
+  const HolderReport report = ReportOf(found);
+  // A copy that was seen counts even if the search was not complete.
+  if (!report.holders.empty() || report.more) {
+    return MakeError(Code::kBusy, op, object,
+                     "processes hold copies of it: " + Summary(report) +
+                         "; end them, or call with tasks = wait or ignore");
+  }
+  // A search that skipped only init is complete (`init_unseen`), because init
+  // is nobody's task.
+  if (found.incomplete != 0) {
+    return MakeError(
+        Code::kBusy, op, object,
+        "mountd cannot tell whether processes hold copies of it: " +
+            WhyUnseen(found));
+  }
+  return Ok();
+}
+
+std::uint32_t SearchBudgetMs(std::chrono::milliseconds plan) {
+  // Leaves time for the answer.
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(plan.count() / 2, 1, exec::kMaxHolderBudgetMs));
+}
+
+}  // namespace mountd

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/mounts/mount_request.h"
+
+#include "mountd/base/paths.h"
+#include "mountd/plan/wire.h"
+
+namespace mountd {
+
+std::optional<AnchorKey> AnchorOf(const MountRecord& record) {
+  const bool anchored = (record.source_kind == exec::SourceKind::kHostVolume ||
+                         record.source_kind == exec::SourceKind::kFilesystem) &&
+                        record.state != MountRecordState::kFound;
+  return anchored ? std::optional(AnchorKey{record.source_kind, record.source})
+                  : std::nullopt;
+}
+
+exec::TargetPlan TargetOf(const MountRecord& record) {
+  return exec::Target(record.allocation, record.task, record.name);
+}
+
+std::string Described(const MountRecord& record) {
+  return record.allocation + "/" + record.task + "/" + record.name;
+}
+
+exec::AttachPlan PlanOf(const BindMountRequest& request) {
+  exec::AttachPlan plan;
+  plan.target = exec::Target(request.allocation, request.task, request.name);
+  plan.target_kind = request.target_kind;
+  plan.caller = request.caller;
+  if (request.target_kind == exec::TargetKind::kContainer) {
+    plan.container =
+        exec::Container(request.cgroup, request.task_path, request.caller_pid);
+  }
+  plan.source.kind = request.source_kind;
+  switch (request.source_kind) {
+    case exec::SourceKind::kHostVolume:
+      plan.source.host_volume = exec::ToWire(request.source);
+      break;
+    case exec::SourceKind::kPublishedVolume:
+      plan.source.plugin = exec::ToWire(request.plugin);
+      plan.source.volume = request.volume.hex();
+      break;
+    case exec::SourceKind::kTmpfs:
+      plan.source.tmpfs = request.tmpfs;
+      break;
+    case exec::SourceKind::kFilesystem:
+      plan.source.filesystem = exec::ToWire(request.source);
+      break;
+  }
+  plan.propagation = request.propagation;
+  plan.attributes = request.attributes;
+  plan.ids = request.ids;
+  return plan;
+}
+
+MountRecord RecordOf(const BindMountRequest& request) {
+  MountRecord record;
+  record.allocation = request.allocation;
+  record.task = request.task;
+  record.name = request.name;
+  record.source_kind = request.source_kind;
+  record.source = request.source;
+  record.tmpfs = request.tmpfs;
+  record.propagation = request.propagation;
+  record.attributes = request.attributes;
+  record.ids = request.ids;
+  record.task_path = request.task_path;
+  record.target_kind = request.target_kind;
+  record.place = request.place;
+  record.uid = request.uid;
+  return record;
+}
+
+BindMountRequest RequestOf(const MountRecord& record) {
+  BindMountRequest request;
+  request.allocation = record.allocation;
+  request.task = record.task;
+  request.name = record.name;
+  request.source_kind = record.source_kind;
+  request.source = record.source;
+  request.tmpfs = record.tmpfs;
+  request.propagation = record.propagation;
+  request.attributes = record.attributes;
+  request.ids = record.ids;
+  request.task_path = record.task_path;
+  request.uid = record.uid;
+  request.target_kind = record.target_kind;
+  request.place = record.place;
+  return request;
+}
+
+bool SameRequest(const MountRecord& a, const MountRecord& b) {
+  return a.source_kind == b.source_kind && a.source == b.source &&
+         a.tmpfs == b.tmpfs && a.propagation == b.propagation &&
+         a.attributes == b.attributes && a.ids == b.ids &&
+         a.task_path == b.task_path && a.target_kind == b.target_kind &&
+         a.place == b.place;
+}
+
+std::string_view PropagationName(exec::Propagation propagation) {
+  switch (propagation) {
+    case exec::Propagation::kHostToTask:
+      return "host-to-task";
+    case exec::Propagation::kBidirectional:
+      return "bidirectional";
+    case exec::Propagation::kPrivate:
+      break;
+  }
+  return "private";
+}
+
+Result<exec::Propagation> ParsePropagationName(std::string_view name) {
+  for (const auto mode :
+       {exec::Propagation::kPrivate, exec::Propagation::kHostToTask,
+        exec::Propagation::kBidirectional}) {
+    if (name == PropagationName(mode)) {
+      return mode;
+    }
+  }
+  return MakeError(Code::kInvalidArgument, "check", "propagation",
+                   "must be private, host-to-task or bidirectional");
+}
+
+std::string_view SourceKindName(exec::SourceKind kind) {
+  switch (kind) {
+    case exec::SourceKind::kHostVolume:
+      return "host";
+    case exec::SourceKind::kTmpfs:
+      return "tmpfs";
+    case exec::SourceKind::kFilesystem:
+      return "filesystem";
+    case exec::SourceKind::kPublishedVolume:
+      break;
+  }
+  return "volume";
+}
+
+Result<exec::SourceKind> ParseSourceKindName(std::string_view name) {
+  for (const auto kind :
+       {exec::SourceKind::kPublishedVolume, exec::SourceKind::kHostVolume,
+        exec::SourceKind::kTmpfs, exec::SourceKind::kFilesystem}) {
+    if (name == SourceKindName(kind)) {
+      return kind;
+    }
+  }
+  return MakeError(Code::kInvalidArgument, "check", "source_type",
+                   "must be volume, host, tmpfs or filesystem");
+}
+
+std::string_view RequiredRootfsPropagation(exec::Propagation propagation) {
+  switch (propagation) {
+    case exec::Propagation::kHostToTask:
+      return "slave";
+    case exec::Propagation::kBidirectional:
+      return "shared";
+    case exec::Propagation::kPrivate:
+      break;
+  }
+  return "private";
+}
+
+std::string InboxPath(const InboxRecord& inbox) {
+  return std::string(paths::kBase) + "/" + paths::kAllocations + "/" +
+         inbox.allocation + "/" + inbox.task;
+}
+
+namespace {
+
+std::string HostPathOf(const MountRecord& record) {
+  switch (record.target_kind) {
+    case exec::TargetKind::kDirectory:
+      return record.place;
+    case exec::TargetKind::kContainer:
+      return "";
+    case exec::TargetKind::kInbox:
+      break;
+  }
+  return InboxPath({record.allocation, record.task}) + "/" + record.name;
+}
+
+}  // namespace
+
+MountConfig ConfigOf(const MountRecord& record) {
+  MountConfig config;
+  config.host_path = HostPathOf(record);
+  config.record = record;
+  return config;
+}
+
+}  // namespace mountd

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mountd/base/progress.h"
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+#include "mountd/plan/plan.h"
+#include "mountd/store/records.h"
+
+namespace mountd {
+
+std::string_view PropagationName(exec::Propagation propagation);
+Result<exec::Propagation> ParsePropagationName(std::string_view name);
+
+// Names as in the API's "source_type".
+std::string_view SourceKindName(exec::SourceKind kind);
+Result<exec::SourceKind> ParseSourceKindName(std::string_view name);
+
+struct BindMountRequest {
+  std::string allocation;
+  std::string task;
+  std::string name;
+  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
+  std::string source;
+  // kTmpfs. inodes 0: as many as the size allows. uid and gid kNoId: those of
+  // the allocation's owner.
+  exec::TmpfsPlan tmpfs;
+  // kPublishedVolume: the place where the plugin published the volume.
+  std::string plugin;
+  VolumeKey volume;
+  exec::Propagation propagation = exec::Propagation::kPrivate;
+  std::uint32_t attributes = 0;
+  exec::IdMapPlan ids;
+  std::string task_path;
+  std::uint32_t uid = 0;  // the allocation's owner, whose limit counts it
+  exec::TargetKind target_kind = exec::TargetKind::kInbox;
+  // kDirectory: the caller's fd of the directory. kContainer: a pidfd of the
+  // container. `place` identifies it as MountRecord::place does.
+  std::shared_ptr<const UniqueFd> fd;
+  std::string place;
+  exec::CallerPlan caller;       // kDirectory
+  std::uint64_t cgroup = 0;      // kContainer: must hold the container
+  std::uint32_t caller_pid = 0;  // kContainer: the asking process
+};
+
+// The mount configuration that a task driver inserts.
+struct MountConfig {
+  std::string host_path;  // "" for a container, where it is at task_path
+  MountRecord record;
+  // GetAllocation only: the health of its file system.
+  exec::MountHealth health = exec::MountHealth::kUnknown;
+};
+
+MountConfig ConfigOf(const MountRecord& record);
+
+// Returns "web/server/data", for errors.
+std::string Described(const MountRecord& record);
+
+// Returns whether the mount is in the host's mount namespace, where mountd
+// watches it. A mount in a container is not.
+inline bool IsOnHost(const MountRecord& record) {
+  return record.target_kind != exec::TargetKind::kContainer;
+}
+
+// base/a/<allocation>/<task>
+std::string InboxPath(const InboxRecord& inbox);
+
+// Returns the key of the source that is anchored or mounted once for all users.
+std::optional<AnchorKey> AnchorOf(const MountRecord& record);
+
+// Returns the step that ListOperations shows for the mount.
+inline Step StepOf(const BindMountRequest& request) {
+  return request.source_kind == exec::SourceKind::kFilesystem
+             ? Step::kFilesystem
+             : Step::kMount;
+}
+
+exec::TargetPlan TargetOf(const MountRecord& record);
+exec::AttachPlan PlanOf(const BindMountRequest& request);
+MountRecord RecordOf(const BindMountRequest& request);
+// Returns the request that the record was made for. The place where a volume is
+// published and a caller's fd are missing, because records do not have them.
+BindMountRequest RequestOf(const MountRecord& record);
+// Returns whether a record of the one answers a call for the other.
+bool SameRequest(const MountRecord& a, const MountRecord& b);
+
+// Returns the value that the runtime's rootfsPropagation needs for the mount to
+// behave.
+std::string_view RequiredRootfsPropagation(exec::Propagation propagation);
+
+}  // namespace mountd

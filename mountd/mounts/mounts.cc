@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/mounts/mounts.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "mountd/plan/wire.h"
+
+namespace mountd {
+namespace {
+
+MountRecord AsAttached(MountRecord record, const exec::MountState& state) {
+  record.mount_id = state.mount_id;
+  record.peer_group = state.peer_group;
+  record.master = state.master;
+  record.source_group = state.source_peer_group;
+  return record;
+}
+
+Result<void> CheckNamedOnce(const std::vector<BindMountRequest>& requests) {
+  std::set<std::string> names;
+  for (const BindMountRequest& request : requests) {
+    const std::string name = Described(RecordOf(request));
+    if (!names.insert(name).second) {
+      return MakeError(Code::kInvalidArgument, "bind-mount", name,
+                       "is named twice in one call");
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::vector<MountConfig>> Mounts::Bind(
+    const std::vector<BindMountRequest>& requests, const Progress& progress) {
+  MOUNTD_TRY(CheckNamedOnce(requests));
+  progress.Expect(requests.size());
+  std::vector<Bound> bound;
+  for (const BindMountRequest& request : requests) {
+    progress.At(StepOf(request));
+    Result<Bound> one = BindOne(request);
+    if (!one) {
+      // Undo only mounts of this call; earlier ones were there before it.
+      for (auto done = bound.rbegin(); done != bound.rend(); ++done) {
+        if (done->made) {
+          IgnoreBecauseBestEffort(Detach(done->record));
+        }
+      }
+      return std::move(one).error();
+    }
+    bound.push_back(*std::move(one));
+    progress.Advance();
+  }
+  std::vector<MountConfig> configs;
+  for (Bound& one : bound) {
+    one.record.state = MountRecordState::kAttached;
+    configs.push_back(ConfigOf(one.record));
+  }
+  // A restart removes mounts of this call until now, because their records are
+  // intents.
+  MOUNTD_TRY(PutAttached(bound));
+  return configs;
+}
+
+Result<MountConfig> Mounts::Bind(const BindMountRequest& request) {
+  MOUNTD_ASSIGN(std::vector<MountConfig> configs, Bind(std::vector{request}));
+  return std::move(configs.front());
+}
+
+Result<Mounts::Bound> Mounts::BindOne(const BindMountRequest& request) {
+  MountRecord wanted = RecordOf(request);
+  MOUNTD_ASSIGN(
+      const std::optional<MountRecord> found,
+      store_.GetMount(request.allocation, request.task, request.name));
+  MOUNTD_ASSIGN(const bool ended,
+                found ? HasEnded(*found) : Result<bool>(false));
+  if (found && found->state == MountRecordState::kAttached && !ended) {
+    if (!SameRequest(*found, wanted)) {
+      return MakeError(
+          Code::kAlreadyExists, "bind-mount", Described(*found),
+          "is already mounted with other options; unmount it first");
+    }
+    return Bound{*found, false, 0};
+  }
+  if (found && found->state == MountRecordState::kFound) {
+    return TakeOver(std::move(wanted), request);
+  }
+  if (found) {
+    // Left by an attempt that could not be undone, or lost: clear it first.
+    MOUNTD_TRY(Detach(*found));
+  }
+  MOUNTD_TRY(CheckLimits(wanted));
+  return Attach(std::move(wanted), request);
+}
+
+// Takes over a mount that was found without a record. The executor compares it
+// with the request. The found mount's record serves as the intent, because
+// undoing that intent removes whatever mount is there.
+Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
+                                       const BindMountRequest& request) {
+  const std::optional<AnchorKey> anchor = AnchorOf(wanted);
+  std::optional<KeyedLocks::Guard> guard;
+  if (anchor) {
+    guard.emplace(LockSource(*anchor));
+  }
+  Result<exec::MountState> attached = RunAttach(request, 0);
+  if (!attached) {
+    Error error = std::move(attached).error();
+    if (error.code == Code::kAlreadyExists) {
+      error.detail +=
+          "; mountd found this mount without a record, so only unmount or "
+          "replace is possible";
+    }
+    return error;
+  }
+  MountRecord now = AsAttached(std::move(wanted), *attached);
+  now.state = MountRecordState::kAttached;
+  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+    MOUNTD_TRY(PutAnchorOf(now, attached->anchor_id));
+    return store_.PutMount(now);
+  }));
+  MOUNTD_TRY(CountFound());
+  return Bound{std::move(now), false, 0};
+}
+
+// Returns whether a mount in a container is gone. It goes with its container,
+// and nothing notifies mountd.
+Result<bool> Mounts::HasEnded(const MountRecord& record) {
+  if (record.target_kind != exec::TargetKind::kContainer) {
+    return false;
+  }
+  MOUNTD_ASSIGN(const exec::MountState there,
+                executor_.InspectTarget(TargetOf(record)));
+  return there.mount_id != record.mount_id;
+}
+
+Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
+  const LimitsConfig& limits = config_.limits;
+  const auto exhausted = [&](const char* why) {
+    return MakeError(Code::kResourceExhausted, "bind-mount", Described(wanted),
+                     why);
+  };
+  MOUNTD_ASSIGN(const bool user_has_room,
+                of_users_.IsBelow(wanted.uid, limits.mounts_per_uid, [&] {
+                  return store_.CountMountsOfUser(wanted.uid);
+                }));
+  if (!user_has_room) {
+    return exhausted(
+        "limits.mounts_per_uid is reached; unmount others of this user or "
+        "raise the limit");
+  }
+  MOUNTD_ASSIGN(const bool has_room,
+                of_allocations_.IsBelow(
+                    wanted.allocation, limits.mounts_per_allocation,
+                    [&] { return store_.CountMounts(wanted.allocation); }));
+  if (!has_room) {
+    return exhausted(
+        "limits.mounts_per_allocation is reached; unmount others of this "
+        "allocation or raise the limit");
+  }
+  if (wanted.source_kind != exec::SourceKind::kTmpfs) {
+    return Ok();
+  }
+  if (wanted.tmpfs.bytes > limits.tmpfs_bytes) {
+    return exhausted(
+        "its size exceeds limits.tmpfs_bytes; ask for a smaller tmpfs or raise "
+        "the limit");
+  }
+  MOUNTD_ASSIGN(const std::uint64_t used,
+                store_.TmpfsBytesOf(wanted.allocation));
+  if (wanted.tmpfs.bytes > limits.tmpfs_bytes_per_allocation ||
+      used > limits.tmpfs_bytes_per_allocation - wanted.tmpfs.bytes) {
+    return exhausted(
+        "its size would exceed limits.tmpfs_bytes_per_allocation; ask for less "
+        "or raise the limit");
+  }
+  return Ok();
+}
+
+// Called with the source's lock, after the intent was written.
+Result<exec::MountState> Mounts::RunAttach(const BindMountRequest& request,
+                                           std::uint64_t replaces) {
+  exec::AttachPlan plan = PlanOf(request);
+  plan.replaces = replaces;
+  return executor_.Attach(plan, request.fd ? request.fd->get() : -1);
+}
+
+// Writes only the columns that the intent lacks.
+Result<void> Mounts::PutAttached(const Bound& one) {
+  MOUNTD_TRY(PutAnchorOf(one.record, one.anchor_id));
+  return store_.UpdateMount(one.record);
+}
+
+Result<void> Mounts::PutAttached(const std::vector<Bound>& all) {
+  if (all.size() == 1 && all.front().anchor_id == 0) {
+    // A transaction around one statement would only add work.
+    return all.front().made ? PutAttached(all.front()) : Ok();
+  }
+  return store_.Together([&]() -> Result<void> {
+    for (const Bound& one : all) {
+      if (one.made) {
+        MOUNTD_TRY(PutAttached(one));
+      }
+    }
+    return Ok();
+  });
+}
+
+Result<Mounts::Bound> Mounts::Attach(MountRecord record,
+                                     const BindMountRequest& request) {
+  const std::optional<AnchorKey> anchor = AnchorOf(record);
+  std::optional<KeyedLocks::Guard> guard;
+  if (anchor) {
+    guard.emplace(LockSource(*anchor));
+  }
+  // The intent of the mount is the intent of its source's anchor too.
+  MOUNTD_TRY(store_.PutMount(record));
+  of_users_.Added(record.uid);
+  of_allocations_.Added(record.allocation);
+  const Result<exec::MountState> attached = RunAttach(request, 0);
+  if (!attached) {
+    Error error = attached.error();
+    const Result<void> doubted = anchor ? store_.DoubtAnchor(*anchor) : Ok();
+    if (error.code == Code::kAlreadyExists) {
+      // The mount at the target is not mountd's, so leave it and forget the
+      // intent.
+      IgnoreBecauseBestEffort(Forget(record));
+    } else if (doubted) {
+      // Only now, because the intent was the only sign that there may be an
+      // anchor.
+      IgnoreBecauseBestEffort(UndoAttach(record));
+    }
+    if (anchor) {
+      ReleaseAnchorIfUnused(*anchor);
+    }
+    return error;
+  }
+  return Bound{AsAttached(std::move(record), *attached), true,
+               attached->anchor_id};
+}
+
+Result<Mounts::Replaced> Mounts::Replace(const BindMountRequest& request) {
+  MOUNTD_ASSIGN(
+      const std::optional<MountRecord> found,
+      store_.GetMount(request.allocation, request.task, request.name));
+  const MountRecord wanted = RecordOf(request);
+  if (!found || (found->state != MountRecordState::kAttached &&
+                 found->state != MountRecordState::kReplacing &&
+                 found->state != MountRecordState::kFound)) {
+    return MakeError(Code::kNotFound, "replace", Described(wanted),
+                     found ? "is no longer mounted; mount it without replace"
+                           : "is not mounted");
+  }
+  if (found->target_kind != exec::TargetKind::kInbox) {
+    return MakeError(Code::kNotSupported, "replace", Described(wanted),
+                     "is outside the inbox, where a mount cannot be replaced; "
+                     "unmount it first");
+  }
+  if (found->state == MountRecordState::kAttached &&
+      SameRequest(*found, wanted)) {
+    return Replaced{ConfigOf(*found), 0, {}};
+  }
+  MOUNTD_ASSIGN(const MountRecord now, Swap(*found, request));
+  if (const std::optional<AnchorKey> anchor = AnchorOf(*found)) {
+    const KeyedLocks::Guard guard = LockSource(*anchor);
+    ReleaseAnchorIfUnused(*anchor);
+  }
+  return Replaced{ConfigOf(now), found->mount_id, {}};
+}
+
+Result<Mounts::Replaced> Mounts::Repair(const BindMountRequest& request) {
+  MOUNTD_ASSIGN(
+      const std::optional<MountRecord> found,
+      store_.GetMount(request.allocation, request.task, request.name));
+  if (!found) {
+    return MakeError(Code::kNotFound, "repair", Described(RecordOf(request)),
+                     "is not mounted");
+  }
+  MOUNTD_ASSIGN(const exec::MountState there,
+                executor_.InspectTarget(TargetOf(*found)));
+  if (there.mount_id == 0 || found->state == MountRecordState::kLost) {
+    // Bind clears a lost record and then mounts again.
+    MOUNTD_TRY(store_.SetMountState(*found, MountRecordState::kLost));
+    MOUNTD_ASSIGN(MountConfig config, Bind(request));
+    return Replaced{std::move(config), found->mount_id, {}};
+  }
+  MOUNTD_ASSIGN(const MountRecord now, Swap(*found, request));
+  return Replaced{ConfigOf(now), found->mount_id, {}};
+}
+
+// Keeps the old mount's record until the new mount is known. After a restart,
+// Unmount then removes whichever of the two is at the target. The record does
+// not name the new source, so the new source's anchor is recorded as doubtful.
+Result<MountRecord> Mounts::Swap(const MountRecord& old,
+                                 const BindMountRequest& request) {
+  const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(request));
+  std::optional<KeyedLocks::Guard> guard;
+  if (anchor) {
+    guard.emplace(LockSource(*anchor));
+  }
+  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+    MOUNTD_TRY(store_.SetMountState(old, MountRecordState::kReplacing));
+    return anchor ? store_.DoubtAnchor(*anchor) : Ok();
+  }));
+  const Result<exec::MountState> swapped = RunAttach(request, old.mount_id);
+  if (!swapped) {
+    const Result<exec::MountState> now = executor_.InspectTarget(TargetOf(old));
+    if (now && now->mount_id == old.mount_id && now->is_stacked == 0) {
+      // The swap changed nothing, so the old mount is attached as before.
+      MOUNTD_TRY(store_.UpdateMount(AsItIsNow(old)));
+    }
+    if (anchor) {
+      ReleaseAnchorIfUnused(*anchor);
+    }
+    return swapped.error();
+  }
+  MountRecord now = AsAttached(RecordOf(request), *swapped);
+  now.state = MountRecordState::kAttached;
+  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+    MOUNTD_TRY(PutAnchorOf(now, swapped->anchor_id));
+    return store_.PutMount(now);
+  }));
+  return now;
+}
+
+// Opens the tree. The executor removes the anchor that it makes for a source
+// without one. An executor that is cut off does not, so the anchor is recorded
+// as doubtful first.
+Result<exec::Executor::HandedOut> Mounts::OpenTree(
+    const BindMountRequest& request) {
+  exec::OpenTreePlan plan;
+  plan.allocation = exec::ToWire(request.allocation);
+  plan.source = PlanOf(request).source;
+  plan.propagation = request.propagation;
+  plan.attributes = request.attributes;
+  const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(request));
+  if (!anchor) {
+    return executor_.OpenTree(plan);
+  }
+  const KeyedLocks::Guard guard = LockSource(*anchor);
+  MOUNTD_ASSIGN(const std::optional<std::uint64_t> known,
+                store_.GetAnchor(*anchor));
+  if (!known) {
+    MOUNTD_TRY(store_.DoubtAnchor(*anchor));
+  }
+  Result<exec::Executor::HandedOut> tree = executor_.OpenTree(plan);
+  ReleaseAnchorIfUnused(*anchor);
+  return tree;
+}
+
+// Undoes an Attach or a swap whose outcome may be unknown. Removes the mount at
+// the target, then the record. On a failure the record stays as an intent.
+Result<void> Mounts::UndoAttach(const MountRecord& record,
+                                exec::UnmountMode mode) {
+  MOUNTD_ASSIGN(const exec::MountState state,
+                executor_.InspectTarget(TargetOf(record)));
+  MOUNTD_TRY(executor_.Detach({TargetOf(record), state.mount_id, mode}));
+  return Forget(record);
+}
+
+Result<void> Mounts::Forget(const MountRecord& record) {
+  MOUNTD_TRY(of_users_.Removing(record.uid, [&] {
+    return of_allocations_.Removing(record.allocation,
+                                    [&] { return store_.RemoveMount(record); });
+  }));
+  return Ok();
+}
+
+Result<void> Mounts::Unmount(const std::string& allocation,
+                             const std::string& task, const std::string& name,
+                             exec::UnmountMode mode) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> found,
+                store_.GetMount(allocation, task, name));
+  if (!found) {
+    return Ok();
+  }
+  return Detach(*found, mode);
+}
+
+Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
+  const std::optional<AnchorKey> anchor = AnchorOf(record);
+  std::optional<KeyedLocks::Guard> guard;
+  if (anchor) {
+    guard.emplace(LockSource(*anchor));
+  }
+  if (record.state == MountRecordState::kAttaching ||
+      record.state == MountRecordState::kReplacing ||
+      record.state == MountRecordState::kFound) {
+    // A replacement's new source is not in its record; Swap has recorded its
+    // anchor as doubtful.
+    if (anchor && record.state == MountRecordState::kAttaching) {
+      MOUNTD_TRY(store_.DoubtAnchor(*anchor));
+    }
+    MOUNTD_TRY(UndoAttach(record, mode));
+  } else {
+    MOUNTD_TRY(store_.SetMountState(record, MountRecordState::kDetaching));
+    if (Result<void> detached =
+            executor_.Detach({TargetOf(record), record.mount_id, mode});
+        !detached) {
+      // Busy means that it is still mounted, so the record says attached again.
+      if (detached.error().code == Code::kBusy) {
+        MOUNTD_TRY(store_.UpdateMount(AsItIsNow(record)));
+      }
+      return detached;
+    }
+    MOUNTD_TRY(Forget(record));
+  }
+  if (anchor) {
+    ReleaseAnchorIfUnused(*anchor);
+  }
+  if (record.state == MountRecordState::kReplacing ||
+      record.state == MountRecordState::kFound) {
+    // The source is unknown, so any anchor may be without users now.
+    has_left_anchors_ = true;
+  }
+  return Ok();
+}
+
+// Reads the groups again, because they may have changed while the mount was
+// being removed.
+MountRecord Mounts::AsItIsNow(MountRecord record) {
+  const Result<exec::MountState> state =
+      executor_.InspectTarget(TargetOf(record));
+  if (state && state->mount_id == record.mount_id) {
+    record.peer_group = state->peer_group;
+    record.master = state->master;
+  }
+  return record;
+}
+
+Result<void> Mounts::UnmountAll(const std::string& allocation,
+                                const Progress& progress,
+                                exec::UnmountMode mode) {
+  MOUNTD_ASSIGN(const std::vector<MountRecord> records,
+                store_.MountsOf(allocation));
+  progress.At(Step::kUnmount);
+  progress.Expect(records.size());
+  // A mount that cannot be removed does not stop the others. Returns the first
+  // error.
+  Result<void> outcome = Ok();
+  for (auto record = records.rbegin(); record != records.rend(); ++record) {
+    if (Result<void> detached = Detach(*record, mode); !detached && outcome) {
+      outcome = std::move(detached);
+    }
+    progress.Advance();
+  }
+  of_allocations_.Forget(allocation);
+  return outcome;
+}
+
+Result<std::vector<MountConfig>> Mounts::Of(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::vector<MountRecord> records,
+                store_.MountsOf(allocation));
+  std::vector<MountConfig> configs;
+  configs.reserve(records.size());
+  for (const MountRecord& record : records) {
+    configs.push_back(ConfigOf(record));
+  }
+  return configs;
+}
+
+Result<std::string> Mounts::LookLost(const MountRecord& seen) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> record,
+                store_.GetMount(seen.allocation, seen.task, seen.name));
+  if (!record || record->state != MountRecordState::kAttached ||
+      record->mount_id != seen.mount_id) {
+    return std::string();
+  }
+  MOUNTD_ASSIGN(const exec::MountState state,
+                executor_.InspectTarget(TargetOf(*record)));
+  // If the mount is there, it came back or was never gone.
+  if (state.mount_id == record->mount_id) {
+    return std::string();
+  }
+  MOUNTD_TRY(store_.SetMountState(*record, MountRecordState::kLost));
+  return std::string(state.mount_id == 0 ? "no mount is there"
+                                         : "another mount is there");
+}
+
+Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
+  MOUNTD_ASSIGN(const std::vector<std::string> tasks,
+                store_.InboxesOf(inbox.allocation));
+  // An inbox that exists does not count against the limit.
+  const bool known =
+      std::find(tasks.begin(), tasks.end(), inbox.task) != tasks.end();
+  if (!known && tasks.size() >= config_.limits.inboxes_per_allocation) {
+    return MakeError(Code::kResourceExhausted, "prepare-inbox",
+                     inbox.allocation + "/" + inbox.task,
+                     "limits.inboxes_per_allocation is reached; remove others "
+                     "of this allocation or raise the limit");
+  }
+  // The record comes first, so that a start makes the inbox again.
+  MOUNTD_TRY(store_.PutInbox(inbox));
+  MOUNTD_TRY(executor_.PrepareInbox(
+      {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));
+  return InboxPath(inbox);
+}
+
+Result<exec::Executor::HandedOut> Mounts::OpenInbox(const InboxRecord& inbox) {
+  return executor_.OpenInbox(
+      {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)});
+}
+
+Result<void> Mounts::RecoverInboxes(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::vector<std::string> tasks,
+                store_.InboxesOf(allocation));
+  for (const std::string& task : tasks) {
+    MOUNTD_TRY(
+        executor_.PrepareInbox({exec::ToWire(allocation), exec::ToWire(task)}));
+  }
+  return Ok();
+}
+
+Result<void> Mounts::RemoveInbox(const InboxRecord& inbox) {
+  MOUNTD_TRY(executor_.RemoveInbox(
+      {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));
+  return store_.RemoveInbox(inbox);
+}
+
+}  // namespace mountd

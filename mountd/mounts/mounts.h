@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/base/counted.h"
+#include "mountd/base/progress.h"
+#include "mountd/base/result.h"
+#include "mountd/base/worker_pool.h"
+#include "mountd/config/config.h"
+#include "mountd/executors/holder_report.h"
+#include "mountd/mounts/mount_request.h"
+#include "mountd/plan/executor.h"
+#include "mountd/store/boot_store.h"
+
+namespace mountd {
+
+// Owns the allocations' bind mounts.
+//
+//   (none) --intent--> attaching --Attach--> attached --intent--> detaching
+//     ^                    |                     |                    |
+//     +----- undone -------+        (another mount there: lost)       |
+//     +-------------------------------- Detach -----------------------+
+//
+// A start records a mount without a record (after a store was lost) as `found`.
+//
+// A mount is `replacing` during a swap, with the old mount's record, and then
+// attached with the new mount's record. After a swap that was cut off, the same
+// call finishes it, or Unmount removes the mount that is there.
+//
+// Methods block. Calls for one allocation come one at a time, on its strand.
+class Mounts {
+ public:
+  Mounts(const Config& config, exec::Executor& executor,
+         store::BootStore& store)
+      : config_(config), executor_(executor), store_(store) {}
+
+  // Compares the records with the kernel. Undoes mounts that were being made,
+  // and marks mounts that are no longer mountd's as lost. Leaves unfinished
+  // removals as they are, to be pending, and anchors to ReleaseLeftAnchors,
+  // because a volume that hangs must not keep mountd from starting.
+  Result<void> Recover();
+  // Records a mount at an allocation's target that has no record, as found. It
+  // stays until the same Bind takes it over, or it is replaced, unmounted or
+  // released. `uid` is the allocation's owner. Called before Recover.
+  Result<void> RecordFound(const exec::FoundTarget& found, std::uint32_t uid);
+  // Marks every declared source's anchor as doubtful, because a lost store knew
+  // the anchors too. Each anchor is looked for when nothing uses its source.
+  Result<void> DoubtAllAnchors();
+
+  // Mounts all requests or none. If one fails, undoes this call's mounts, even
+  // after a restart in the middle. Idempotent. AlreadyExists for the same name
+  // with another request.
+  Result<std::vector<MountConfig>> Bind(
+      const std::vector<BindMountRequest>& requests,
+      const Progress& progress = Progress());
+  Result<MountConfig> Bind(const BindMountRequest& request);
+  // Replaces one mount by another without a moment in which there is none.
+  // NotFound if it is not mounted.
+  struct Replaced {
+    MountConfig config;
+    std::uint64_t old_mount_id = 0;  // 0: it was as requested already
+    // The processes in the allocation's cgroup that still have the old mount;
+    // nothing without a cgroup. The service fills it in.
+    std::optional<HolderReport> old_holders;
+  };
+  Result<Replaced> Replace(const BindMountRequest& request);
+  // Replaces the mount by a mount of its source as it is now, or mounts again
+  // if the mount was lost. `request` is the record's own (RequestOf), completed
+  // for its source.
+  Result<Replaced> Repair(const BindMountRequest& request);
+  Result<void> Unmount(const std::string& allocation, const std::string& task,
+                       const std::string& name,
+                       exec::UnmountMode mode = exec::UnmountMode::kPlain);
+  // Returns a detached mount of the request's source, which ends with its last
+  // fd. The service records it.
+  Result<exec::Executor::HandedOut> OpenTree(const BindMountRequest& request);
+  // Unmounts all mounts of an allocation, the last one first.
+  Result<void> UnmountAll(const std::string& allocation,
+                          const Progress& progress = Progress(),
+                          exec::UnmountMode mode = exec::UnmountMode::kPlain);
+  Result<std::vector<MountConfig>> Of(const std::string& allocation);
+
+  // Checks whether the mount of `seen` is still there. If not, and the record
+  // is unchanged, marks it lost and returns the reason. "" if it is there or
+  // the record changed. Runs on the allocation's strand.
+  Result<std::string> LookLost(const MountRecord& seen);
+
+  // Returns whether there are anchors without users that could not be released.
+  // Another mount of the host was in them, or their file system did not answer.
+  bool HasLeftAnchors() const { return has_left_anchors_; }
+  // Tries again to release them. Never on an allocation's strand, because a
+  // volume that hangs takes until the plan's deadline.
+  void ReleaseLeftAnchors();
+  // Prepares a task's inbox (propagation/inbox.h) and returns its path on the
+  // host.
+  Result<std::string> PrepareInbox(const InboxRecord& inbox);
+  Result<exec::Executor::HandedOut> OpenInbox(const InboxRecord& inbox);
+  // Makes the inboxes of an allocation again.
+  Result<void> RecoverInboxes(const std::string& allocation);
+  // Busy while a mount is in the inbox; success if there is no inbox.
+  Result<void> RemoveInbox(const InboxRecord& inbox);
+
+ private:
+  Result<void> CheckLimits(const MountRecord& wanted);
+  Result<bool> HasEnded(const MountRecord& record);
+  struct Bound {
+    MountRecord record;
+    bool made = false;  // by this call
+    // The anchor of its source, if that is a host volume or file system.
+    std::uint64_t anchor_id = 0;
+  };
+  Result<Bound> TakeOver(MountRecord wanted, const BindMountRequest& request);
+  Result<void> CountFound();
+  // Attaches one mount and leaves its record as an intent.
+  Result<Bound> BindOne(const BindMountRequest& request);
+  Result<Bound> Attach(MountRecord record, const BindMountRequest& request);
+  KeyedLocks::Guard LockSource(const AnchorKey& key);
+  Result<void> PutAnchorOf(const MountRecord& record, std::uint64_t anchor_id);
+  Result<void> PutAttached(const Bound& one);
+  Result<void> PutAttached(const std::vector<Bound>& all);
+  Result<MountRecord> Swap(const MountRecord& old,
+                           const BindMountRequest& request);
+  Result<exec::MountState> RunAttach(const BindMountRequest& request,
+                                     std::uint64_t replaces);
+  Result<void> Detach(const MountRecord& record,
+                      exec::UnmountMode mode = exec::UnmountMode::kPlain);
+  Result<void> UndoAttach(const MountRecord& record,
+                          exec::UnmountMode mode = exec::UnmountMode::kPlain);
+  Result<void> Forget(const MountRecord& record);
+  Result<void> RecoverOne(const MountRecord& record);
+  MountRecord AsItIsNow(MountRecord record);
+  void ReleaseAnchorIfUnused(const AnchorKey& key);
+  Result<void> ReleaseAnchorUnlessUsed(const AnchorKey& key);
+
+  const Config& config_;
+  exec::Executor& executor_;
+  store::BootStore& store_;
+  KeyedLocks sources_;  // host volumes and file systems
+  Counted<std::uint32_t> of_users_;
+  Counted<std::string> of_allocations_;
+  std::atomic<bool> has_left_anchors_ = false;
+  // True while some mount's source is unknown. Any anchor may then be in use.
+  std::atomic<bool> has_found_ = false;
+  bool recovering_ = false;
+  bool recovery_hangs_ = false;
+};
+
+}  // namespace mountd

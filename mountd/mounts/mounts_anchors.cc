@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The anchors of the sources of Mounts.
+#include <string>
+
+#include "mountd/mounts/mounts.h"
+#include "mountd/plan/wire.h"
+
+namespace mountd {
+
+KeyedLocks::Guard Mounts::LockSource(const AnchorKey& key) {
+  return sources_.Lock(std::string(SourceKindName(key.kind)) + " " +
+                       key.source);
+}
+
+// Records the source's current anchor. Does nothing if the kernel reports none,
+// because an earlier anchor may still be there. Its last user finds that out.
+Result<void> Mounts::PutAnchorOf(const MountRecord& record,
+                                 std::uint64_t anchor_id) {
+  const std::optional<AnchorKey> anchor = AnchorOf(record);
+  return anchor && anchor_id != 0 ? store_.PutAnchor(*anchor, anchor_id) : Ok();
+}
+
+// Releases the anchor if nothing uses it. The caller holds the source's lock.
+// An anchor that cannot be released stays recorded, for a later try.
+void Mounts::ReleaseAnchorIfUnused(const AnchorKey& key) {
+  if (!ReleaseAnchorUnlessUsed(key)) {
+    has_left_anchors_ = true;
+  }
+}
+
+Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
+  MOUNTD_ASSIGN(const std::optional<std::uint64_t> anchor_id,
+                store_.GetAnchor(key));
+  if (!anchor_id) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const bool is_used, store_.HasMountsOf(key));
+  if (is_used) {
+    return Ok();
+  }
+  // A later try releases it. A start must not wait for it, and a mount of
+  // unknown source may use it.
+  if (recovering_ || has_found_) {
+    return MakeError(Code::kBusy, "release", "anchor",
+                     "is still in use; mountd releases it later");
+  }
+  MOUNTD_TRY(executor_.ReleaseAnchor(
+      {key.kind, exec::ToWire(key.source), *anchor_id}));
+  return store_.RemoveAnchor(key);
+}
+
+void Mounts::ReleaseLeftAnchors() {
+  has_left_anchors_ = false;
+  const auto anchors = store_.ListAnchors();
+  if (!CountFound() || !anchors) {
+    has_left_anchors_ = true;
+    return;
+  }
+  for (const auto& [key, anchor_id] : *anchors) {
+    const KeyedLocks::Guard guard = LockSource(key);
+    ReleaseAnchorIfUnused(key);
+  }
+}
+
+}  // namespace mountd

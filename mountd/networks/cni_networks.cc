@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/networks/cni_networks.h"
+
+#include <string_view>
+#include <vector>
+
+#include "mountd/base/memory_file.h"
+#include "mountd/base/number.h"
+#include "mountd/plan/wire.h"
+
+namespace mountd {
+namespace {
+
+constexpr std::chrono::seconds kListingIsFresh{2};
+
+exec::CniPlan PlanOf(exec::CniVerb verb, const NetworkRecord& record) {
+  exec::CniPlan plan;
+  plan.verb = verb;
+  plan.allocation = exec::ToWire(record.allocation);
+  plan.network = exec::ToWire(record.network);
+  return plan;
+}
+
+// Returns whether the CNI project's portmap of this release can CHECK. Before
+// 1.3 portmap looks for a port's rules in the tables of both families. It does
+// not find one family's rules in the other's table, so its CHECK never
+// succeeds. Seen with 1.1.1, which Debian builds without its release's number.
+bool CanCheckPorts(std::string_view release) {
+  const std::size_t dot = release.find('.');
+  const auto major = ParseNumber<unsigned>(release.substr(0, dot));
+  const auto minor = ParseNumber<unsigned>(
+      dot == std::string_view::npos
+          ? ""
+          : release.substr(dot + 1, release.find('.', dot + 1) - dot - 1));
+  return major && minor && (*major > 1 || (*major == 1 && *minor >= 3));
+}
+
+}  // namespace
+
+Result<std::string> CniNetworks::Run(const exec::CniPlan& plan,
+                                     const std::string& request) {
+  MOUNTD_ASSIGN(const UniqueFd in, MemoryWith("cni-request", request));
+  MOUNTD_ASSIGN(const UniqueFd out, executor_.RunCni(plan, in.get()));
+  return ReadMemory(out.get(), exec::kMaxCniAnswerBytes);
+}
+
+Result<CniAttachment> CniNetworks::Attach(const NetworkRecord& record) {
+  exec::CniPlan plan = PlanOf(exec::CniVerb::kAdd, record);
+  plan.netns_inode = record.netns_inode;
+  // Shared, because ADDs may run side by side, but not beside GC.
+  const std::shared_lock lock(attaching_);
+  MOUNTD_ASSIGN(const std::string answer, Run(plan, CniRequestOf(record)));
+  return ReadCniAttachment(answer, record.interface);
+}
+
+Result<void> CniNetworks::Detach(const NetworkRecord& record) {
+  MOUNTD_ASSIGN(
+      const std::string answer,
+      Run(PlanOf(exec::CniVerb::kDel, record), CniAttachmentOf(record)));
+  return ReadCniOutcome(answer);
+}
+
+Result<bool> CniNetworks::CanCheck(const NetworkRecord& record) {
+  if (record.ports.empty()) {
+    return true;
+  }
+  MOUNTD_ASSIGN(const CniListing listing, List());
+  const auto portmap = listing.plugins.find("portmap");
+  return portmap == listing.plugins.end() || CanCheckPorts(portmap->second);
+}
+
+Result<void> CniNetworks::Check(const NetworkRecord& record) {
+  MOUNTD_ASSIGN(const bool can_check, CanCheck(record));
+  if (!can_check) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(
+      const std::string answer,
+      Run(PlanOf(exec::CniVerb::kCheck, record), CniAttachmentOf(record)));
+  return ReadCniOutcome(answer);
+}
+
+Result<void> CniNetworks::Status(const std::string& network) {
+  exec::CniPlan plan;
+  plan.verb = exec::CniVerb::kStatus;
+  plan.network = exec::ToWire(network);
+  MOUNTD_ASSIGN(const std::string answer, Run(plan, CniStatusRequest(network)));
+  return ReadCniOutcome(answer);
+}
+
+Result<void> CniNetworks::CollectGarbage() {
+  exec::CniPlan plan;
+  plan.verb = exec::CniVerb::kGc;
+  const std::unique_lock lock(attaching_);
+  MOUNTD_ASSIGN(std::vector<NetworkRecord> valid, store_.ListNetworks());
+  // An empty store may have been lost. Then GC must spare this boot's
+  // attachments.
+  const bool may_be_lost = valid.empty();
+  std::erase_if(valid, [](const NetworkRecord& record) {
+    return record.mode != NetworkMode::kCni;
+  });
+  MOUNTD_ASSIGN(
+      const std::string answer,
+      Run(plan, may_be_lost ? CniEarlierBootsRequest() : CniGcRequest(valid)));
+  return ReadCniOutcome(answer);
+}
+
+Result<CniListing> CniNetworks::List() {
+  const std::lock_guard lock(listing_mutex_);
+  if (!listing_ || Clock::now() - listed_ > kListingIsFresh) {
+    MOUNTD_ASSIGN(const std::string answer, Run(exec::CniPlan{}, ""));
+    MOUNTD_ASSIGN(listing_, ReadCniListing(answer));
+    for (auto& [name, network] : listing_->networks) {
+      if (network.unusable.empty() && network.has_status) {
+        const Result<void> status = Status(name);
+        network.unusable = status ? "" : status.error().Message();
+      }
+    }
+    listed_ = Clock::now();
+  }
+  return *listing_;
+}
+
+}  // namespace mountd

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+
+#include "mountd/base/result.h"
+#include "mountd/networks/cni_documents.h"
+#include "mountd/plan/executor.h"
+#include "mountd/store/boot_store.h"
+
+namespace mountd {
+
+// Attaches allocations to networks that third parties' plugins make, by the
+// executor's mountd-cni-run. The runner keeps the data of ADD that DEL and
+// CHECK need. Methods block for up to timeouts.cni. Calls for one allocation
+// come one at a time, and those for different allocations side by side.
+class CniNetworks {
+ public:
+  CniNetworks(exec::Executor& executor, store::BootStore& store)
+      : executor_(executor), store_(store) {}
+
+  // Attaches the network. All or nothing, unless the answer is lost; Detach
+  // then removes the attachment. A repeated call returns the attachment that
+  // exists. The record must be in the store, because GC removes all others. The
+  // namespace must be pinned.
+  Result<CniAttachment> Attach(const NetworkRecord& record);
+  // Detaches the network. Success if it is not attached.
+  Result<void> Detach(const NetworkRecord& record);
+  // Asks the plugins whether the attachment is unchanged. FailedPrecondition or
+  // NotFound if a plugin says it is not. Skips CHECK where portmap cannot do
+  // it.
+  Result<void> Check(const NetworkRecord& record);
+  // Whether the network's plugins could attach one now.
+  Result<void> Status(const std::string& network);
+  // Undoes attachments without a record in the store, and has plugins do the
+  // same. If the store is empty, undoes only attachments of an earlier boot.
+  // DeadlineExceeded while another operation runs.
+  Result<void> CollectGarbage();
+  // Returns the list, at most kListingIsFresh old, because asking starts
+  // several processes.
+  Result<CniListing> List();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Result<bool> CanCheck(const NetworkRecord& record);
+  Result<std::string> Run(const exec::CniPlan& plan,
+                          const std::string& request);
+
+  exec::Executor& executor_;
+  store::BootStore& store_;
+  // GC holds it exclusively, because GC undoes attachments that it does not
+  // know.
+  std::shared_mutex attaching_;
+  std::mutex listing_mutex_;
+  std::optional<CniListing> listing_;
+  Clock::time_point listed_{};
+};
+
+}  // namespace mountd

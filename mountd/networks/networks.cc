@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/networks/networks.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "mountd/base/memory_file.h"
+#include "mountd/networks/etc_files.h"
+#include "mountd/plan/protocols.h"
+#include "mountd/plan/wire.h"
+
+namespace mountd {
+namespace {
+
+exec::PortMap PortPlanOf(const PortMapping& port) {
+  exec::PortMap plan;
+  plan.host_port = port.host_port;
+  plan.container_port = port.container_port;
+  plan.count = port.count;
+  plan.protocols = port.protocols;
+  plan.host_family = static_cast<std::uint8_t>(port.host_address.family);
+  plan.host_address = port.host_address.bytes;
+  return plan;
+}
+
+void PutPorts(const NetworkRecord& record, exec::NetworkPlan* plan) {
+  plan->port_count = static_cast<std::uint32_t>(
+      std::min(record.ports.size(), plan->ports.size()));
+  for (std::size_t i = 0; i < plan->port_count; ++i) {
+    plan->ports.at(i) = PortPlanOf(record.ports.at(i));
+  }
+}
+
+exec::NetworkPlan PlanOf(const NetworkRecord& record,
+                         exec::NamespaceOrigin origin) {
+  exec::NetworkPlan plan;
+  plan.allocation = exec::ToWire(record.allocation);
+  plan.origin = origin;
+  plan.netns_inode = record.netns_inode;
+  if (record.mode != NetworkMode::kBridge) {
+    return plan;  // the plan concerns only the namespace
+  }
+  plan.network = exec::ToWire(record.network);
+  record.interface.copy(plan.interface.data(), plan.interface.size() - 1);
+  plan.ipv4 = record.ipv4;
+  plan.ipv6 = record.ipv6;
+  plan.flags = record.flags;
+  PutPorts(record, &plan);
+  return plan;
+}
+
+// Returns a plan with only the ports, for a network whose ports mountd does not
+// map.
+exec::NetworkPlan PortsPlanOf(const NetworkRecord& record) {
+  exec::NetworkPlan plan;
+  plan.allocation = exec::ToWire(record.allocation);
+  PutPorts(record, &plan);
+  return plan;
+}
+
+void PutKeeper(const GivenNetns& given, exec::NetworkPlan* plan) {
+  plan->owner_uid = given.owner_uid;
+  plan->has_keeper = given.keeper >= 0 && plan->port_count != 0 ? 1 : 0;
+}
+
+int KeeperOf(const exec::NetworkPlan& plan, const GivenNetns& given) {
+  return plan.has_keeper != 0 ? given.keeper : -1;
+}
+
+// Returns the origin that the plan names. Only the last network of a namespace
+// ends it.
+exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone) {
+  if (!alone) {
+    return exec::NamespaceOrigin::kExisting;
+  }
+  return record.netns_given ? exec::NamespaceOrigin::kGiven
+                            : exec::NamespaceOrigin::kNew;
+}
+
+// Takes over the namespace of the allocation's other networks.
+void Inherit(const std::vector<NetworkRecord>& others, NetworkRecord* record) {
+  for (const NetworkRecord& other : others) {
+    record->netns_inode = other.netns_inode;
+    record->netns_given = other.netns_given;
+  }
+}
+
+bool AnyHasDefaultRoute(const std::vector<NetworkRecord>& records) {
+  return std::any_of(records.begin(), records.end(),
+                     [](const NetworkRecord& record) {
+                       return (record.flags & exec::kDefaultRoute) != 0;
+                     });
+}
+
+// Lists each port separately, so that equal sets compare equal however they are
+// grouped.
+std::set<std::string> EachPort(const std::vector<PortMapping>& ports) {
+  std::set<std::string> all;
+  for (const PortMapping& port : ports) {
+    for (const auto& [bit, number] : exec::kProtocolNumbers) {
+      for (unsigned i = 0; (port.protocols & bit) != 0 && i < port.count; ++i) {
+        all.insert(std::to_string(number) + " " +
+                   netns::ToString(port.host_address) + " " +
+                   std::to_string(port.host_port + i) + " " +
+                   std::to_string(port.container_port + i));
+      }
+    }
+  }
+  return all;
+}
+
+// Returns whether another network of the allocation has made its files.
+bool OthersHaveFiles(const std::vector<NetworkRecord>& all,
+                     const std::string& interface) {
+  return std::any_of(all.begin(), all.end(), [&](const NetworkRecord& record) {
+    return record.interface != interface && HasFiles(record);
+  });
+}
+
+NetworkRecord RecordFor(const std::string& allocation,
+                        const NetworkRequest& request, const GivenNetns& given,
+                        const std::vector<NetworkRecord>& others) {
+  NetworkRecord record;
+  record.allocation = allocation;
+  record.interface = request.interface;
+  record.mode = request.mode;
+  record.network = request.network;
+  record.ports = request.ports;
+  record.files = request.files;
+  record.cni = request.cni;
+  record.flags = request.isolated ? exec::kIsolated : 0U;
+  if (request.mode == NetworkMode::kBridge &&
+      request.default_route.value_or(!AnyHasDefaultRoute(others))) {
+    record.flags |= exec::kDefaultRoute;
+  }
+  if (given.valid()) {
+    record.netns_inode = given.inode;
+    record.netns_given = true;
+  }
+  Inherit(others, &record);
+  return record;
+}
+
+}  // namespace
+
+Networks::Networks(const Config& config, exec::Executor& executor,
+                   store::BootStore& store, Events events)
+    : config_(config),
+      executor_(executor),
+      store_(store),
+      events_(std::move(events)),
+      cni_(executor, store),
+      room_(config.limits) {
+  for (const auto& [name, network] : config.networks) {
+    pools_.emplace(name, Pool{netns::AddressPool(network.ipv4),
+                              netns::AddressPool(network.ipv6)});
+  }
+}
+
+Result<void> Networks::Recover() {
+  MOUNTD_TRY(executor_.PrepareNetworks(false));
+  MOUNTD_TRY(RecordFound());
+  MOUNTD_ASSIGN(const std::vector<QuarantineRecord> quarantine,
+                store_.ListQuarantine());
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
+                store_.ListNetworks());
+  TakeRecorded(quarantine, records);
+  for (const NetworkRecord& record : records) {
+    room_.TakeRecorded(events_.owner_of(record.allocation), record);
+    // Roll back a network whose making was cut off, because no caller knows of
+    // it. A CNI network becomes pending instead, because its plugins may take
+    // long.
+    if (record.state != NetworkRecordState::kCreated &&
+        record.state != NetworkRecordState::kFound &&
+        record.mode != NetworkMode::kCni) {
+      IgnoreBecauseBestEffort(Teardown(record.allocation, record.interface));
+    }
+  }
+  if (!quarantine.empty()) {
+    events_.check_again();
+  }
+  return Ok();
+}
+
+Result<NetworkStatus> Networks::Setup(const std::string& allocation,
+                                      const NetworkRequest& asked,
+                                      const GivenNetns& given,
+                                      std::uint32_t uid,
+                                      const Progress& progress) {
+  MOUNTD_ASSIGN(const NetworkRequest request, Normalised(asked));
+  MOUNTD_ASSIGN(std::vector<NetworkRecord> others,
+                store_.NetworksOf(allocation));
+  const auto own = std::find_if(others.begin(), others.end(),
+                                [&](const NetworkRecord& record) {
+                                  return record.interface == request.interface;
+                                });
+  // A network that was taken over already is there, whatever else was found.
+  const bool is_there =
+      own != others.end() && own->state == NetworkRecordState::kCreated;
+  if (!is_there && std::any_of(others.begin(), others.end(),
+                               [](const NetworkRecord& record) {
+                                 return record.state ==
+                                        NetworkRecordState::kFound;
+                               })) {
+    return TakeOver(allocation, request, given, uid, others);
+  }
+  std::optional<NetworkRecord> found;
+  if (own != others.end()) {
+    found = *own;
+  }
+  if (found && found->state != NetworkRecordState::kCreated) {
+    // An earlier attempt could not be undone. Undo it now, then begin again.
+    MOUNTD_TRY(Delete(*found, others.size() == 1, progress));
+    others.erase(own);
+    found.reset();
+  }
+  MOUNTD_TRY(CheckGoesWith(allocation, request, given, others));
+  if (found) {
+    if (!IsSame(*found, request)) {
+      return MakeError(Code::kFailedPrecondition, "set up",
+                       "network of " + allocation,
+                       "has " + request.interface +
+                           ", set up with other options; tear it down first");
+    }
+    return StatusOf(*found);
+  }
+  NetworkRecord record = RecordFor(allocation, request, given, others);
+  Result<void> reserved = Reserve(request, &record);
+  if (!reserved && reserved.error().code == Code::kAlreadyExists &&
+      !(netns::IsNone(request.ipv4) && netns::IsNone(request.ipv6))) {
+    // The same container may have had the address a moment ago. Its link is
+    // gone by now, but nobody has looked yet.
+    ReapQuarantine();
+    reserved = Reserve(request, &record);
+  }
+  MOUNTD_TRY(reserved);
+  // Checked after the reservation, so that no other call can take the ports in
+  // between.
+  if (Result<void> free = CheckPorts(record, given); !free) {
+    FreePorts(record);
+    return std::move(free).error();
+  }
+  return Create(std::move(record), {given, uid, others.empty(), progress});
+}
+
+// Checks ports of networks for which mountd maps none. A bridge's plan checks
+// its own ports when it maps them. On a failure the caller's FreePorts undoes
+// every reservation, because these networks have no others.
+Result<void> Networks::CheckPorts(const NetworkRecord& record,
+                                  const GivenNetns& given) {
+  if (record.mode == NetworkMode::kBridge || record.ports.empty()) {
+    return Ok();
+  }
+  exec::NetworkPlan plan = PortsPlanOf(record);
+  PutKeeper(given, &plan);
+  return executor_.CheckHostPorts(plan, KeeperOf(plan, given));
+}
+
+// Takes over a found network. The executor answers Ok to a plan whose parts all
+// exist, and makes nothing if anything else is there.
+Result<NetworkStatus> Networks::TakeOver(
+    const std::string& allocation, const NetworkRequest& request,
+    const GivenNetns& given, std::uint32_t uid,
+    const std::vector<NetworkRecord>& all) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const NetworkRecord& one) {
+        return one.state == NetworkRecordState::kFound &&
+               one.mode == request.mode && one.network == request.network &&
+               (netns::IsNone(request.ipv4) || one.ipv4 == request.ipv4) &&
+               (!given.valid() || one.netns_inode == given.inode) &&
+               EachPort(one.ports) == EachPort(request.ports);
+      });
+  if (found == all.end()) {
+    return MakeError(
+        Code::kFailedPrecondition, "set up", "network of " + allocation,
+        "it lost its record and has other options; release the allocation");
+  }
+  std::vector<NetworkRecord> others = all;
+  std::erase_if(others, [](const NetworkRecord& one) {
+    return one.state == NetworkRecordState::kFound;
+  });
+  NetworkRecord record = RecordFor(allocation, request, given, others);
+  record.ipv4 = found->ipv4;
+  record.ipv6 = found->ipv6;
+  record.netns_inode = found->netns_inode;
+  MOUNTD_TRY(PassRoom(uid, *found, record));
+  if (Result<void> taken = TakeOver(given, uid, *found, &record); !taken) {
+    room_.Free(record);
+    // The charge goes back to the found record.
+    room_.TakeRecorded(uid, *found);
+    return std::move(taken).error();
+  }
+  return StatusOf(record);
+}
+
+Result<void> Networks::TakeOver(const GivenNetns& given, std::uint32_t uid,
+                                const NetworkRecord& found,
+                                NetworkRecord* record) {
+  MOUNTD_TRY(executor_.CreateNetwork(
+      PlanOf(*record, OriginOf(*record, /*alone=*/true)), given.fd, -1));
+  MOUNTD_TRY(WriteFiles(*record, uid));
+  record->state = NetworkRecordState::kCreated;
+  MOUNTD_TRY(PassPorts(found, *record));
+  if (Result<void> recorded = store_.Together([&]() -> Result<void> {
+        MOUNTD_TRY(store_.RemoveNetwork(found));
+        return store_.AddNetwork(*record);
+      });
+      !recorded) {
+    // The found record still stands, so its ports go back.
+    IgnoreBecauseBestEffort(PassPorts(*record, found));
+    return std::move(recorded).error();
+  }
+  return Ok();
+}
+
+Result<void> Networks::PassRoom(std::uint32_t uid, const NetworkRecord& from,
+                                const NetworkRecord& to) {
+  room_.Free(from);
+  Result<void> taken = room_.Take(uid, to);
+  if (!taken) {
+    room_.TakeRecorded(uid, from);
+  }
+  return taken;
+}
+
+Result<NetworkStatus> Networks::Create(NetworkRecord record,
+                                       const Making& making) {
+  Result<void> added = room_.Take(making.uid, record);
+  if (added) {
+    added = store_.AddNetwork(record);
+  }
+  if (!added) {
+    room_.Free(record);
+    FreePorts(record);
+    if (record.mode == NetworkMode::kBridge) {
+      FreeAddresses(record.network, record.ipv4, record.ipv6);
+    }
+    return std::move(added).error();
+  }
+  if (Result<void> made = Make(making, &record); !made) {
+    // The plan undid itself, unless its executor died. The delete finds the
+    // rest in either case. A failed delete leaves the record, and the next
+    // Setup or the release tries again.
+    IgnoreBecauseBestEffort(Delete(record, making.first, making.progress));
+    return std::move(made).error();
+  }
+  record.state = NetworkRecordState::kCreated;
+  MOUNTD_TRY(store_.SetNetworkState(record));
+  return StatusOf(record);
+}
+
+Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
+  const GivenNetns& given = making.given;
+  // For a CNI network mountd makes only the namespace.
+  const bool needs_namespace = making.first && HasNamespace(record->mode);
+  making.progress.At(Step::kNetwork);
+  if (needs_namespace || record->mode == NetworkMode::kBridge) {
+    exec::NetworkPlan plan = PlanOf(*record, OriginOf(*record, making.first));
+    PutKeeper(given, &plan);
+    plan.may_be_hosts = given.may_be_hosts ? 1 : 0;
+    const bool passes = plan.origin == exec::NamespaceOrigin::kGiven;
+    MOUNTD_ASSIGN(const exec::NetworkState created,
+                  executor_.CreateNetwork(plan, passes ? given.fd : -1,
+                                          KeeperOf(plan, given)));
+    record->netns_inode = created.netns_inode;
+  }
+  if (record->mode == NetworkMode::kCni) {
+    making.progress.At(Step::kCniAdd);
+    MOUNTD_TRY(AttachCni(making.uid, record));
+    making.progress.At(Step::kNetwork);
+  }
+  return WriteFiles(*record, making.uid);
+}
+
+Result<void> Networks::AttachCni(std::uint32_t uid, NetworkRecord* record) {
+  MOUNTD_ASSIGN(CniAttachment attachment, cni_.Attach(*record));
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> all,
+                store_.NetworksOf(record->allocation));
+  CniResult& result = record->cni_result;
+  result = std::move(attachment.result);
+  result.makes_resolv_conf = !result.dns.empty() && record->files.dns.empty() &&
+                             !OthersHaveFiles(all, record->interface);
+  record->flags |= attachment.default_route ? exec::kDefaultRoute : 0U;
+  // Record the result before writing files, because the result is the only sign
+  // that there are files.
+  MOUNTD_TRY(store_.SetNetworkState(*record));
+  // Charge again, because the plugins may have filled resolv.conf.
+  return room_.Take(uid, *record);
+}
+
+Result<void> Networks::WriteFiles(const NetworkRecord& record,
+                                  std::uint32_t uid) {
+  for (const NetworkFile& file : FilesOf(record)) {
+    MOUNTD_ASSIGN(const UniqueFd content,
+                  MemoryWith("network-file", file.text));
+    exec::NetworkFilePlan plan;
+    plan.allocation = exec::ToWire(record.allocation);
+    plan.uid = uid;
+    plan.kind = file.kind;
+    MOUNTD_TRY(executor_.WriteNetworkFile(plan, content.get()));
+  }
+  return Ok();
+}
+
+Result<void> Networks::Delete(NetworkRecord record, bool alone,
+                              const Progress& progress) {
+  if (!alone && !HasInterface(record.mode)) {
+    return MakeError(
+        Code::kFailedPrecondition, "tear down",
+        "namespace of " + record.allocation,
+        "other networks of the allocation still use it; tear them down first");
+  }
+  record.state = NetworkRecordState::kDeleting;
+  // The intent comes first, so that a restart finishes the removal.
+  MOUNTD_TRY(store_.SetNetworkState(record));
+  if (record.mode == NetworkMode::kCni) {
+    progress.At(Step::kCniDel);
+    // Plugins detach while the namespace still exists.
+    MOUNTD_TRY(cni_.Detach(record));
+  }
+  progress.At(Step::kNetwork);
+  const bool ends_namespace = alone && HasNamespace(record.mode);
+  if (ends_namespace || record.mode == NetworkMode::kBridge) {
+    MOUNTD_TRY(
+        executor_.DeleteNetwork(PlanOf(record, OriginOf(record, alone))));
+  }
+  if (HasFiles(record)) {
+    exec::NetworkFilePlan files;
+    files.allocation = exec::ToWire(record.allocation);
+    MOUNTD_TRY(executor_.RemoveNetworkFiles(files));
+  }
+  // A link keeps its addresses until the kernel has ended it, so they wait in
+  // quarantine.
+  if (record.mode == NetworkMode::kBridge) {
+    MOUNTD_TRY(store_.QuarantineNetwork(record));
+    events_.check_again();
+  } else {
+    MOUNTD_TRY(store_.RemoveNetwork(record));
+  }
+  FreePorts(record);
+  room_.Free(record);
+  events_.gone(record);
+  return Ok();
+}
+
+Result<void> Networks::Teardown(const std::string& allocation,
+                                const std::string& interface,
+                                const Progress& progress) {
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
+                store_.NetworksOf(allocation));
+  for (const NetworkRecord& record : records) {
+    if (record.interface == interface) {
+      return Delete(record, records.size() == 1, progress);
+    }
+  }
+  return Ok();
+}
+
+Result<std::vector<std::string>> Networks::TeardownOrder(
+    const std::string& allocation) {
+  MOUNTD_ASSIGN(std::vector<NetworkRecord> records,
+                store_.NetworksOf(allocation));
+  // The record that is only the namespace comes last, because others are in it.
+  std::stable_partition(
+      records.begin(), records.end(),
+      [](const NetworkRecord& record) { return HasInterface(record.mode); });
+  std::vector<std::string> interfaces;
+  interfaces.reserve(records.size());
+  for (const NetworkRecord& record : records) {
+    interfaces.push_back(record.interface);
+  }
+  return interfaces;
+}
+
+Result<std::vector<NetworkStatus>> Networks::Of(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
+                store_.NetworksOf(allocation));
+  std::vector<NetworkStatus> all;
+  for (const NetworkRecord& record : records) {
+    if (record.state == NetworkRecordState::kCreated) {
+      all.push_back(StatusOf(record));
+    }
+  }
+  return all;
+}
+
+Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {
+  MOUNTD_ASSIGN(
+      const exec::NetworkState state,
+      executor_.RepairNetwork(PlanOf(record, OriginOf(record, true))));
+  return state.repaired;
+}
+
+bool Networks::IsOverdue(const netns::Ipv4& ipv4) {
+  const std::lock_guard lock(mutex_);
+  const auto since = dying_.emplace(ipv4, Clock::now()).first->second;
+  return Clock::now() - since >= events_.link_grace;
+}
+
+void Networks::ReapQuarantine() {
+  const Result<std::vector<QuarantineRecord>> quarantine =
+      store_.ListQuarantine();
+  if (!quarantine) {
+    events_.check_again();
+    return;
+  }
+  bool some_left = false;
+  for (const QuarantineRecord& record : *quarantine) {
+    NetworkRecord former;
+    former.allocation = record.allocation;
+    former.network = record.network;
+    former.interface = netns::kAllocationLink;
+    former.ipv4 = record.ipv4;
+    former.ipv6 = record.ipv6;
+    // kExisting, because the namespace that has the allocation's name now is
+    // another one.
+    const exec::NetworkPlan plan =
+        PlanOf(former, exec::NamespaceOrigin::kExisting);
+    const Result<exec::NetworkState> state = executor_.InspectNetwork(plan);
+    if (!state || state->host_ifindex != 0 ||
+        !store_.EndQuarantine(record.ipv4)) {
+      some_left = true;
+      if (IsOverdue(record.ipv4)) {
+        // A process may keep the namespace alive, so delete the link itself.
+        IgnoreBecauseBestEffort(executor_.DeleteNetwork(plan));
+      }
+      continue;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      dying_.erase(record.ipv4);
+    }
+    FreeAddresses(record.network, record.ipv4, record.ipv6);
+  }
+  if (some_left) {
+    events_.check_again();
+  }
+}
+
+}  // namespace mountd

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/base/progress.h"
+#include "mountd/base/result.h"
+#include "mountd/config/config.h"
+#include "mountd/networks/cni_networks.h"
+#include "mountd/networks/network_request.h"
+#include "mountd/networks/network_room.h"
+#include "mountd/plan/executor.h"
+#include "mountd/store/boot_store.h"
+#include "netns/address_pool.h"
+#include "netns/events.h"
+#include "netns/port_table.h"
+
+namespace mountd {
+
+// Owns the allocations' networks: addresses, host ports, and the plans that
+// make networks. The addresses of a CNI network are its plugins'.
+//
+//   (none) --AddNetwork--> creating --CreateNetwork--> created
+//     ^                        |                          |
+//     |                        v                          v
+//     +--quarantine over-- quarantined <--DeleteNetwork-- deleting
+//
+// All networks of an allocation are in one namespace, one network for each
+// interface. The first network makes or brings the namespace, and the last one
+// ends it. Writes an intent before each plan. Methods block. Calls for one
+// allocation come one at a time, on its strand; calls for different allocations
+// run side by side.
+class Networks {
+ public:
+  struct Usage {
+    std::uint32_t capacity = 0;  // addresses
+    std::uint32_t free = 0;
+  };
+
+  struct Events {
+    // Requests a call of ReapQuarantine a little later.
+    std::function<void()> check_again;
+    // Reports that few addresses are left in a network, once until more are
+    // free again.
+    std::function<void(const std::string& network, const Usage& usage)> scarce =
+        [](const std::string&, const Usage&) {};
+    // A network was removed, with its record.
+    std::function<void(const NetworkRecord& record)> gone =
+        [](const NetworkRecord&) {};
+    // The time for a link to end with its namespace before mountd deletes it.
+    // The kernel ends namespaces in batches of some 40 ms each, and deleting a
+    // link among them only waits for its batch.
+    std::chrono::milliseconds link_grace{1000};
+    // Returns the owner of an allocation, 0 if it has none. mountd charges the
+    // owner for networks that exist at the start.
+    std::function<std::uint32_t(const std::string& allocation)> owner_of =
+        [](const std::string&) { return 0U; };
+  };
+
+  Networks(const Config& config, exec::Executor& executor,
+           store::BootStore& store, Events events);
+
+  // Takes the addresses and ports of the records, and rolls back networks that
+  // were being made or removed. A network without a record (after a store was
+  // lost) keeps its addresses and ports until a Setup for exactly them takes it
+  // over, or its allocation is released. Called once, before anything else.
+  Result<void> Recover();
+
+  // Sets up a network. `uid` may reach the files that are made with it, and is
+  // charged for them and the namespace. Idempotent: the same allocation and
+  // interface get the same namespace and addresses. FailedPrecondition if the
+  // network exists with another request, and for a passed namespace if the
+  // allocation has another. ResourceExhausted as NetworkRoom.
+  Result<NetworkStatus> Setup(const std::string& allocation,
+                              const NetworkRequest& request,
+                              const GivenNetns& given = {},
+                              std::uint32_t uid = 0,
+                              const Progress& progress = Progress());
+  // Removes the network. Success if there is none. FailedPrecondition for the
+  // record that is only the namespace while others are in it.
+  Result<void> Teardown(const std::string& allocation,
+                        const std::string& interface,
+                        const Progress& progress = Progress());
+  // Returns the networks in the order of their interfaces.
+  Result<std::vector<NetworkStatus>> Of(const std::string& allocation);
+  // Returns the interfaces in an order in which each can be removed.
+  Result<std::vector<std::string>> TeardownOrder(const std::string& allocation);
+
+  // The networks that third parties' plugins make.
+  CniNetworks& cni() { return cni_; }
+
+  // Compares the network with the kernel, repairs it, and returns bits of
+  // NetworkRepair. FailedPrecondition if its namespace is gone.
+  Result<std::uint32_t> Repair(const NetworkRecord& record);
+
+  // Removes addresses that are in no network from the events, because the
+  // kernel reports all of the host's neighbours and routes.
+  void DropOthers(netns::LinkEvents* events) const;
+  // Returns whether a host address of one of the networks may be gone.
+  bool HasHostAddress(const netns::LinkEvents& events) const;
+
+  // Frees addresses whose links are gone. Requests another call while some
+  // remain.
+  void ReapQuarantine();
+
+  std::map<std::string, Usage> GetUsage() const;
+  // Returns how many ports from `first` to `last` no allocation has.
+  std::uint32_t CountFreePorts(std::uint16_t first, std::uint16_t last) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Pool {
+    netns::AddressPool<netns::Ipv4> ipv4;
+    netns::AddressPool<netns::Ipv6> ipv6;
+    bool scarce = false;
+  };
+
+  // Records networks without a record (networks_recovery.cc).
+  Result<void> RecordFound();
+  Result<void> RecordFound(const NetworkRecord& record);
+  Result<NetworkStatus> TakeOver(const std::string& allocation,
+                                 const NetworkRequest& request,
+                                 const GivenNetns& given, std::uint32_t uid,
+                                 const std::vector<NetworkRecord>& all);
+
+  Result<void> TakeOver(const GivenNetns& given, std::uint32_t uid,
+                        const NetworkRecord& found, NetworkRecord* record);
+
+  // Reserves ports and addresses in memory, and writes the addresses into the
+  // record.
+  Result<void> Reserve(const NetworkRequest& request, NetworkRecord* record);
+  // AlreadyExists if a socket of the host listens on one of the ports.
+  Result<void> CheckPorts(const NetworkRecord& record, const GivenNetns& given);
+  Result<void> TakeAddresses(const NetworkRequest& request,
+                             NetworkRecord* record);
+  // Moves the ports from one record to the other. On a failure they stay.
+  Result<void> PassPorts(const NetworkRecord& from, const NetworkRecord& to);
+  void FreePorts(const NetworkRecord& record);
+  // Moves the charge from one record to the other.
+  Result<void> PassRoom(std::uint32_t uid, const NetworkRecord& from,
+                        const NetworkRecord& to);
+  void FreeAddresses(const std::string& network, const netns::Ipv4& ipv4,
+                     const netns::Ipv6& ipv6);
+  // Takes the addresses and ports that are in the store.
+  void TakeRecorded(const std::vector<QuarantineRecord>& quarantine,
+                    const std::vector<NetworkRecord>& records);
+  void TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
+                    const netns::Ipv6& ipv6);
+  // The caller holds mutex_.
+  void TellIfScarce(const std::string& network, Pool* pool);
+  Usage UsageOf(const Pool& pool) const;
+
+  // Returns whether the quarantined link has had its time to end by itself.
+  bool IsOverdue(const netns::Ipv4& ipv4);
+
+  struct Making {
+    const GivenNetns& given;
+    std::uint32_t uid;
+    bool first;  // of its allocation
+    const Progress& progress;
+  };
+  Result<NetworkStatus> Create(NetworkRecord record, const Making& making);
+  Result<void> Make(const Making& making, NetworkRecord* record);
+  Result<void> AttachCni(std::uint32_t uid, NetworkRecord* record);
+  Result<void> WriteFiles(const NetworkRecord& record, std::uint32_t uid);
+  // `alone`: the allocation has no other network.
+  Result<void> Delete(NetworkRecord record, bool alone,
+                      const Progress& progress);
+
+  const Config& config_;
+  exec::Executor& executor_;
+  store::BootStore& store_;
+  const Events events_;
+  CniNetworks cni_;
+  NetworkRoom room_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Pool> pools_;
+  netns::PortTable ports_;
+  std::map<netns::Ipv4, Clock::time_point> dying_;  // since when; mutex_
+};
+
+}  // namespace mountd

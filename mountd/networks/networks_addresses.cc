@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The addresses and host ports that Networks has given out.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "mountd/networks/host_ports.h"
+#include "mountd/networks/networks.h"
+
+namespace mountd {
+namespace {
+
+std::string OwnerOf(const NetworkRecord& record) {
+  return record.allocation + "/" + record.interface;
+}
+
+// A port on an IPv6 address of the host needs an IPv6 address to lead to.
+Result<void> CheckFamilies(const NetworkRecord& record) {
+  for (const PortMapping& port : record.ports) {
+    if (port.host_address.family == netns::HostIp::Family::kIpv6 &&
+        netns::IsNone(record.ipv6)) {
+      return MakeError(
+          Code::kInvalidArgument, "map", "port " + port.label,
+          "network " + record.network +
+              " has no IPv6 range; map an IPv4 address or declare a range");
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+void Networks::TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
+                            const netns::Ipv6& ipv6) {
+  const auto pool = pools_.find(network);
+  if (pool == pools_.end()) {
+    return;
+  }
+  // An address that the configuration no longer has is in no pool, so taking it
+  // fails and may be ignored.
+  IgnoreBecauseBestEffort(pool->second.ipv4.Take(ipv4));
+  IgnoreBecauseBestEffort(pool->second.ipv6.Take(ipv6));
+}
+
+void Networks::TakeRecorded(const std::vector<QuarantineRecord>& quarantine,
+                            const std::vector<NetworkRecord>& records) {
+  const std::lock_guard lock(mutex_);
+  for (const QuarantineRecord& record : quarantine) {
+    TakeRecorded(record.network, record.ipv4, record.ipv6);
+  }
+  for (const NetworkRecord& record : records) {
+    if (record.mode == NetworkMode::kBridge) {
+      TakeRecorded(record.network, record.ipv4, record.ipv6);
+    }
+    IgnoreBecauseBestEffort(
+        ports_.Take(OwnerOf(record), HostPortsOf(record.ports)));
+  }
+}
+
+Result<void> Networks::TakeAddresses(const NetworkRequest& request,
+                                     NetworkRecord* record) {
+  const auto found = pools_.find(record->network);
+  if (found == pools_.end()) {
+    return MakeError(Code::kNotFound, "set up", "network " + record->network,
+                     "is not declared in mountd.toml");
+  }
+  Pool& pool = found->second;
+  if (netns::IsNone(request.ipv4)) {
+    MOUNTD_ASSIGN(record->ipv4, pool.ipv4.Allocate());
+  } else {
+    MOUNTD_TRY(pool.ipv4.Take(request.ipv4));
+    record->ipv4 = request.ipv4;
+  }
+  if (!netns::IsNone(request.ipv6)) {
+    MOUNTD_TRY(pool.ipv6.Take(request.ipv6));
+    record->ipv6 = request.ipv6;
+  } else if (!pool.ipv6.empty()) {
+    MOUNTD_ASSIGN(record->ipv6, pool.ipv6.Allocate());
+  }
+  TellIfScarce(record->network, &pool);
+  return CheckFamilies(*record);
+}
+
+Result<void> Networks::Reserve(const NetworkRequest& request,
+                               NetworkRecord* record) {
+  const std::lock_guard lock(mutex_);
+  MOUNTD_TRY(ports_.Take(OwnerOf(*record), HostPortsOf(record->ports)));
+  if (record->mode != NetworkMode::kBridge) {
+    return Ok();
+  }
+  Result<void> taken = TakeAddresses(request, record);
+  if (!taken) {
+    ports_.Free(OwnerOf(*record));
+    if (const auto pool = pools_.find(record->network); pool != pools_.end()) {
+      pool->second.ipv4.Free(record->ipv4);
+      pool->second.ipv6.Free(record->ipv6);
+    }
+  }
+  return taken;
+}
+
+Result<void> Networks::PassPorts(const NetworkRecord& from,
+                                 const NetworkRecord& to) {
+  const std::lock_guard lock(mutex_);
+  ports_.Free(OwnerOf(from));
+  Result<void> taken = ports_.Take(OwnerOf(to), HostPortsOf(to.ports));
+  if (!taken) {
+    IgnoreBecauseBestEffort(
+        ports_.Take(OwnerOf(from), HostPortsOf(from.ports)));
+  }
+  return taken;
+}
+
+void Networks::FreePorts(const NetworkRecord& record) {
+  const std::lock_guard lock(mutex_);
+  ports_.Free(OwnerOf(record));
+}
+
+void Networks::FreeAddresses(const std::string& network,
+                             const netns::Ipv4& ipv4, const netns::Ipv6& ipv6) {
+  const std::lock_guard lock(mutex_);
+  if (const auto pool = pools_.find(network); pool != pools_.end()) {
+    pool->second.ipv4.Free(ipv4);
+    pool->second.ipv6.Free(ipv6);
+    TellIfScarce(network, &pool->second);
+  }
+}
+
+Networks::Usage Networks::UsageOf(const Pool& pool) const {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  std::uint64_t capacity = pool.ipv4.capacity();
+  std::uint64_t free = pool.ipv4.free_count();
+  if (!pool.ipv6.empty()) {
+    // A network runs out with its smaller family.
+    capacity = std::min(capacity, pool.ipv6.capacity());
+    free = std::min(free, pool.ipv6.free_count());
+  }
+  return {static_cast<std::uint32_t>(std::min(capacity, kMost)),
+          static_cast<std::uint32_t>(std::min(free, kMost))};
+}
+
+void Networks::TellIfScarce(const std::string& network, Pool* pool) {
+  constexpr std::uint32_t kScarce = 10;  // a tenth
+  constexpr std::uint32_t kEnough = 5;   // a fifth, so that it reports once
+  const Usage usage = UsageOf(*pool);
+  if (!pool->scarce && usage.free <= usage.capacity / kScarce) {
+    pool->scarce = true;
+    events_.scarce(network, usage);
+  } else if (pool->scarce && usage.free > usage.capacity / kEnough) {
+    pool->scarce = false;
+  }
+}
+
+void Networks::DropOthers(netns::LinkEvents* events) const {
+  const auto is_none = [this](const auto& address, auto ranges_of) {
+    return std::none_of(config_.networks.begin(), config_.networks.end(),
+                        [&](const auto& entry) {
+                          const auto& ranges = entry.second.*ranges_of;
+                          return std::any_of(ranges.begin(), ranges.end(),
+                                             [&](const auto& range) {
+                                               return range.Contains(address);
+                                             });
+                        });
+  };
+  std::erase_if(events->ipv4, [&](const netns::Ipv4& address) {
+    return is_none(address, &NetworkConfig::ipv4);
+  });
+  std::erase_if(events->ipv6, [&](const netns::Ipv6& address) {
+    return is_none(address, &NetworkConfig::ipv6);
+  });
+}
+
+bool Networks::HasHostAddress(const netns::LinkEvents& events) const {
+  const auto any = [](const auto& ranges, const auto& addresses) {
+    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
+      return addresses.contains(netns::HostAddress(range));
+    });
+  };
+  return events.overflowed ||
+         std::any_of(config_.networks.begin(), config_.networks.end(),
+                     [&](const auto& entry) {
+                       return any(entry.second.ipv4, events.ipv4) ||
+                              any(entry.second.ipv6, events.ipv6);
+                     });
+}
+
+std::map<std::string, Networks::Usage> Networks::GetUsage() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, Usage> usage;
+  for (const auto& [name, pool] : pools_) {
+    usage[name] = UsageOf(pool);
+  }
+  return usage;
+}
+
+std::uint32_t Networks::CountFreePorts(std::uint16_t first,
+                                       std::uint16_t last) const {
+  const std::lock_guard lock(mutex_);
+  return ports_.CountFree(first, last);
+}
+
+}  // namespace mountd

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The part of Networks that records networks without a record at a start.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mountd/networks/networks.h"
+#include "netns/address.h"
+
+namespace mountd {
+namespace {
+
+PortMapping PortOf(const exec::PortMap& found) {
+  PortMapping port;
+  port.host_port = found.host_port;
+  port.container_port = found.container_port;
+  port.protocols = found.protocols;
+  port.count = found.count;
+  port.host_address.family =
+      static_cast<netns::HostIp::Family>(found.host_family);
+  port.host_address.bytes = found.host_address;
+  return port;
+}
+
+// Returns the network whose range has the address; "" if no network does any
+// more.
+std::string NetworkOf(const Config& config, const netns::Ipv4& address) {
+  for (const auto& [name, network] : config.networks) {
+    if (std::any_of(
+            network.ipv4.begin(), network.ipv4.end(),
+            [&](const auto& range) { return range.Contains(address); })) {
+      return name;
+    }
+  }
+  return "";
+}
+
+NetworkRecord RecordOf(const exec::FoundNetwork& found, const Config& config) {
+  NetworkRecord record;
+  record.allocation = exec::Text(found.allocation);
+  record.netns_inode = found.netns_inode;
+  record.state = NetworkRecordState::kFound;
+  record.mode = NetworkMode::kNone;
+  record.interface = kLoopbackInterface;
+  // Its files are unknown. A hostname makes the tear-down remove all of them.
+  record.files.hostname = record.allocation;
+  record.network = NetworkOf(config, found.ipv4);
+  if (!netns::IsNone(found.ipv4) && !record.network.empty()) {
+    record.mode = NetworkMode::kBridge;
+    record.interface = netns::HostLinkName(found.ipv4);
+    record.ipv4 = found.ipv4;
+    record.ipv6 = found.ipv6;
+    record.flags = found.flags;
+  }
+  for (std::size_t i = 0; i < found.port_count; ++i) {
+    record.ports.push_back(PortOf(found.ports.at(i)));
+  }
+  return record;
+}
+
+}  // namespace
+
+Result<void> Networks::RecordFound() {
+  MOUNTD_ASSIGN(const std::vector<exec::FoundNetwork> all,
+                executor_.ListNetworks());
+  std::set<std::string> allocations;
+  std::set<netns::Ipv4> addresses;
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
+                store_.ListNetworks());
+  for (const NetworkRecord& record : records) {
+    allocations.insert(record.allocation);
+    addresses.insert(record.ipv4);
+  }
+  MOUNTD_ASSIGN(const std::vector<QuarantineRecord> dying,
+                store_.ListQuarantine());
+  for (const QuarantineRecord& record : dying) {
+    addresses.insert(record.ipv4);
+  }
+  for (const exec::FoundNetwork& one : all) {
+    const NetworkRecord record = RecordOf(one, config_);
+    // An address names a link. Without a link, only an allocation that has no
+    // record at all is new.
+    const bool fresh = record.mode == NetworkMode::kBridge
+                           ? addresses.insert(record.ipv4).second
+                           : !allocations.contains(record.allocation);
+    if (!fresh) {
+      continue;
+    }
+    if (record.netns_inode != 0) {
+      allocations.insert(record.allocation);
+    }
+    MOUNTD_TRY(RecordFound(record));
+  }
+  return Ok();
+}
+
+Result<void> Networks::RecordFound(const NetworkRecord& record) {
+  spdlog::warn(
+      "recovery: network {}/{} has no record; mountd keeps it until its "
+      "allocation is released",
+      record.allocation, record.interface);
+  if (record.netns_inode == 0) {
+    // Its namespace is ending, or belongs to nobody.
+    return record.mode == NetworkMode::kBridge
+               ? store_.QuarantineNetwork(record)
+               : Ok();
+  }
+  return store_.AddNetwork(record);
+}
+
+}  // namespace mountd

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <functional>
+
+#include "csi-node/controller.h"
+#include "csi-node/plugins.h"
+#include "csi-node/volumes.h"
+#include "mountd/config/live_config.h"
+#include "mountd/mounts/mount_healths.h"
+#include "mountd/mounts/mount_room.h"
+#include "mountd/mounts/mounts.h"
+#include "mountd/networks/networks.h"
+#include "mountd/plan/executor.h"
+#include "mountd/store/boot_store.h"
+#include "mountd/store/state_store.h"
+
+namespace mountd {
+
+// The parts of the service. The daemon owns them, and they outlive the service.
+struct ServiceParts {
+  const LiveConfig& config;
+  exec::Executor& executor;
+  store::StateStore& state;
+  store::BootStore& boot;
+  Mounts& mounts;
+  Networks& networks;
+  csi::Plugins& plugins;
+  csi::Volumes& volumes;
+  csi::Controller& controller;
+  const MountRoom& room;
+  const MountHealths& healths;
+  // Called when more tear-downs may be pending than before. From any thread.
+  std::function<void()> on_owed = [] {};
+  std::vector<std::string> stores_set_aside{};  // by this start
+  // As Service::Reload. Called on a worker, one call at a time.
+  std::function<Result<std::vector<std::string>>()> reload = [] {
+    return std::vector<std::string>{};
+  };
+};
+
+}  // namespace mountd

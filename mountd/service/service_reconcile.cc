@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
+#include <utility>
+
+#include "mountd/service/live_processes.h"
+#include "mountd/service/service.h"
+
+// Reconcile: releases the allocations of a scope that its agent does not want.
+namespace mountd {
+namespace {
+
+using Outcome = ReconcileOutcome;
+
+std::string ScopeOf(const ReconcileSpec& spec) {
+  return "scope \"" + spec.scope + "\"";
+}
+
+}  // namespace
+
+Result<std::vector<ReconcileEntry>> Service::Reconcile(
+    const CallContext& call, const ReconcileSpec& spec, Strands& strands) {
+  MOUNTD_TRY(PolicyFor(call).MayPrepare(call.caller));
+  MOUNTD_TRY(EnterEpoch(call, spec));
+  std::vector<ReconcileEntry> entries;
+  std::set<std::string> missing = spec.wanted;
+  std::vector<std::string> unwanted;
+  // Watch before reading the records, so that no allocation is missed that is
+  // prepared in between.
+  const PreparedMeanwhile::Watch prepared(prepared_);
+  MOUNTD_ASSIGN(const std::vector<AllocationRecord> records,
+                parts_.state.AllocationsOf(call.caller.uid, spec.scope));
+  for (const AllocationRecord& record : records) {
+    if (missing.erase(record.id) == 0) {
+      unwanted.push_back(record.id);
+      continue;
+    }
+    MOUNTD_ASSIGN(ReconcileEntry entry, JudgeWanted(record));
+    entries.push_back(std::move(entry));
+  }
+  for (const std::string& name : missing) {
+    MOUNTD_ASSIGN(ReconcileEntry entry, JudgeMissing(call, name));
+    entries.push_back(std::move(entry));
+  }
+  MOUNTD_TRY(SweepAll({call, spec, prepared}, strands, unwanted, &entries));
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return a.allocation < b.allocation;
+  });
+  return entries;
+}
+
+// Records the epoch before anything is released, so that an older agent is
+// refused from now on.
+Result<void> Service::EnterEpoch(const CallContext& call,
+                                 const ReconcileSpec& spec) {
+  std::uint64_t highest = spec.epoch;
+  if (spec.dry_run) {
+    MOUNTD_ASSIGN(const std::optional<std::uint64_t> known,
+                  parts_.state.GetEpoch(call.caller.uid, spec.scope));
+    highest = known.value_or(0);
+  } else {
+    MOUNTD_ASSIGN(highest, parts_.state.RaiseEpoch(call.caller.uid, spec.scope,
+                                                   spec.epoch));
+  }
+  if (highest <= spec.epoch) {
+    return Ok();
+  }
+  return MakeError(Code::kFailedPrecondition, "reconcile", ScopeOf(spec),
+                   "epoch " + std::to_string(spec.epoch) +
+                       " is older than the last epoch of this scope, " +
+                       std::to_string(highest));
+}
+
+// Returns the first error of a sweep. The other sweeps have gone on.
+Result<void> Service::SweepAll(const Sweeping& sweeping, Strands& strands,
+                               const std::vector<std::string>& unwanted,
+                               std::vector<ReconcileEntry>* entries) {
+  std::vector<std::optional<Result<ReconcileEntry>>> outcomes(unwanted.size());
+  const Progress& progress = sweeping.call.progress;
+  progress.At(Step::kRelease);
+  progress.Expect(unwanted.size());
+  ForEachOnStrand(
+      strands, unwanted, [&] { return sweeping.call.cancelled->load(); },
+      [&](std::size_t i) {
+        outcomes[i] = Sweep(sweeping, unwanted[i]);
+        progress.Advance();
+      });
+  Result<void> outcome = Ok();
+  for (auto& swept : outcomes) {
+    if (swept && *swept) {
+      entries->push_back(**std::move(swept));
+    } else if (outcome) {
+      outcome = swept ? swept->error()
+                      : MakeError(Code::kAborted, "reconcile",
+                                  ScopeOf(sweeping.spec), "was cancelled");
+    }
+  }
+  // Failed releases are pending now.
+  parts_.on_owed();
+  return outcome;
+}
+
+// Runs on the allocation's strand. Earlier calls there have ended, and later
+// ones find the outcome.
+Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
+                                      const std::string& allocation) {
+  ReconcileEntry entry{allocation, Outcome::kReleased, "", {}, {}};
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation));
+  if (!record || record->uid != sweeping.call.caller.uid ||
+      record->scope != sweeping.spec.scope) {
+    entry.reason = "another call released it";
+    return entry;
+  }
+  if (sweeping.prepared.Has(allocation)) {
+    entry.outcome = Outcome::kPresent;
+    entry.reason = "another call prepared it meanwhile";
+    return entry;
+  }
+  // A release in progress has already passed this check.
+  if (record->state == AllocationState::kPrepared &&
+      Lives(sweeping.call, *record, &entry)) {
+    return entry;
+  }
+  if (sweeping.spec.dry_run) {
+    entry.outcome = Outcome::kUnwanted;
+    return entry;
+  }
+  const Result<ReceiptRecord> released = teardowns_.Release(*record);
+  if (released) {
+    return entry;
+  }
+  MOUNTD_ASSIGN(const bool owed,
+                parts_.state.IsOwed(OwedKind::kRelease, record->id));
+  const Code code = released.error().code;
+  // An error of the store says nothing about tasks.
+  if (!owed && released.error().op != "store" &&
+      (code == Code::kBusy || code == Code::kUnavailable ||
+       code == Code::kDeadlineExceeded)) {
+    // Nothing is removed: a process has copies, or may have.
+    entry.outcome = Outcome::kLive;
+    entry.reason = released.error().Message();
+    return entry;
+  }
+  if (!owed) {
+    return released.error();
+  }
+  entry.outcome = Outcome::kOwed;
+  entry.reason = released.error().Message();
+  return entry;
+}
+
+// Returns true also if a search cannot tell.
+bool Service::Lives(const CallContext& call, const AllocationRecord& record,
+                    ReconcileEntry* entry) {
+  Result<std::optional<LiveProcesses>> live = FindLiveProcesses(parts_, record);
+  if (live && !*live) {
+    return false;
+  }
+  entry->outcome = Outcome::kLive;
+  if (!live) {
+    entry->reason = "mountd cannot tell whether it has live processes: " +
+                    live.error().Message();
+    return true;
+  }
+  HolderReport& holders = (*live)->holders;
+  HideOthers(call, &holders);
+  const std::string names = Summary(holders);
+  entry->reason = (*live)->what + (names.empty() ? "" : ": " + names);
+  entry->holders = std::move(holders);
+  return true;
+}
+
+// Returns the parts that the agent must make again, as far as the records show.
+Result<ReconcileEntry> Service::JudgeWanted(const AllocationRecord& record) {
+  ReconcileEntry entry{record.id, Outcome::kPresent, "", {}, {}};
+  if (record.state == AllocationState::kReleasing) {
+    entry.outcome = Outcome::kOwed;
+    entry.reason = "is being released; prepare it again after that";
+    return entry;
+  }
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
+                parts_.boot.NetworksOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> volumes,
+                parts_.state.PublicationsOf(record.id));
+  for (const NetworkRecord& network : networks) {
+    if (network.state != NetworkRecordState::kCreated) {
+      entry.needs.push_back("network/" + network.interface);
+    }
+  }
+  for (const PublicationRecord& volume : volumes) {
+    if (volume.state != PublicationState::kPublished) {
+      entry.needs.push_back("volume/" + volume.alias);
+    }
+  }
+  for (const MountRecord& mount : mounts) {
+    if (mount.state != MountRecordState::kAttached) {
+      entry.needs.push_back("mount/" + mount.task + "/" + mount.name);
+    }
+  }
+  if (mounts.empty() && networks.empty()) {
+    entry.needs.insert(entry.needs.begin(), "bare");
+    entry.reason = "it has no network and no mount since the node's last start";
+  } else if (!entry.needs.empty()) {
+    entry.reason = "a part of it must be made again";
+  }
+  return entry;
+}
+
+Result<ReconcileEntry> Service::JudgeMissing(const CallContext& call,
+                                             const std::string& name) {
+  ReconcileEntry entry{name, Outcome::kMissing, "is not prepared", {}, {}};
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> other,
+                parts_.state.GetAllocation(name));
+  if (other && other->uid != call.caller.uid) {
+    entry.reason = "belongs to another user";
+  } else if (other) {
+    entry.reason = "belongs to scope \"" + other->scope + "\"";
+  }
+  return entry;
+}
+
+}  // namespace mountd

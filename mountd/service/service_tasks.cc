@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "mountd/service/service.h"
+
+// Service's verbs on running tasks.
+namespace mountd {
+
+Result<HolderReport> Service::ListHolders(const CallContext& call,
+                                          const Name& allocation,
+                                          const Name& task, const Name& name,
+                                          exec::HolderScope scope) {
+  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+  const std::string object =
+      allocation.str() + "/" + task.str() + "/" + name.str();
+  MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
+                parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
+  if (!mount || mount->mount_id == 0) {
+    return MakeError(Code::kNotFound, "list holders", object, "is not mounted");
+  }
+  if (scope == exec::HolderScope::kCgroup && record.cgroup == 0) {
+    return MakeError(
+        Code::kFailedPrecondition, "list holders", object,
+        "the allocation was prepared without a cgroup; ask for the scope node");
+  }
+  MOUNTD_ASSIGN(
+      const exec::HoldersState state,
+      parts_.executor.FindHolders(
+          {mount->mount_id, scope,
+           SearchBudgetMs(parts_.config.timeouts().plan), record.cgroup}));
+  HolderReport report = ReportOf(state);
+  MOUNTD_TRY(AddCopies(record, *mount, scope, &report));
+  HideOthers(call, &report);
+  return report;
+}
+
+// Adds the processes that have a copy. Such a process keeps more than the mount
+// busy, and can open the mount again at will.
+Result<void> Service::AddCopies(const AllocationRecord& record,
+                                const MountRecord& mount,
+                                exec::HolderScope scope, HolderReport* report) {
+  exec::CopiesPlan plan;
+  plan.scope = scope;
+  plan.cgroup = record.cgroup;
+  plan.budget_ms = SearchBudgetMs(parts_.config.timeouts().plan);
+  plan.count = 1;
+  plan.mount_ids[0] = mount.mount_id;
+  MOUNTD_ASSIGN(const exec::CopiesState found,
+                parts_.executor.FindCopies(plan));
+  HolderReport copies = ReportOf(found.holders);
+  report->more = report->more || copies.more;
+  report->complete = report->complete && copies.complete;
+  for (HolderInfo& copy : copies.holders) {
+    if (std::none_of(
+            report->holders.begin(), report->holders.end(),
+            [&](const HolderInfo& one) { return one.pid == copy.pid; })) {
+      report->holders.push_back(std::move(copy));
+    }
+  }
+  return Ok();
+}
+
+Result<HandedOutReport> Service::ListHandedOut(const CallContext& call,
+                                               const Name& allocation) {
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation.str()));
+  MOUNTD_ASSIGN(std::vector<HandedOutRecord> records,
+                parts_.boot.HandedOutOf(allocation.str()));
+  // Another user may have had an allocation of this name before.
+  std::erase_if(records, [&](const HandedOutRecord& one) {
+    return !Sees(call.caller, one.uid);
+  });
+  const bool is_callers = record && Sees(call.caller, record->uid);
+  if (record && (is_callers || records.empty())) {
+    MOUNTD_TRY(Find(call, allocation.str()));
+  } else if (records.empty()) {
+    MOUNTD_TRY(GetReceipt(call, allocation));
+  } else {
+    MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, records.front().uid,
+                                      "allocation " + allocation.str()));
+  }
+  MOUNTD_ASSIGN(const exec::HelloReply hello, Hello());
+  MOUNTD_ASSIGN(
+      HandedOutReport report,
+      FindHandedOut(parts_, records, is_callers ? record->cgroup : 0));
+  for (HandedOutReport::Descriptor& one : report.descriptors) {
+    HideOthers(call, &one.holders);
+  }
+  report.complete = hello.has_unique_mount_ids != 0;
+  return report;
+}
+
+void Service::HideOthers(const CallContext& call, HolderReport* report) const {
+  const auto is_others = [&](const HolderInfo& holder) {
+    return !holder.details->in_cgroup && holder.details->uid != call.caller.uid;
+  };
+  if (std::none_of(report->holders.begin(), report->holders.end(), is_others) ||
+      PolicyFor(call).MayAdminister(call.caller)) {
+    return;
+  }
+  for (HolderInfo& holder : report->holders) {
+    if (is_others(holder)) {
+      holder.details.reset();
+    }
+  }
+}
+
+Result<TaskReport> Service::VerifyTask(const CallContext& call,
+                                       const Name& allocation, const Name& task,
+                                       const UniqueFd& pidfd) {
+  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+  std::uint64_t cgroup = record.cgroup;
+  if (cgroup == 0) {
+    MOUNTD_ASSIGN(const exec::CgroupState state,
+                  parts_.executor.InspectTask(pidfd.get()));
+    MOUNTD_TRY(PolicyFor(call).MayUseCgroup(call.caller, state.path.data()));
+    cgroup = state.id;
+  }
+  MOUNTD_ASSIGN(std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(allocation.str()));
+  std::erase_if(mounts, [&](const MountRecord& mount) {
+    return mount.task != task.str() || !IsOnHost(mount);
+  });
+  TaskReport report;
+  // Runs once also without mounts, to check that the process may be looked at.
+  std::span<const MountRecord> left = mounts;
+  do {
+    const auto some = left.first(std::min(left.size(), exec::kMaxTaskMounts));
+    left = left.subspan(some.size());
+    exec::VerifyTaskPlan plan;
+    plan.cgroup = cgroup;
+    for (const MountRecord& mount : some) {
+      plan.mount_ids.at(plan.count++) = mount.mount_id;
+    }
+    MOUNTD_ASSIGN(const exec::TaskState state,
+                  parts_.executor.VerifyTask(plan, pidfd.get()));
+    report.mount_namespace = state.mount_namespace;
+    report.has_own_user_namespace = state.has_own_user_namespace != 0;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      report.mounts.push_back(
+          Judge(some[i], state.mounts.at(i), report.has_own_user_namespace));
+    }
+  } while (!left.empty());
+  return report;
+}
+
+}  // namespace mountd

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Service's verbs on volumes.
+#include <utility>
+
+#include "mountd/base/current_user.h"
+#include "mountd/service/service.h"
+
+namespace mountd {
+
+Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
+                                                    csi::PublishSpec spec,
+                                                    const UniqueFd& secrets) {
+  MOUNTD_TRY(PolicyFor(call).MayUsePlugin(call.caller, spec.plugin));
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                FindPrepared(call, spec.allocation));
+  const Result<void> room = parts_.room.Check(
+      "publish", "volume " + spec.allocation + "/" + spec.alias, spec.plugin);
+  if (!room) {
+    MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> known,
+                  parts_.volumes.Get(spec.allocation, spec.alias));
+    if (!known) {
+      return room.error();
+    }
+  }
+  spec.uid = owner.uid;
+  MOUNTD_ASSIGN(const std::optional<PublicationRecord> before,
+                parts_.state.GetPublication(spec.allocation, spec.alias));
+  MOUNTD_ASSIGN(
+      csi::PublishedVolume published,
+      parts_.volumes.Publish(spec, secrets, call.cancelled, call.progress));
+  // Tasks may have dead mounts of a volume that was published before.
+  if (before && before->was_published &&
+      before->state == PublicationState::kUncertain) {
+    IgnoreBecauseBestEffort(RepairMountsOf(published.record));
+  }
+  return published;
+}
+
+Result<void> Service::UnpublishVolume(const CallContext& call,
+                                      const Name& allocation, const Name& alias,
+                                      OnTasks on_tasks) {
+  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+  return teardowns_.Unpublish(record, alias.str(),
+                              {on_tasks, call.progress, call.cancelled});
+}
+
+Result<std::vector<VolumeStatus>> Service::ListVolumes(
+    const CallContext& call) {
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
+                parts_.state.ListVolumes());
+  std::vector<VolumeStatus> all;
+  for (const VolumeRecord& volume : volumes) {
+    VolumeStatus status{volume, {}};
+    MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
+                  parts_.state.UsersOf(volume.key));
+    for (const PublicationRecord& user : users) {
+      MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
+                    parts_.state.GetAllocation(user.allocation));
+      if (owner && Sees(call.caller, owner->uid)) {
+        status.users.push_back(user);
+      }
+    }
+    if (!status.users.empty() || Sees(call.caller, volume.uid)) {
+      all.push_back(std::move(status));
+    }
+  }
+  return all;
+}
+
+Result<std::int64_t> Service::ExpandVolume(const CallContext& call,
+                                           const csi::Volumes::ExpandSpec& spec,
+                                           const UniqueFd& secrets) {
+  MOUNTD_TRY(FindPrepared(call, spec.allocation));
+  return parts_.volumes.Expand(spec, secrets, call.cancelled, call.progress);
+}
+
+Result<csi::VolumeStats> Service::GetVolumeStats(const CallContext& call,
+                                                 const Name& allocation,
+                                                 const Name& alias) {
+  MOUNTD_TRY(Find(call, allocation.str()));
+  return parts_.volumes.Stats(allocation.str(), alias.str());
+}
+
+// Swaps the volume's mounts in inboxes. A mount that cannot be swapped stays
+// dead, as do tasks' own binds; the signal MountHealth has notified the owner.
+Result<void> Service::RepairMountsOf(const PublicationRecord& publication) {
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
+                parts_.state.GetAllocation(publication.allocation));
+  if (!owner || owner->state != AllocationState::kPrepared) {
+    return Ok();
+  }
+  const CurrentUser user(owner->uid);
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(publication.allocation));
+  Result<void> outcome = Ok();
+  for (const MountRecord& mount : mounts) {
+    if (mount.source_kind != exec::SourceKind::kPublishedVolume ||
+        mount.source != publication.alias ||
+        mount.target_kind != exec::TargetKind::kInbox) {
+      continue;
+    }
+    BindMountRequest spec = RequestOf(mount);
+    spec.uid = owner->uid;
+    Result<void> repaired = CheckVolumeSource(spec);
+    if (repaired) {
+      const Result<Mounts::Replaced> swapped = parts_.mounts.Repair(spec);
+      repaired = swapped ? Ok() : Result<void>(swapped.error());
+    }
+    if (!repaired && outcome) {
+      outcome = std::move(repaired);
+    }
+  }
+  return outcome;
+}
+
+}  // namespace mountd

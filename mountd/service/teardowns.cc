@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/teardowns.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "mountd/base/wall_clock.h"
+#include "mountd/executors/holder_report.h"
+#include "mountd/plan/wire.h"
+
+namespace mountd {
+namespace {
+
+OwedRecord Owed(OwedKind kind, std::string object, std::uint32_t uid,
+                const Error& why) {
+  return {0, kind, std::move(object), uid, why.Message(), 1, NowMicroseconds()};
+}
+
+}  // namespace
+
+std::string_view OwedKindName(OwedKind kind) {
+  switch (kind) {
+    case OwedKind::kRelease:
+      return "release";
+    case OwedKind::kUnpublish:
+      return "unpublish";
+    case OwedKind::kTeardownNetwork:
+      return "teardown-network";
+    case OwedKind::kUnstage:
+      return "unstage";
+    case OwedKind::kUnmount:
+      break;
+  }
+  return "unmount";
+}
+
+namespace {
+
+// Returns the allocation of the record; for an unstage the plugin.
+std::string FirstPartOf(const OwedRecord& owed) {
+  return owed.object.substr(0, owed.object.find('/'));
+}
+
+}  // namespace
+
+std::string StrandOf(const OwedRecord& owed) {
+  return owed.kind == OwedKind::kUnstage ? "volume " + owed.object
+                                         : AllocationStrand(FirstPartOf(owed));
+}
+
+std::string AllocationStrand(const std::string& allocation) {
+  return "allocation " + allocation;
+}
+
+exec::AllocationPlan PlanOf(const AllocationRecord& record) {
+  return {exec::ToWire(record.id), record.uid};
+}
+
+// Removes tasks' mounts first, then their sources. Removes networks last, so
+// that a volume whose server is reached through one can still be unmounted. A
+// thing that cannot be removed keeps only the things that it depends on.
+// Returns the first error. Removes nothing if volumes of others need a plugin
+// of this allocation.
+Result<void> Teardowns::Undo(const AllocationRecord& record,
+                             const Manner& manner) {
+  const Progress& progress = manner.progress;
+  const bool ignores = manner.on_tasks == OnTasks::kIgnore;
+  MOUNTD_TRY(parts_.plugins.CheckUnused(record.id));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.volumes.Of(record.id));
+  MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
+                parts_.networks.TeardownOrder(record.id));
+  progress.Expect(publications.size() + interfaces.size());
+  Result<void> outcome = parts_.mounts.UnmountAll(
+      record.id, progress,
+      // kIgnore goes on while a mount is used, so it only detaches it.
+      ignores ? exec::UnmountMode::kDetach : exec::UnmountMode::kPlain);
+  if (!outcome && outcome.error().code == Code::kBusy) {
+    MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                  parts_.boot.MountsOf(record.id));
+    const auto busy = std::find_if(
+        mounts.begin(), mounts.end(), [&](const MountRecord& mount) {
+          return Described(mount) == outcome.error().object;
+        });
+    outcome = WithHolders(record, busy == mounts.end() ? 0 : busy->mount_id,
+                          std::move(outcome).error());
+  }
+  // Later steps go on after a failure, and the first error counts.
+  const auto keep_first = [&outcome](Result<void> next) {
+    if (!next && outcome) {
+      outcome = std::move(next);
+    }
+  };
+  for (const PublicationRecord& publication : publications) {
+    Result<void> detached = CheckUnused(record.id, publication.alias);
+    if (detached) {
+      detached = parts_.volumes.Unpublish(
+          record.id, publication.alias, progress,
+          {record.cgroup, ignores,
+           /*was_looked_for=*/!ignores && publication.mount_id != 0});
+    }
+    keep_first(std::move(detached));
+    progress.Advance();
+  }
+  // Plugins end after the volumes, which may be of the allocation's own plugin.
+  Result<void> ended = parts_.plugins.UnregisterOf(record.id);
+  for (const std::string& interface : interfaces) {
+    // A plugin that could not end keeps its networks.
+    if (ended) {
+      keep_first(parts_.networks.Teardown(record.id, interface, progress));
+    }
+    progress.Advance();
+  }
+  keep_first(std::move(ended));
+  progress.At(Step::kWork);
+  MOUNTD_TRY(std::move(outcome));
+  // Only an allocation without leftovers loses its directory.
+  MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));
+  return parts_.boot.RemoveInboxes(record.id);
+}
+
+namespace {
+
+// Returns whether a search for copies can find this mount's. Without a cgroup a
+// task's copy looks like another user's mount of the same source. Only a tmpfs,
+// which belongs to one mount, and with `volumes_too` a volume that is removed
+// as a whole, can be told apart.
+bool IsSearched(const AllocationRecord& record, const MountRecord& mount,
+                bool volumes_too) {
+  return mount.mount_id != 0 &&
+         mount.target_kind != exec::TargetKind::kContainer &&
+         (record.cgroup != 0 || mount.source_kind == exec::SourceKind::kTmpfs ||
+          (volumes_too &&
+           mount.source_kind == exec::SourceKind::kPublishedVolume));
+}
+
+std::vector<std::uint64_t> SearchedOf(const AllocationRecord& record,
+                                      const MountRecord& mount) {
+  return IsSearched(record, mount, /*volumes_too=*/false)
+             ? std::vector<std::uint64_t>{mount.mount_id}
+             : std::vector<std::uint64_t>();
+}
+
+}  // namespace
+
+Result<void> Teardowns::CheckCopies(
+    const AllocationRecord& record, const char* op, const std::string& object,
+    const std::vector<std::uint64_t>& mount_ids) {
+  for (std::size_t at = 0; at < mount_ids.size();
+       at += exec::kMaxCopiedMounts) {
+    exec::CopiesPlan plan;
+    plan.scope = record.cgroup != 0 ? exec::HolderScope::kCgroup
+                                    : exec::HolderScope::kNode;
+    plan.cgroup = record.cgroup;
+    plan.budget_ms = SearchBudgetMs(parts_.config.timeouts().plan);
+    while (plan.count < plan.mount_ids.size() &&
+           at + plan.count < mount_ids.size()) {
+      plan.mount_ids.at(plan.count) = mount_ids[at + plan.count];
+      ++plan.count;
+    }
+    MOUNTD_ASSIGN(const exec::CopiesState found,
+                  FindCopies(parts_.executor, plan));
+    MOUNTD_TRY(CheckNoCopies(found.holders, op, object));
+  }
+  return Ok();
+}
+
+// Searches for copies of all of the allocation's mounts at once, before
+// anything is removed.
+Result<void> Teardowns::CheckRelease(const AllocationRecord& record,
+                                     const Manner& manner) {
+  if (manner.on_tasks == OnTasks::kIgnore) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.state.PublicationsOf(record.id));
+  std::vector<std::uint64_t> ids;
+  for (const MountRecord& mount : mounts) {
+    if (IsSearched(record, mount, /*volumes_too=*/true)) {
+      ids.push_back(mount.mount_id);
+    }
+  }
+  for (const PublicationRecord& one : publications) {
+    if (one.mount_id != 0) {
+      ids.push_back(one.mount_id);
+    }
+  }
+  return Await(manner, [&] {
+    return CheckCopies(record, "release", "allocation " + record.id, ids);
+  });
+}
+
+Result<void> Teardowns::CheckReplaceable(const AllocationRecord& record,
+                                         const MountRecord& mount,
+                                         const Manner& manner) {
+  return manner.on_tasks == OnTasks::kIgnore ? Ok() : Await(manner, [&] {
+    return CheckCopies(record, "replace", Described(mount),
+                       SearchedOf(record, mount));
+  });
+}
+
+// Repeats the check until no task has a copy, because the kernel has no
+// notification about other mount namespaces.
+Result<void> Teardowns::Await(const Manner& manner,
+                              const std::function<Result<void>()>& look) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kMostPause(1000);
+  const Clock::time_point deadline =
+      Clock::now() + parts_.config.timeouts().rpc_retries;
+  std::chrono::milliseconds pause(20);
+  Result<void> outcome = look();
+  while (!outcome && outcome.error().code == Code::kBusy &&
+         manner.on_tasks == OnTasks::kWait && Clock::now() < deadline) {
+    if (manner.cancelled != nullptr && manner.cancelled->load()) {
+      return MakeError(Code::kAborted, outcome.error().op,
+                       outcome.error().object,
+                       "was cancelled before it began, so nothing changed");
+    }
+    manner.progress.At(Step::kTasks);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, kMostPause);
+    outcome = look();
+  }
+  manner.progress.At(Step::kWork);
+  return outcome;
+}
+
+Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
+                                         const Manner& manner) {
+  if (Result<void> unused = CheckRelease(record, manner); !unused) {
+    // A release that has begun stays pending.
+    if (record.state == AllocationState::kReleasing) {
+      MOUNTD_TRY(parts_.state.AddOwed(
+          Owed(OwedKind::kRelease, record.id, record.uid, unused.error())));
+    }
+    return std::move(unused).error();
+  }
+  MOUNTD_TRY(
+      parts_.state.SetAllocationState(record.id, AllocationState::kReleasing));
+  if (Result<void> undone = Undo(record, manner); !undone) {
+    MOUNTD_TRY(parts_.state.AddOwed(
+        Owed(OwedKind::kRelease, record.id, record.uid, undone.error())));
+    return std::move(undone).error();
+  }
+  ReceiptRecord receipt;
+  receipt.allocation = record.id;
+  receipt.uid = record.uid;
+  receipt.released_at_us = NowMicroseconds();
+  return parts_.state.FinishAllocation(std::move(receipt));
+}
+
+// Busy while a bind mount of the volume is left.
+Result<void> Teardowns::CheckUnused(const std::string& allocation,
+                                    const std::string& alias) {
+  MOUNTD_ASSIGN(const std::vector<MountConfig> mounts,
+                parts_.mounts.Of(allocation));
+  const auto user =
+      std::find_if(mounts.begin(), mounts.end(), [&](const MountConfig& m) {
+        return m.record.source_kind == exec::SourceKind::kPublishedVolume &&
+               m.record.source == alias;
+      });
+  if (user != mounts.end()) {
+    return MakeError(Code::kBusy, "unpublish",
+                     "volume " + allocation + "/" + alias,
+                     "is still bind-mounted; unmount " + user->record.task +
+                         "/" + user->record.name + " first");
+  }
+  return Ok();
+}
+
+Result<void> Teardowns::Unpublish(const AllocationRecord& record,
+                                  const std::string& alias,
+                                  const Manner& manner) {
+  MOUNTD_TRY(CheckUnused(record.id, alias));
+  Result<void> outcome = Await(manner, [&] {
+    return parts_.volumes.Unpublish(
+        record.id, alias, manner.progress,
+        {record.cgroup, manner.on_tasks == OnTasks::kIgnore, false});
+  });
+  if (!outcome) {
+    MOUNTD_ASSIGN(const std::optional<PublicationRecord> now,
+                  parts_.state.GetPublication(record.id, alias));
+    if (now && now->state != PublicationState::kUnpublishing) {
+      return outcome;  // unchanged, so nothing is pending
+    }
+  }
+  return OweUnlessDone(OwedKind::kUnpublish, record.id + "/" + alias,
+                       record.uid, std::move(outcome));
+}
+
+Result<void> Teardowns::Unmount(const AllocationRecord& record,
+                                const std::string& task,
+                                const std::string& name, exec::UnmountMode mode,
+                                const Manner& manner) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> before,
+                parts_.boot.GetMount(record.id, task, name));
+  if (before && mode != exec::UnmountMode::kDetach &&
+      manner.on_tasks != OnTasks::kIgnore) {
+    MOUNTD_TRY(Await(manner, [&] {
+      return CheckCopies(record, "unmount", Described(*before),
+                         SearchedOf(record, *before));
+    }));
+  }
+  Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name, mode);
+  if (!unmounted && unmounted.error().code == Code::kBusy) {
+    // It is still mounted, so nothing is pending.
+    MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
+                  parts_.boot.GetMount(record.id, task, name));
+    return WithHolders(record, mount ? mount->mount_id : 0,
+                       std::move(unmounted).error());
+  }
+  return OweUnlessDone(OwedKind::kUnmount, record.id + "/" + task + "/" + name,
+                       record.uid, std::move(unmounted));
+}
+
+// Adds the processes that use the mount to the error, because the owner has to
+// end them next. Leaves the error as it is if the search fails.
+Error Teardowns::WithHolders(const AllocationRecord& record,
+                             std::uint64_t mount_id, Error busy) {
+  const std::optional<HolderReport> report =
+      HoldersIn(parts_.executor, record.cgroup, mount_id);
+  if (report && !report->holders.empty()) {
+    busy.detail +=
+        (busy.detail.empty() ? "used by " : "; used by ") + Summary(*report);
+  }
+  return busy;
+}
+
+Result<void> Teardowns::OweUnlessUndone(const BindMountRequest& spec) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> left,
+                parts_.boot.GetMount(spec.allocation, spec.task, spec.name));
+  return left && left->state == MountRecordState::kAttaching
+             ? Owe(OwedKind::kUnmount, spec.allocation, Described(*left))
+             : Ok();
+}
+
+Result<void> Teardowns::TeardownNetwork(const AllocationRecord& record,
+                                        const std::string& interface,
+                                        const Progress& progress) {
+  return OweUnlessDone(
+      OwedKind::kTeardownNetwork, record.id + "/" + interface, record.uid,
+      parts_.networks.Teardown(record.id, interface, progress));
+}
+
+Result<void> Teardowns::TeardownNetworks(const AllocationRecord& record,
+                                         const Progress& progress) {
+  MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
+                parts_.networks.TeardownOrder(record.id));
+  progress.Expect(interfaces.size());
+  for (const std::string& interface : interfaces) {
+    MOUNTD_TRY(TeardownNetwork(record, interface, progress));
+    progress.Advance();
+  }
+  return Ok();
+}
+
+Result<void> Teardowns::OweUnlessDone(OwedKind kind, const std::string& object,
+                                      std::uint32_t uid, Result<void> outcome) {
+  if (outcome) {
+    MOUNTD_TRY(parts_.state.RemoveOwed(kind, object));
+  } else {
+    MOUNTD_TRY(parts_.state.AddOwed(Owed(kind, object, uid, outcome.error())));
+  }
+  return outcome;
+}
+
+Result<void> Teardowns::Retry(const OwedRecord& owed) {
+  // It may have been done since the list was made, and the same name made
+  // again.
+  MOUNTD_ASSIGN(const bool still_owed, parts_.state.IsOwed(owed.id));
+  if (!still_owed) {
+    return Ok();
+  }
+  const std::string allocation = FirstPartOf(owed);
+  const std::string rest =
+      owed.object.substr(std::min(allocation.size() + 1, owed.object.size()));
+  if (owed.kind == OwedKind::kUnstage) {
+    return OweUnlessDone(owed.kind, owed.object, owed.uid,
+                         parts_.volumes.FinishDeparted(allocation, rest));
+  }
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation));
+  // The allocation is released, and with it all its tear-downs.
+  if (!record) {
+    return parts_.state.RemoveOwed(owed.kind, owed.object);
+  }
+  const std::size_t slash = rest.find('/');
+  switch (owed.kind) {
+    case OwedKind::kRelease:
+      MOUNTD_TRY(Release(*record));
+      return Ok();
+    case OwedKind::kUnpublish:
+      return Unpublish(*record, rest);
+    case OwedKind::kTeardownNetwork:
+      return TeardownNetwork(*record, rest);
+    case OwedKind::kUnmount:
+      return Unmount(*record, rest.substr(0, slash), rest.substr(slash + 1));
+    case OwedKind::kUnstage:
+      break;
+  }
+  return Ok();
+}
+
+Result<void> Teardowns::OweCutOff() {
+  MOUNTD_ASSIGN(const std::vector<AllocationRecord> allocations,
+                parts_.state.ListAllocations());
+  for (const AllocationRecord& record : allocations) {
+    if (record.state == AllocationState::kReleasing) {
+      MOUNTD_TRY(Owe(OwedKind::kRelease, record.id, record.id));
+    }
+  }
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.state.ListPublications());
+  for (const PublicationRecord& publication : publications) {
+    if (publication.state == PublicationState::kUnpublishing) {
+      MOUNTD_TRY(Owe(OwedKind::kUnpublish, publication.allocation,
+                     publication.allocation + "/" + publication.alias));
+    }
+  }
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.ListMounts());
+  for (const MountRecord& mount : mounts) {
+    if (mount.state == MountRecordState::kAttaching ||
+        mount.state == MountRecordState::kDetaching) {
+      MOUNTD_TRY(Owe(OwedKind::kUnmount, mount.allocation,
+                     mount.allocation + "/" + mount.task + "/" + mount.name));
+    }
+  }
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
+                parts_.boot.ListNetworks());
+  for (const NetworkRecord& network : networks) {
+    if (network.state != NetworkRecordState::kCreated &&
+        network.state != NetworkRecordState::kFound) {
+      MOUNTD_TRY(Owe(OwedKind::kTeardownNetwork, network.allocation,
+                     network.allocation + "/" + network.interface));
+    }
+  }
+  return Ok();
+}
+
+Result<void> Teardowns::Owe(OwedKind kind, const std::string& allocation,
+                            const std::string& object) {
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
+                parts_.state.GetAllocation(allocation));
+  return parts_.state.AddOwed(
+      Owed(kind, object, owner ? owner->uid : 0,
+           MakeError(Code::kAborted, std::string(OwedKindName(kind)), object,
+                     "was interrupted")));
+}
+
+Result<void> Teardowns::Forgive(OwedKind kind, const std::string& object) {
+  return parts_.state.RemoveOwed(kind, object);
+}
+
+}  // namespace mountd

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mountd/base/caller.h"
+#include "mountd/base/progress.h"
+#include "mountd/executors/task_copies.h"
+#include "mountd/service/service_parts.h"
+
+namespace mountd {
+
+// Returns "release", "unpublish", "teardown-network", "unmount" or "unstage".
+std::string_view OwedKindName(OwedKind kind);
+
+// Returns the strand of its work: the allocation's or the volume's.
+std::string StrandOf(const OwedRecord& owed);
+std::string AllocationStrand(const std::string& allocation);
+
+exec::AllocationPlan PlanOf(const AllocationRecord& record);
+
+// How a call wants something undone.
+struct Manner {
+  OnTasks on_tasks = OnTasks::kRefuse;
+  Progress progress{};
+  CancelToken cancelled = nullptr;
+};
+
+// Undoes an allocation's objects, one of them or all, in the right order.
+// Records a failure as pending with its reason, and retries until it succeeds,
+// the object is requested again, or the allocation is gone.
+//
+// Methods block. Calls for one allocation come one at a time, on its strand.
+class Teardowns {
+ public:
+  explicit Teardowns(const ServiceParts& parts) : parts_(parts) {}
+
+  // Busy if tasks have copies of an object to remove
+  // (mountd/executors/task_copies.h). The object is unchanged, and nothing
+  // becomes pending. This holds for each method.
+  Result<ReceiptRecord> Release(const AllocationRecord& record,
+                                const Manner& manner = {});
+  // Busy, with nothing pending, while a bind mount of the volume is left.
+  Result<void> Unpublish(const AllocationRecord& record,
+                         const std::string& alias, const Manner& manner = {});
+  // Busy, with nothing pending, while something uses the mount. Users of a
+  // mount that is only detached keep it.
+  Result<void> Unmount(const AllocationRecord& record, const std::string& task,
+                       const std::string& name,
+                       exec::UnmountMode mode = exec::UnmountMode::kPlain,
+                       const Manner& manner = {});
+  // Busy while a task has a copy of the mount, because the replacement would
+  // not reach the copy.
+  Result<void> CheckReplaceable(const AllocationRecord& record,
+                                const MountRecord& mount, const Manner& manner);
+  // Called after a failed Bind. Adds a pending unmount for a mount that could
+  // not be undone.
+  Result<void> OweUnlessUndone(const BindMountRequest& spec);
+  Result<void> TeardownNetwork(const AllocationRecord& record,
+                               const std::string& interface,
+                               const Progress& progress = Progress());
+  Result<void> TeardownNetworks(const AllocationRecord& record,
+                                const Progress& progress);
+
+  // Removes the pending tear-down of an object that exists again on request.
+  Result<void> Forgive(OwedKind kind, const std::string& object);
+  // Retries one tear-down, if it is still pending.
+  Result<void> Retry(const OwedRecord& owed);
+  // Adds pending tear-downs for unfinished work. Called after the parts have
+  // recovered.
+  Result<void> OweCutOff();
+
+ private:
+  Result<void> Undo(const AllocationRecord& record, const Manner& manner);
+  Result<void> CheckCopies(const AllocationRecord& record, const char* op,
+                           const std::string& object,
+                           const std::vector<std::uint64_t>& mount_ids);
+  Result<void> CheckRelease(const AllocationRecord& record,
+                            const Manner& manner);
+  Result<void> Await(const Manner& manner,
+                     const std::function<Result<void>()>& look) const;
+  Result<void> CheckUnused(const std::string& allocation,
+                           const std::string& alias);
+  Error WithHolders(const AllocationRecord& record, std::uint64_t mount_id,
+                    Error busy);
+  Result<void> OweUnlessDone(OwedKind kind, const std::string& object,
+                             std::uint32_t uid, Result<void> outcome);
+  Result<void> Owe(OwedKind kind, const std::string& allocation,
+                   const std::string& object);
+
+  const ServiceParts parts_;
+};
+
+}  // namespace mountd

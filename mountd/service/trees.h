@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+
+#include "mountd/base/caller.h"
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+#include "mountd/plan/executor.h"
+
+namespace mountd {
+
+struct TreeResult {
+  std::uint64_t done = 0;  // files and directories
+  std::uint64_t left = 0;  // of other owners, unchanged
+};
+
+// Works on the files below a directory that a caller passed, plan after plan
+// until the work is finished. Between plans other callers have their turn, and
+// the work updates its progress (CallContext::progress). Aborted if the call
+// was cancelled; finished parts stay done. Keeps no state: the same call again
+// continues with the rest.
+//
+// Blocks. Runs on a worker, on the strand of the directory.
+Result<TreeResult> RemoveTree(exec::Executor& executor, const CallContext& call,
+                              const exec::TreePlan& plan,
+                              const UniqueFd& directory);
+Result<TreeResult> ChownTree(exec::Executor& executor, const CallContext& call,
+                             const exec::TreePlan& plan,
+                             const UniqueFd& directory);
+
+}  // namespace mountd

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "mountd/base/loop.h"
+#include "mountd/base/retry_rounds.h"
+#include "mountd/base/worker_pool.h"
+#include "mountd/service/service.h"
+
+namespace mountd {
+
+// Restores volumes that may have died with their plugin, and repairs tasks'
+// mounts of volumes that were published again. Callable from any thread; work
+// runs on strands. A look that is queued serves later requests too, because
+// each mount reports a plugin's end. Retries failures in rounds until they
+// succeed or nothing is left to do, because the plugin may have been away and
+// no other event would follow.
+class VolumeRestorer {
+ public:
+  VolumeRestorer(Loop& loop, Strands& strands, csi::Volumes& volumes,
+                 Service& service);
+
+  void Look(const std::string& plugin);
+
+ private:
+  // Run on the strand of the plugin's volumes, and on the allocation's.
+  void LookNow(const std::string& plugin);
+  void Repair(const PublicationRecord& published);
+  // Return whether all is well. Run on a worker.
+  bool Restore(const std::string& plugin);
+  bool RepairMounts(const PublicationRecord& published);
+
+  Strands& strands_;
+  csi::Volumes& volumes_;
+  Service& service_;
+  std::mutex mutex_;
+  std::set<std::string> waiting_;  // mutex_; plugins
+  FailedJobs failed_;
+};
+
+}  // namespace mountd

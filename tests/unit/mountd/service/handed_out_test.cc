@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// An fd that was handed out is listed for as long as a process has it.
+#include <gtest/gtest.h>
+
+#include "mountd/service/service.h"
+#include "tests/support/core.h"
+#include "tests/support/failing_store.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+constexpr std::uint64_t kWeb = 77;  // /agent/web
+
+Config HandedOutConfig() {
+  Config config = Core::DefaultConfig();
+  config.rules[0].cgroups = {"/agent"};
+  config.limits.mounts_per_allocation = 2;
+  config.limits.mounts_per_uid = 3;
+  return config;
+}
+
+class HandedOutTest : public ::testing::Test {
+ protected:
+  HandedOutTest() {
+    executor().PutCgroup(kWeb, "/agent/web");
+    Prepare("web", Core::kAgent, kWeb);
+  }
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  Service& service() { return *core_.service; }
+  void Prepare(const std::string& allocation, std::uint32_t uid = Core::kAgent,
+               std::uint64_t cgroup = 0) {
+    EXPECT_EQ(MessageOf(service().PrepareAllocation(
+                  Core::By(uid), NameOf(allocation), "", cgroup)),
+              "Ok");
+  }
+  void Release(const std::string& allocation,
+               std::uint32_t uid = Core::kAgent) {
+    EXPECT_EQ(MessageOf(service().ReleaseAllocation(Core::By(uid),
+                                                    NameOf(allocation))),
+              "Ok");
+  }
+  std::string Open(const std::string& allocation = "web",
+                   std::uint32_t uid = Core::kAgent) {
+    BindMountRequest spec;
+    spec.allocation = allocation;
+    spec.source = "data";
+    return Outcome(service().OpenTree(Core::By(uid), spec));
+  }
+  // Adds a process that has the last fd that was handed out.
+  void Hold(std::uint32_t pid, std::uint32_t uid = Core::kAgent,
+            std::uint64_t cgroup = 0) {
+    exec::Holder holder;
+    holder.pid = pid;
+    holder.uid = uid;
+    holder.kind = exec::HolderKind::kFd;
+    executor().AddHolder(executor().last_handed_out(), holder, cgroup);
+  }
+  Result<HandedOutReport> List(const std::string& allocation = "web",
+                               std::uint32_t uid = Core::kAgent) {
+    return service().ListHandedOut(Core::By(uid), NameOf(allocation));
+  }
+  // Returns how many fds are listed; -1 for an error.
+  int Listed(const std::string& allocation = "web",
+             std::uint32_t uid = Core::kAgent) {
+    const auto list = List(allocation, uid);
+    return list ? static_cast<int>(list->descriptors.size()) : -1;
+  }
+
+  Core core_{HandedOutConfig()};
+};
+
+TEST_F(HandedOutTest, IsListedUntilNobodyHasIt) {
+  EXPECT_EQ(Listed(), 0);
+  ASSERT_EQ(Open(), "Ok");
+  Hold(10);
+  ASSERT_EQ(MessageOf(service().PrepareInbox(Core::By(Core::kAgent),
+                                             {"web", "task"}, true)),
+            "Ok");
+  Hold(11);
+  core_.Restart();
+  const auto list = List();
+  ASSERT_EQ(MessageOf(list), "Ok");
+  EXPECT_TRUE(list->complete);
+  ASSERT_EQ(list->descriptors.size(), 2U);
+  const HandedOutReport::Descriptor& tree = list->descriptors[0];
+  EXPECT_EQ(tree.record.kind, HandedOutKind::kDetached);
+  EXPECT_EQ(tree.record.name, "data");
+  ASSERT_EQ(tree.holders.holders.size(), 1U);
+  EXPECT_EQ(tree.holders.holders[0].pid, 10U);
+  EXPECT_TRUE(tree.holders.complete);
+  const HandedOutReport::Descriptor& inbox = list->descriptors[1];
+  EXPECT_EQ(inbox.record.kind, HandedOutKind::kInbox);
+  EXPECT_EQ(inbox.record.name, "task");
+  ASSERT_EQ(inbox.holders.holders.size(), 1U);
+  EXPECT_EQ(inbox.holders.holders[0].pid, 11U);
+  executor().EndProcesses();
+  EXPECT_EQ(Listed(), 0);
+  EXPECT_TRUE(core_.boot->HandedOutOf("web")->empty());
+}
+
+TEST_F(HandedOutTest, IsListedAfterTheRelease) {
+  ASSERT_EQ(Open(), "Ok");
+  Hold(10);
+  Release("web");
+  EXPECT_EQ(Listed(), 1);
+  EXPECT_EQ(Listed("web", Core::kAdmin), 1);
+  EXPECT_EQ(Outcome(List("web", Core::kOther)), "PermissionDenied");
+  executor().EndProcesses();
+  EXPECT_EQ(Listed(), 0);
+  EXPECT_EQ(Outcome(List("other")), "NotFound");
+}
+
+TEST_F(HandedOutTest, IsNotListedToTheNextOwnerOfTheName) {
+  ASSERT_EQ(Open(), "Ok");
+  Hold(10);
+  Release("web");
+  Prepare("web");
+  EXPECT_EQ(Listed(), 1);
+  ASSERT_EQ(
+      MessageOf(core_.boot->PutHandedOut({{1, 2, 3}, "web", Core::kOther})),
+      "Ok");
+  executor().AddHolder(1, {});
+  EXPECT_EQ(Listed(), 1);
+  EXPECT_EQ(Listed("web", Core::kOther), 1);
+  EXPECT_EQ(Listed("web", Core::kAdmin), 2);
+}
+
+TEST_F(HandedOutTest, ASearchThatMissedSomeForgetsNothing) {
+  ASSERT_EQ(Open(), "Ok");
+  executor().SetBlind(true);
+  const auto list = List();
+  ASSERT_EQ(list->descriptors.size(), 1U);
+  EXPECT_FALSE(list->descriptors[0].holders.complete);
+  executor().SetBlind(false);
+  executor().FailNext("FindHolders", Code::kUnavailable);
+  EXPECT_EQ(Outcome(List()), "Unavailable");
+  EXPECT_EQ(core_.boot->HandedOutOf("web")->size(), 1U);
+  EXPECT_EQ(Listed(), 0);
+}
+
+TEST_F(HandedOutTest, OfOthersProcessesOnlyAdministratorsAreToldMore) {
+  ASSERT_EQ(Open(), "Ok");
+  Hold(10, 4321);
+  Hold(11, 4321, kWeb);
+  const auto list = List();
+  ASSERT_EQ(list->descriptors.size(), 1U);
+  ASSERT_EQ(list->descriptors[0].holders.holders.size(), 2U);
+  EXPECT_FALSE(list->descriptors[0].holders.holders[0].details.has_value());
+  EXPECT_TRUE(list->descriptors[0].holders.holders[1].details.has_value());
+  const auto all = List("web", Core::kAdmin);
+  EXPECT_TRUE(all->descriptors[0].holders.holders[0].details.has_value());
+}
+
+TEST_F(HandedOutTest, ACgroupThatIsGoneHidesNobody) {
+  ASSERT_EQ(Open(), "Ok");
+  Hold(10);
+  ASSERT_EQ(MessageOf(core_.state->SetAllocationCgroup("web", 78)), "Ok");
+  EXPECT_EQ(Listed(), 1);
+}
+
+TEST_F(HandedOutTest, WithoutUniqueIdsNothingIsListed) {
+  executor().TakeUniqueIds();
+  ASSERT_EQ(Open(), "Ok");
+  const auto list = List();
+  ASSERT_EQ(MessageOf(list), "Ok");
+  EXPECT_FALSE(list->complete);
+  EXPECT_TRUE(list->descriptors.empty());
+}
+
+TEST_F(HandedOutTest, MoreThanTheLimitsIsResourceExhaustedWhileTheyAreHeld) {
+  Prepare("db");
+  ASSERT_EQ(Open(), "Ok");
+  Hold(10);
+  ASSERT_EQ(Open(), "Ok");
+  ASSERT_EQ(Open(), "Ok");  // no process has the one before
+  Hold(11);
+  EXPECT_EQ(core_.boot->CountHandedOut("web").value(), 2U);
+  const auto inbox =
+      service().PrepareInbox(Core::By(Core::kAgent), {"web", "task"}, true);
+  EXPECT_EQ(Outcome(inbox), "ResourceExhausted");
+  EXPECT_NE(MessageOf(inbox).find("limits.mounts_per_allocation"),
+            std::string::npos);
+  ASSERT_EQ(Open("db"), "Ok");
+  Hold(12);
+  EXPECT_EQ(Open("db"), "ResourceExhausted");
+  Prepare("others", Core::kOther);
+  EXPECT_EQ(Open("others", Core::kOther), "Ok");
+  Release("web");
+  EXPECT_EQ(Open("db"), "ResourceExhausted");
+  executor().EndProcesses();
+  EXPECT_EQ(Open("db"), "Ok");
+  EXPECT_EQ(core_.boot->CountHandedOutOfUser(Core::kAgent).value(), 1U);
+}
+
+TEST_F(HandedOutTest, WhatCannotBeRecordedIsNotHandedOut) {
+  {
+    const FailingWrites failing(core_.boot->database(), "INSERT", "handed_out");
+    EXPECT_NE(Open(), "Ok");
+    EXPECT_EQ(executor().script().Count("OpenTree"), 1U);
+  }
+  EXPECT_EQ(core_.boot->CountHandedOut("web").value(), 0U);
+}
+
+}  // namespace
+}  // namespace mountd

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// A start with stores that were lost, partly lost, or cannot be written.
+#include <gtest/gtest.h>
+
+#include "mountd/service/service.h"
+#include "tests/support/core.h"
+#include "tests/support/failing_store.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+class LostStoreTest : public ::testing::Test {
+ protected:
+  Service& service() { return *core_.service; }
+  exec::FakeExecutor& executor() { return *core_.executor; }
+
+  void Prepare(const std::string& allocation, const CallContext& call) {
+    ASSERT_EQ(
+        MessageOf(service().PrepareAllocation(call, NameOf(allocation), "")),
+        "Ok");
+  }
+  static BindMountRequest Mount(const std::string& allocation,
+                                const std::string& name = "m") {
+    BindMountRequest spec;
+    spec.allocation = allocation;
+    spec.task = "task";
+    spec.name = name;
+    spec.source = "data";
+    return spec;
+  }
+  void Bind(const std::string& allocation, const std::string& name = "m") {
+    ASSERT_EQ(MessageOf(service().BindMount(agent_, Mount(allocation, name))),
+              "Ok");
+  }
+  void LoseAllocations() {
+    ASSERT_EQ(Outcome(core_.state->database().Run("DELETE FROM allocations")),
+              "Ok");
+  }
+  void Start() {
+    core_.Restart();
+    ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  }
+  // Returns the recorded owner; -1 if there is no record.
+  std::int64_t OwnerOf(const std::string& allocation) {
+    const auto record = core_.state->GetAllocation(allocation).value();
+    return record ? static_cast<std::int64_t>(record->uid) : -1;
+  }
+  std::vector<OwedRecord> Owed() {
+    return service().ListOwed(CallContext{}).value();
+  }
+
+  const CallContext agent_ = Core::By(Core::kAgent);
+  Core core_;
+};
+
+// The allocation's directory tells its owner.
+TEST_F(LostStoreTest, AnAllocationIsWhoseItWas) {
+  Prepare("web", agent_);
+  Prepare("db", Core::By(Core::kOther));
+  LoseAllocations();
+  Start();
+  EXPECT_EQ(OwnerOf("web"), Core::kAgent);
+  EXPECT_EQ(OwnerOf("db"), Core::kOther);
+  EXPECT_EQ(MessageOf(service().ReleaseAllocation(agent_, NameOf("web"))),
+            "Ok");
+  EXPECT_EQ(Outcome(service().ReleaseAllocation(agent_, NameOf("db"))),
+            "PermissionDenied");
+}
+
+// The directory was made by a mountd that let a group pass, so the mounts'
+// records tell the owner.
+TEST_F(LostStoreTest, AnAllocationIsWhoseItsMountsAre) {
+  Prepare("web", agent_);
+  Bind("web");
+  LoseAllocations();
+  executor().ForgetWhoPasses();
+  Start();
+  EXPECT_EQ(OwnerOf("web"), Core::kAgent);
+  EXPECT_EQ(MessageOf(service().Unmount(agent_, NameOf("web"), NameOf("task"),
+                                        NameOf("m"))),
+            "Ok");
+  EXPECT_EQ(MessageOf(service().ReleaseAllocation(agent_, NameOf("web"))),
+            "Ok");
+  core_.mounts->ReleaseLeftAnchors();
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+// Root becomes the owner, because any user might get what belongs to another.
+TEST_F(LostStoreTest, WhereNoRecordTellsRootIsTheOwner) {
+  Prepare("bare", agent_);
+  Prepare("mixed", agent_);
+  Bind("mixed", "m");
+  Bind("mixed", "n");
+  MountRecord others = *core_.boot->GetMount("mixed", "task", "n").value();
+  others.uid = Core::kOther;
+  ASSERT_EQ(Outcome(core_.boot->PutMount(others)), "Ok");
+  LoseAllocations();
+  executor().ForgetWhoPasses();
+  Start();
+  for (const char* allocation : {"bare", "mixed"}) {
+    EXPECT_EQ(OwnerOf(allocation), 0) << allocation;
+    EXPECT_EQ(Outcome(service().ReleaseAllocation(agent_, NameOf(allocation))),
+              Outcome(service().ReleaseAllocation(Core::By(Core::kOther),
+                                                  NameOf(allocation))));
+    EXPECT_NE(Outcome(service().ReleaseAllocation(agent_, NameOf(allocation))),
+              "Ok");
+  }
+}
+
+// One allocation that cannot be recorded is no reason to serve nobody. The next
+// start tries again.
+TEST_F(LostStoreTest, AnAllocationThatCannotBeRecordedStaysAsItIs) {
+  Prepare("web", agent_);
+  Bind("web");
+  LoseAllocations();
+  core_.Restart();
+  {
+    const FailingWrites failing(core_.state->database(), "INSERT",
+                                "allocations");
+    EXPECT_EQ(MessageOf(core_.Recover()), "Ok");
+  }
+  EXPECT_EQ(OwnerOf("web"), -1);
+  EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
+  Start();
+  EXPECT_EQ(OwnerOf("web"), Core::kAgent);
+}
+
+// The network is there unchanged, and no caller has asked for its end.
+TEST_F(LostStoreTest, ANetworkThatWasFoundIsNotOwed) {
+  Prepare("web", agent_);
+  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->database().Run("DELETE FROM networks")), "Ok");
+  Start();
+  EXPECT_TRUE(Owed().empty());
+  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
+  EXPECT_EQ(service().GetAllocation(agent_, NameOf("web"))->networks.size(),
+            1U);
+}
+
+TEST_F(LostStoreTest, AFoundMountThatCannotBeLookedAtStaysFound) {
+  Prepare("web", agent_);
+  Bind("web");
+  ASSERT_EQ(Outcome(core_.boot->database().Run("DELETE FROM mounts")), "Ok");
+  Start();
+  executor().LoseMount("web/task/m");
+  executor().FailNext("InspectTarget", Code::kUnavailable);
+  ASSERT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
+  const auto record = core_.boot->GetMount("web", "task", "m").value();
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->state, MountRecordState::kFound);
+  ASSERT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
+  EXPECT_FALSE(core_.boot->GetMount("web", "task", "m").value().has_value());
+}
+
+TEST_F(LostStoreTest, AStartThatCannotRecordWhatIsLostFails) {
+  Prepare("web", agent_);
+  Bind("web", "m");
+  Bind("web", "n");
+  executor().LoseMount("web/task/m");
+  executor().LoseMount("web/task/n");
+  core_.Restart();
+  {
+    const FailingWrites failing(core_.boot->database(), "UPDATE", "mounts");
+    EXPECT_NE(Outcome(core_.mounts->Recover()), "Ok");
+  }
+  EXPECT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
+  for (const char* name : {"m", "n"}) {
+    EXPECT_EQ(core_.boot->GetMount("web", "task", name).value()->state,
+              MountRecordState::kLost);
+  }
+}
+
+// ---- Pending tear-downs ----
+
+TEST_F(LostStoreTest, ABindThatIsRefusedOwesNothingOfTheMountThatIsThere) {
+  Prepare("web", agent_);
+  Bind("web");
+  BindMountRequest other = Mount("web");
+  other.attributes = exec::kReadOnly;
+  EXPECT_EQ(Outcome(service().BindMount(agent_, other)), "AlreadyExists");
+  EXPECT_TRUE(Owed().empty());
+  EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
+}
+
+// The allocation has no cgroup, so mountd does not know the processes to name.
+TEST_F(LostStoreTest, BusyOfSomethingElseStaysAsItIs) {
+  Prepare("web", agent_);
+  Bind("web");
+  executor().AddHolder(executor().MountIdOf("web/task/m"), {});
+  executor().FailNext("Detach", Code::kBusy);
+  const auto released = service().ReleaseAllocation(agent_, NameOf("web"));
+  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_EQ(MessageOf(released).find("used by"), std::string::npos);
+  EXPECT_EQ(Owed().size(), 1U);
+}
+
+TEST(AllocationsCgroupTest, TheSameIsNotRecordedAgain) {
+  Config config = Core::DefaultConfig();
+  config.rules.front().cgroups = {"/agent"};
+  Core core(config);
+  core.executor->PutCgroup(7, "/agent/web");
+  core.executor->PutCgroup(8, "/agent/other");
+  const auto prepare = [&](std::uint64_t cgroup) {
+    return Outcome(core.service->PrepareAllocation(Core::By(Core::kAgent),
+                                                   NameOf("web"), "", cgroup));
+  };
+  ASSERT_EQ(prepare(7), "Ok");
+  {
+    const FailingWrites failing(core.state->database(), "UPDATE",
+                                "allocations");
+    EXPECT_EQ(prepare(7), "Ok");
+    EXPECT_NE(prepare(8), "Ok");
+  }
+  EXPECT_EQ(core.state->GetAllocation("web").value()->cgroup, 7U);
+  EXPECT_EQ(prepare(8), "Ok");
+  EXPECT_EQ(core.state->GetAllocation("web").value()->cgroup, 8U);
+}
+
+}  // namespace
+}  // namespace mountd

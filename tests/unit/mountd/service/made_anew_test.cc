@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Objects that are made again under the name of an object with a pending
+// tear-down.
+#include <gtest/gtest.h>
+
+#include "mountd/service/service.h"
+#include "tests/support/core.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+class MadeAnewTest : public ::testing::Test {
+ protected:
+  MadeAnewTest() {
+    EXPECT_EQ(MessageOf(service().PrepareAllocation(agent_, NameOf("web"), "")),
+              "Ok");
+    spec_.allocation = "web";
+    spec_.task = "task";
+    spec_.name = "d";
+    spec_.source_kind = exec::SourceKind::kHostVolume;
+    spec_.source = "data";
+  }
+
+  Service& service() { return *core_.service; }
+  exec::FakeExecutor& executor() { return *core_.executor; }
+
+  const CallContext agent_ = Core::By(Core::kAgent);
+  BindMountRequest spec_;
+  Core core_;
+};
+
+TEST_F(MadeAnewTest, AMountIsNotUnmountedByWhatWasOwed) {
+  ASSERT_EQ(MessageOf(service().BindMount(agent_, spec_)), "Ok");
+  executor().FailNext("Detach", Code::kUnavailable);
+  EXPECT_EQ(Outcome(service().Unmount(agent_, NameOf("web"), NameOf("task"),
+                                      NameOf("d"))),
+            "Unavailable");
+  const auto owed = service().ListOwed(agent_).value();
+  ASSERT_EQ(owed.size(), 1U);
+  ASSERT_EQ(MessageOf(service().BindMount(agent_, spec_)), "Ok");
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(MessageOf(service().RetryOwed(owed[0])), "Ok");
+  EXPECT_NE(executor().MountIdOf("web/task/d"), 0U);
+}
+
+TEST_F(MadeAnewTest, ANetworkIsNotTornDownByWhatWasOwed) {
+  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
+  executor().FailNext("DeleteNetwork", Code::kUnavailable);
+  EXPECT_EQ(Outcome(service().TeardownNetwork(agent_, NameOf("web"))),
+            "Unavailable");
+  const auto owed = service().ListOwed(agent_).value();
+  ASSERT_EQ(owed.size(), 1U);
+  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
+  EXPECT_EQ(MessageOf(service().RetryOwed(owed[0])), "Ok");
+  EXPECT_FALSE(
+      service().GetAllocation(agent_, NameOf("web"))->networks.empty());
+}
+
+}  // namespace
+}  // namespace mountd

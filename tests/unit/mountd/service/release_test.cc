@@ -1,0 +1,667 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Releases of allocations: the order of the steps, the receipt, and pending
+// tear-downs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string_view>
+#include <thread>
+
+#include "mountd/service/service.h"
+#include "mountd/watch/owed_retrier.h"
+#include "tests/support/core.h"
+#include "tests/support/failing_store.h"
+#include "tests/support/manual_loop.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+using Texts = std::vector<std::string>;
+using std::chrono::milliseconds;
+
+class ReleaseTest : public ::testing::Test {
+ protected:
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  csi::FakeCsiClient& client() { return *core_.client; }
+  Service& service() { return *core_.service; }
+
+  void Prepare(const std::string& allocation) {
+    ASSERT_EQ(
+        MessageOf(service().PrepareAllocation(agent_, NameOf(allocation), "")),
+        "Ok");
+  }
+  void Publish(const std::string& allocation, const std::string& volume_id) {
+    csi::PublishSpec spec;
+    spec.allocation = allocation;
+    spec.alias = "alias-" + volume_id;
+    spec.plugin = "nfs";
+    spec.volume_id = volume_id;
+    ASSERT_EQ(MessageOf(service().PublishVolume(agent_, spec, UniqueFd())),
+              "Ok");
+  }
+  // Makes one object of each kind.
+  void Fill() {
+    ASSERT_TRUE(core_.AddPlugin("nfs"));
+    Prepare("web");
+    ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})),
+              "Ok");
+    Publish("web", "v1");
+    BindMountRequest volume;
+    volume.allocation = "web";
+    volume.task = "task";
+    volume.name = "v";
+    volume.source_kind = exec::SourceKind::kPublishedVolume;
+    volume.source = "alias-v1";
+    ASSERT_EQ(MessageOf(service().BindMount(agent_, volume)), "Ok");
+    BindMountRequest data = volume;
+    data.name = "d";
+    data.source_kind = exec::SourceKind::kHostVolume;
+    data.source = "data";
+    ASSERT_EQ(MessageOf(service().BindMount(agent_, data)), "Ok");
+    executor().script().Forget();
+    client().script().Forget();
+  }
+  Result<ReceiptRecord> Release(const std::string& allocation = "web") {
+    return service().ReleaseAllocation(agent_, NameOf(allocation));
+  }
+  Result<void> Unpublish() {
+    return service().UnpublishVolume(agent_, NameOf("web"), NameOf("alias-v1"));
+  }
+  std::optional<OwedRecord> TheOwed() {
+    const auto owed = service().ListOwed(agent_).value();
+    return owed.size() == 1 ? std::optional<OwedRecord>(owed[0]) : std::nullopt;
+  }
+  static Texts VolumesOf(const ReceiptRecord& receipt) {
+    Texts all;
+    for (const ReceiptRecord::Volume& volume : receipt.volumes) {
+      all.push_back(volume.plugin + " " + volume.volume_id +
+                    (volume.unstaged ? " unstaged" : ""));
+    }
+    return all;
+  }
+
+  const CallContext agent_ = Core::By(Core::kAgent);
+  const Texts only_the_plugin_ = {"plugin nfs"};
+  Core core_;
+};
+
+TEST_F(ReleaseTest, TakesAllAwayAndGivesAReceipt) {
+  Fill();
+  const auto receipt = Release();
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  EXPECT_EQ(receipt->allocation, "web");
+  EXPECT_EQ(receipt->uid, Core::kAgent);
+  EXPECT_NE(receipt->serial, 0U);
+  EXPECT_NE(receipt->released_at_us, 0U);
+  EXPECT_EQ(VolumesOf(*receipt), Texts{"nfs v1 unstaged"});
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+  EXPECT_TRUE(client().Staged().empty());
+  EXPECT_EQ(Outcome(service().GetAllocation(agent_, NameOf("web"))),
+            "NotFound");
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+}
+
+TEST_F(ReleaseTest, TheOrderIsFromTheTaskDown) {
+  Fill();
+  // One list of both fakes' calls would need one clock, so the test stops each
+  // fake in turn and looks at the other.
+  client().script().Block("NodeUnpublishVolume");
+  std::thread releasing([this] { EXPECT_EQ(MessageOf(Release()), "Ok"); });
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeUnpublishVolume"));
+  EXPECT_EQ(executor().script().Count("Detach"), 2U);
+  EXPECT_EQ(executor().script().Count("RemoveVolumeDir"), 0U);
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 0U);
+  client().script().Block("NodeUnstageVolume");
+  client().script().Unblock("NodeUnpublishVolume");
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeUnstageVolume"));
+  EXPECT_EQ(executor().script().Count("RemoveVolumeDir nfs/publish/web/"), 1U);
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 0U);
+  client().script().Unblock("NodeUnstageVolume");
+  releasing.join();
+  const Texts calls = executor().script().calls();
+  const auto at = [&](const std::string& text) {
+    return std::find_if(calls.begin(), calls.end(), [&](const auto& call) {
+      return call.starts_with(text);
+    });
+  };
+  EXPECT_LT(at("RemoveVolumeDir nfs/staging/"), at("DeleteNetwork web"));
+  EXPECT_LT(at("DeleteNetwork web"), at("RemoveAllocation web"));
+  EXPECT_EQ(calls.back(), "RemoveAllocation web");
+}
+
+TEST_F(ReleaseTest, ReleasedAgainAnswersTheSameReceipt) {
+  Fill();
+  const auto first = Release();
+  ASSERT_EQ(MessageOf(first), "Ok");
+  core_.Restart();
+  const auto second = Release();
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_EQ(second->serial, first->serial);
+  EXPECT_EQ(second->released_at_us, first->released_at_us);
+  EXPECT_EQ(VolumesOf(*second), VolumesOf(*first));
+  EXPECT_EQ(service().GetReceipt(agent_, NameOf("web"))->serial, first->serial);
+  EXPECT_EQ(
+      Outcome(service().GetReceipt(Core::By(Core::kOther), NameOf("web"))),
+      "PermissionDenied");
+}
+
+TEST_F(ReleaseTest, ANameUsedAgainHasANewReceipt) {
+  Prepare("web");
+  const auto first = Release();
+  Prepare("web");
+  EXPECT_EQ(Outcome(service().GetReceipt(agent_, NameOf("web"))), "NotFound");
+  const auto second = Release();
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_GT(second->serial, first->serial);
+}
+
+TEST_F(ReleaseTest, AnUnknownAllocationIsNotFound) {
+  EXPECT_EQ(Outcome(Release()), "NotFound");
+  EXPECT_TRUE(executor().plans().empty());
+}
+
+TEST_F(ReleaseTest, AVolumeThatAnotherUsesStaysStaged) {
+  Fill();
+  Prepare("db");
+  Publish("db", "v1");
+  EXPECT_EQ(VolumesOf(*Release("web")), Texts{"nfs v1"});
+  EXPECT_EQ(client().Staged().size(), 1U);
+  EXPECT_EQ(VolumesOf(*Release("db")), Texts{"nfs v1 unstaged"});
+  EXPECT_TRUE(client().Staged().empty());
+}
+
+TEST_F(ReleaseTest, TheReceiptTellsVolumesUnpublishedBefore) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  Prepare("web");
+  Publish("web", "v1");
+  Publish("web", "v2");
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  EXPECT_EQ(VolumesOf(*Release()),
+            (Texts{"nfs v1 unstaged", "nfs v2 unstaged"}));
+}
+
+// Each step of the release fails once. The release is then pending and the
+// allocation unusable, and the next try finishes.
+struct Step {
+  const char* name;
+  const char* plan;    // the executor's, or
+  const char* rpc;     // the plugin's
+  const char* leaves;  // among the rest on the machine
+};
+
+void PrintTo(const Step& step, std::ostream* out) { *out << step.name; }
+
+class FailingReleaseTest : public ReleaseTest,
+                           public ::testing::WithParamInterface<Step> {};
+
+TEST_P(FailingReleaseTest, IsOwedAndFinishedLater) {
+  Fill();
+  for (const FailWhen when : {FailWhen::kBefore, FailWhen::kAfter}) {
+    if (GetParam().plan != nullptr) {
+      executor().FailNext(GetParam().plan, Code::kUnavailable, when);
+    } else {
+      client().FailNext(GetParam().rpc, csi::RpcCode::kInternal, when);
+    }
+    EXPECT_EQ(Outcome(Release()),
+              GetParam().plan != nullptr ? "Unavailable" : "Internal");
+    EXPECT_EQ(Outcome(service().GetReceipt(agent_, NameOf("web"))), "NotFound");
+    if (when == FailWhen::kBefore) {
+      const Texts left = executor().Existing();
+      EXPECT_NE(std::find(left.begin(), left.end(), GetParam().leaves),
+                left.end())
+          << ::testing::PrintToString(left);
+    }
+  }
+  const OwedRecord owed = TheOwed().value();
+  EXPECT_EQ(owed.kind, OwedKind::kRelease);
+  EXPECT_EQ(owed.object, "web");
+  EXPECT_EQ(owed.uid, Core::kAgent);
+  EXPECT_EQ(owed.attempts, 2U);
+  EXPECT_FALSE(owed.reason.empty());
+  EXPECT_TRUE(service().ListOwed(Core::By(Core::kOther))->empty());
+  if (GetParam().name == std::string_view("RemoveAllocation")) {
+    // Only the directory is left, so PrepareAllocation finishes the release.
+    Prepare("web");
+    EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+    return;
+  }
+  EXPECT_EQ(Outcome(service().PrepareAllocation(agent_, NameOf("web"), "")),
+            "FailedPrecondition");
+
+  EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+  const auto receipt = Release();
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  EXPECT_EQ(VolumesOf(*receipt), Texts{"nfs v1 unstaged"});
+}
+
+constexpr Step kSteps[] = {
+    {"Detach", "Detach", nullptr, "mount web/task/v"},
+    {"Unpublish", nullptr, "NodeUnpublishVolume", "plugin nfs"},
+    {"Unstage", nullptr, "NodeUnstageVolume", "allocation web"},
+    {"RemoveVolumeDir", "RemoveVolumeDir", nullptr, "allocation web"},
+    {"DeleteNetwork", "DeleteNetwork", nullptr, "network web"},
+    {"RemoveAllocation", "RemoveAllocation", nullptr, "allocation web"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Steps, FailingReleaseTest, ::testing::ValuesIn(kSteps),
+                         [](const auto& test) {
+                           return std::string(test.param.name);
+                         });
+
+TEST_F(ReleaseTest, AMountThatIsBusyKeepsItsVolumeAndNothingElse) {
+  Fill();
+  executor().SetBusy("web/task/v");
+  EXPECT_EQ(Outcome(Release()), "Busy");
+  EXPECT_EQ(client().Published().size(), 1U);
+  EXPECT_EQ(client().script().Count("NodeUnpublishVolume"), 0U);
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 1U);
+  EXPECT_EQ(executor().AnchorOf("data"), 0U);
+  executor().SetBusy("web/task/v", false);
+  EXPECT_EQ(MessageOf(Release()), "Ok");
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+}
+
+TEST_F(ReleaseTest, AnUnpublishThatFailsIsOwedByItself) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  Prepare("web");
+  Publish("web", "v1");
+  client().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal);
+  EXPECT_EQ(Outcome(Unpublish()), "Internal");
+  const OwedRecord owed = TheOwed().value();
+  EXPECT_EQ(owed.kind, OwedKind::kUnpublish);
+  EXPECT_EQ(owed.object, "web/alias-v1");
+  EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_TRUE(client().Staged().empty());
+  EXPECT_EQ(MessageOf(Unpublish()), "Ok");
+}
+
+TEST_F(ReleaseTest, AnUnmountOrATeardownThatFailsIsOwedByItself) {
+  Fill();
+  executor().FailNext("Detach", Code::kUnavailable, FailWhen::kAfter);
+  EXPECT_EQ(Outcome(service().Unmount(agent_, NameOf("web"), NameOf("task"),
+                                      NameOf("v"))),
+            "Unavailable");
+  executor().FailNext("DeleteNetwork", Code::kUnavailable);
+  EXPECT_EQ(Outcome(service().TeardownNetwork(agent_, NameOf("web"))),
+            "Unavailable");
+  const auto owed = service().ListOwed(agent_).value();
+  ASSERT_EQ(owed.size(), 2U);
+  EXPECT_EQ(OwedKindName(owed[0].kind), "unmount");
+  EXPECT_EQ(owed[0].object, "web/task/v");
+  EXPECT_EQ(OwedKindName(owed[1].kind), "teardown-network");
+  EXPECT_EQ(owed[1].object, "web/eth0");
+  for (const OwedRecord& one : owed) {
+    EXPECT_EQ(MessageOf(service().RetryOwed(one)), "Ok");
+  }
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(service().GetAllocation(agent_, NameOf("web"))->mounts.size(), 1U);
+  EXPECT_TRUE(service().GetAllocation(agent_, NameOf("web"))->networks.empty());
+}
+
+TEST_F(ReleaseTest, ABusyMountIsNotOwed) {
+  Fill();
+  executor().SetBusy("web/task/d");
+  EXPECT_EQ(Outcome(service().Unmount(agent_, NameOf("web"), NameOf("task"),
+                                      NameOf("d"))),
+            "Busy");
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+}
+
+TEST_F(ReleaseTest, WhatARestartCouldNotFinishIsOwed) {
+  Fill();
+  executor().FailNext("Detach", Code::kUnavailable);
+  executor().FailNext("DeleteNetwork", Code::kUnavailable, FailWhen::kBefore,
+                      2);
+  EXPECT_EQ(Outcome(core_.mounts->Unmount("web", "task", "d")), "Unavailable");
+  EXPECT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Unavailable");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  const auto owed = service().ListOwed(agent_).value();
+  ASSERT_EQ(owed.size(), 2U);
+  for (const OwedRecord& one : owed) {
+    EXPECT_EQ(one.uid, Core::kAgent);
+    EXPECT_EQ(MessageOf(service().RetryOwed(one)), "Ok");
+  }
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
+}
+
+// A tear-down that the retrier has listed may be done by its turn, and the name
+// may be in use again.
+TEST_F(ReleaseTest, WhatIsNoLongerOwedIsNotTriedAgain) {
+  Prepare("web");
+  executor().FailNext("RemoveAllocation", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  const OwedRecord stale = TheOwed().value();
+  ASSERT_EQ(MessageOf(Release()), "Ok");
+  Prepare("web");
+  // Another tear-down is pending, and stays so.
+  Prepare("db");
+  executor().FailNext("RemoveAllocation", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Release("db")), "Unavailable");
+  EXPECT_EQ(MessageOf(service().RetryOwed(stale)), "Ok");
+  EXPECT_EQ(executor().Existing(), (Texts{"allocation db", "allocation web"}));
+  EXPECT_EQ(TheOwed().value().object, "db");
+  EXPECT_EQ(MessageOf(service().GetAllocation(agent_, NameOf("web"))), "Ok");
+}
+
+TEST_F(ReleaseTest, AVolumePublishedAnewIsNotUnpublished) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  Prepare("web");
+  Publish("web", "v1");
+  client().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal);
+  EXPECT_EQ(Outcome(Unpublish()), "Internal");
+  const OwedRecord stale = TheOwed().value();
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  Publish("web", "v1");
+  EXPECT_EQ(MessageOf(service().RetryOwed(stale)), "Ok");
+  EXPECT_EQ(client().Published().size(), 1U);
+}
+
+// ---- After a restart ----
+
+TEST_F(ReleaseTest, AReleaseThatWasCutOffIsOwed) {
+  Fill();
+  executor().FailNext("DeleteNetwork", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  ASSERT_EQ(Outcome(core_.state->RemoveOwed(OwedKind::kRelease, "web")), "Ok");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
+  const OwedRecord owed = TheOwed().value();
+  EXPECT_EQ(owed.object, "web");
+  EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+}
+
+TEST_F(ReleaseTest, ARebootKeepsAllocationsAndVolumesInDoubt) {
+  Fill();
+  core_.Restart(/*same_boot=*/false);
+  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
+  EXPECT_EQ(executor().Existing(), (Texts{"allocation web", "plugin nfs"}));
+  const auto status = service().GetAllocation(agent_, NameOf("web"));
+  ASSERT_EQ(MessageOf(status), "Ok");
+  EXPECT_TRUE(status->mounts.empty());
+  EXPECT_TRUE(status->networks.empty());
+  ASSERT_EQ(status->volumes.size(), 1U);
+  EXPECT_EQ(status->volumes[0].record.state, PublicationState::kUncertain);
+  // The same call brings the volume back, and the release still undoes it.
+  Publish("web", "v1");
+  EXPECT_EQ(client().Staged().size(), 1U);
+  EXPECT_EQ(VolumesOf(*Release()), Texts{"nfs v1 unstaged"});
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+}
+
+TEST_F(ReleaseTest, AnUnpublishUnderWayIsStillOwedAfterAReboot) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  Prepare("web");
+  Publish("web", "v1");
+  client().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal);
+  EXPECT_EQ(Outcome(Unpublish()), "Internal");
+  core_.Restart(/*same_boot=*/false);
+  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  EXPECT_EQ(TheOwed().value().object, "web/alias-v1");
+  EXPECT_EQ(core_.state->GetPublication("web", "alias-v1")->value().state,
+            PublicationState::kUnpublishing);
+}
+
+// ---- The retrier ----
+
+// Waits for the jobs of a retrier on its pool's only thread, because they must
+// not outlive the retrier.
+void AwaitJobs(Strands& strands, ManualLoop& loop) {
+  bool over = false;
+  strands.Submit("", [&] { loop.Post([&] { over = true; }); });
+  ASSERT_TRUE(loop.RunUntil([&] { return over; }));
+}
+
+TEST_F(ReleaseTest, TheRetrierTriesUntilNothingIsOwed) {
+  Prepare("web");
+  ManualLoop loop;
+  std::vector<std::uint32_t> counts;
+  WorkerPool pool(1);
+  Strands strands(pool);
+  OwedRetrier retrier(loop, strands, service(), [&](const OwedSummary& owed) {
+    EXPECT_EQ(owed.count == 0, owed.since_us == 0);
+    if (counts.empty() || counts.back() != owed.count) {
+      counts.push_back(owed.count);
+    }
+  });
+  executor().FailNext("RemoveAllocation", Code::kUnavailable, FailWhen::kBefore,
+                      4);
+  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  retrier.Check();
+  std::vector<milliseconds> pauses;
+  while (counts.empty() || counts.back() != 0) {
+    ASSERT_TRUE(loop.RunUntil([&] {
+      return loop.timer_count() > 0 || (!counts.empty() && counts.back() == 0);
+    }));
+    for (const milliseconds pause : loop.FireTimers()) {
+      pauses.push_back(pause);
+    }
+  }
+  EXPECT_EQ(counts, (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_EQ(pauses, (std::vector{milliseconds(1000), milliseconds(2000),
+                                 milliseconds(4000), milliseconds(8000)}));
+  EXPECT_TRUE(executor().Existing().empty());
+  AwaitJobs(strands, loop);
+}
+
+// The first failure has the later time, because the clock was set back in
+// between.
+TEST_F(ReleaseTest, TheOldestIsWhatFailedFirst) {
+  for (const std::uint64_t since_us : {22U, 11U}) {
+    const OwedRecord owed{0,
+                          OwedKind::kRelease,
+                          std::to_string(since_us),
+                          Core::kAgent,
+                          "",
+                          1,
+                          since_us};
+    ASSERT_EQ(MessageOf(core_.state->AddOwed(owed)), "Ok");
+  }
+  ManualLoop loop;
+  WorkerPool pool(1);
+  Strands strands(pool);
+  std::vector<OwedSummary> told;
+  OwedRetrier retrier(loop, strands, service(),
+                      [&](const OwedSummary& owed) { told.push_back(owed); });
+  retrier.Check();
+  ASSERT_TRUE(loop.RunUntil([&] { return loop.timer_count() == 1; }));
+  EXPECT_EQ(told.front(), (OwedSummary{2, 22}));
+  AwaitJobs(strands, loop);
+}
+
+TEST_F(ReleaseTest, TheRetrierDoesNothingWithAListThatItCannotHave) {
+  Prepare("web");
+  executor().FailNext("RemoveAllocation", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  ManualLoop loop;
+  int told = 0;
+  WorkerPool pool(1);  // one thread keeps the jobs' order
+  Strands strands(pool);
+  OwedRetrier retrier(loop, strands, service(), [&](const auto&) { ++told; });
+  const auto check = [&] {
+    retrier.Check();
+    AwaitJobs(strands, loop);
+  };
+  {
+    const LockedTable locked(core_.state->database(), "owed");
+    check();
+  }
+  EXPECT_EQ(told, 0);
+  EXPECT_EQ(loop.timer_count(), 0U);
+  check();
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(loop.timer_count(), 1U);
+}
+
+TEST_F(ReleaseTest, TheRetrierRestsWhenNothingIsOwed) {
+  ManualLoop loop;
+  WorkerPool pool(1);  // one thread keeps the jobs' order
+  Strands strands(pool);
+  OwedRetrier retrier(loop, strands, service(), [](const OwedSummary& owed) {
+    EXPECT_EQ(owed, OwedSummary());
+  });
+  retrier.Check();
+  AwaitJobs(strands, loop);
+  EXPECT_EQ(loop.timer_count(), 0U);
+}
+
+// ---- Tasks with copies of what the release removes ----
+
+class ReleaseUnderTasksTest : public ReleaseTest {
+ protected:
+  static exec::Holder Task() {
+    exec::Holder holder;
+    holder.pid = 4711;
+    holder.comm = {'s', 'h'};
+    return holder;
+  }
+  Result<ReceiptRecord> ReleaseBut(OnTasks on_tasks) {
+    return service().ReleaseAllocation(agent_, NameOf("web"), on_tasks);
+  }
+  Result<void> UnpublishBut(OnTasks on_tasks) {
+    return service().UnpublishVolume(agent_, NameOf("web"), NameOf("alias-v1"),
+                                     on_tasks);
+  }
+  std::uint64_t PublishedMount() {
+    return core_.state->PublicationsOf("web")->front().mount_id;
+  }
+};
+
+TEST_F(ReleaseUnderTasksTest, IsRefusedBeforeAnythingGoes) {
+  Fill();
+  executor().AddCopy(PublishedMount(), "nfs", Task());
+  const Texts before = executor().Existing();
+  const auto released = Release();
+  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_NE(MessageOf(released).find("sh (pid 4711, mount)"), std::string::npos)
+      << MessageOf(released);
+  EXPECT_EQ(executor().Existing(), before);
+  // mountd only probes the plugin.
+  EXPECT_EQ(client().script().Count(""), client().script().Count("Probe "));
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(service().GetAllocation(agent_, NameOf("web"))->record.state,
+            AllocationState::kPrepared);
+  executor().EndProcesses();
+  EXPECT_EQ(MessageOf(Release()), "Ok");
+}
+
+// One search covers all mounts, and there is none if nothing is mounted.
+TEST_F(ReleaseUnderTasksTest, AreLookedForOnceForAllMounts) {
+  Prepare("bare");
+  EXPECT_EQ(MessageOf(Release("bare")), "Ok");
+  EXPECT_EQ(executor().script().Count("FindCopies"), 0U);
+  Fill();
+  EXPECT_EQ(MessageOf(Release()), "Ok");
+  // Two searches are for the volume: the first finds its file system, and the
+  // second comes after the unstage.
+  EXPECT_EQ(executor().script().Count("FindCopies nfs"), 2U);
+  EXPECT_EQ(executor().script().Count("FindCopies"), 3U);
+}
+
+TEST_F(ReleaseUnderTasksTest, ASearchThatDoesNotSeeAllMeansThatThereMayBeSome) {
+  Fill();
+  executor().SetBlind(true);
+  EXPECT_EQ(Outcome(Release()), "Busy");
+  EXPECT_EQ(Outcome(ReleaseBut(OnTasks::kIgnore)), "Ok");
+  EXPECT_TRUE(service().GetReceipt(agent_, NameOf("web"))->volumes.at(0).owed);
+  executor().SetBlind(false);
+  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
+  EXPECT_FALSE(service().GetReceipt(agent_, NameOf("web"))->volumes.at(0).owed);
+}
+
+TEST_F(ReleaseUnderTasksTest, WaitsUntilTheyHaveNone) {
+  Fill();
+  executor().AddCopy(PublishedMount(), "nfs", Task());
+  executor().script().Forget();
+  std::thread releasing(
+      [this] { EXPECT_EQ(MessageOf(ReleaseBut(OnTasks::kWait)), "Ok"); });
+  while (executor().script().Count("FindCopies") < 3U) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(executor().script().Count("Detach"), 0U);
+  executor().EndProcesses();
+  releasing.join();
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+}
+
+TEST_F(ReleaseUnderTasksTest, AWaitThatIsCancelledHasDoneNothing) {
+  Fill();
+  executor().AddCopy(PublishedMount(), "nfs", Task());
+  const Texts before = executor().Existing();
+  agent_.cancelled->store(true);
+  EXPECT_EQ(Outcome(ReleaseBut(OnTasks::kWait)), "Aborted");
+  EXPECT_EQ(executor().Existing(), before);
+}
+
+TEST_F(ReleaseUnderTasksTest, IgnoredTheVolumeStaysUntilTheyHaveNone) {
+  Fill();
+  executor().AddCopy(PublishedMount(), "nfs", Task());
+  const auto receipt = ReleaseBut(OnTasks::kIgnore);
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  ASSERT_EQ(receipt->volumes.size(), 1U);
+  EXPECT_TRUE(receipt->volumes[0].owed);
+  EXPECT_EQ(client().script().Count("NodeUnpublishVolume"), 0U);
+  EXPECT_EQ(client().script().Count("NodeUnstageVolume"), 0U);
+  ASSERT_TRUE(TheOwed());
+  EXPECT_EQ(TheOwed()->kind, OwedKind::kUnstage);
+  EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_TRUE(TheOwed());
+  EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
+  EXPECT_TRUE(service().GetReceipt(agent_, NameOf("web"))->volumes[0].owed);
+  executor().EndProcesses();
+  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
+  const auto later = service().GetReceipt(agent_, NameOf("web"));
+  EXPECT_FALSE(later->volumes[0].owed);
+  EXPECT_TRUE(later->volumes[0].unstaged);
+  EXPECT_TRUE(client().Staged().empty());
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+}
+
+// A process elsewhere on the node has the copy. Only the last search finds it,
+// and then no receipt says that the volume is detached.
+TEST_F(ReleaseUnderTasksTest, OneThatGotACopyMeanwhileKeepsItFromBeingTold) {
+  Fill();
+  client().script().Block("NodeUnstageVolume");
+  std::thread releasing([this] { EXPECT_EQ(Outcome(Release()), "Busy"); });
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeUnstageVolume"));
+  executor().AddCopy(0, "nfs", Task());
+  client().script().Unblock("NodeUnstageVolume");
+  releasing.join();
+  EXPECT_EQ(Outcome(service().GetReceipt(agent_, NameOf("web"))), "NotFound");
+  ASSERT_TRUE(TheOwed());
+  EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
+  executor().EndProcesses();
+  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
+  EXPECT_FALSE(service().GetReceipt(agent_, NameOf("web"))->volumes[0].owed);
+}
+
+TEST_F(ReleaseUnderTasksTest, AnUnpublishIsTheSame) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  Prepare("web");
+  Publish("web", "v1");
+  executor().AddCopy(0, "nfs", Task());
+  EXPECT_EQ(Outcome(Unpublish()), "Busy");
+  EXPECT_FALSE(TheOwed());
+  EXPECT_EQ(core_.state->PublicationsOf("web")->front().state,
+            PublicationState::kPublished);
+  EXPECT_EQ(MessageOf(UnpublishBut(OnTasks::kIgnore)), "Ok");
+  ASSERT_TRUE(TheOwed());
+  EXPECT_EQ(TheOwed()->kind, OwedKind::kUnstage);
+  executor().EndProcesses();
+  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
+  EXPECT_TRUE(client().Staged().empty());
+}
+
+}  // namespace
+}  // namespace mountd

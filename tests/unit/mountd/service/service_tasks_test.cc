@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The service's calls on running tasks, and the cgroups that identify tasks.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+
+#include "mountd/service/service.h"
+#include "tests/support/core.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+constexpr std::uint64_t kWeb = 77;    // /agent/web
+constexpr std::uint64_t kOther = 78;  // /other
+
+Config TestConfig() {
+  Config config = Core::DefaultConfig();
+  config.rules[0].cgroups = {"/agent"};
+  return config;
+}
+
+class ServiceTasksTest : public ::testing::Test {
+ protected:
+  ServiceTasksTest() {
+    executor().PutCgroup(kWeb, "/agent/web");
+    executor().PutCgroup(kOther, "/other");
+  }
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  Service& service() { return *core_.service; }
+  Result<std::string> Prepare(std::uint64_t cgroup,
+                              std::uint32_t uid = Core::kAgent) {
+    return service().PrepareAllocation(Core::By(uid), NameOf("web"), "",
+                                       cgroup);
+  }
+  // Mounts a volume. Returns the mount's id.
+  std::uint64_t Mount(const std::string& name = "m",
+                      const std::string& task = "task") {
+    BindMountRequest spec;
+    spec.allocation = "web";
+    spec.task = task;
+    spec.name = name;
+    spec.source = "data";
+    spec.propagation = exec::Propagation::kHostToTask;
+    const auto config = service().BindMount(Core::By(Core::kAgent), spec);
+    EXPECT_EQ(MessageOf(config), "Ok");
+    return config->record.mount_id;
+  }
+  static exec::Holder Holder(std::uint32_t pid, std::uint32_t uid) {
+    exec::Holder holder;
+    holder.pid = pid;
+    holder.uid = uid;
+    holder.comm = {'s', 'h'};
+    return holder;
+  }
+  Result<HolderReport> List(exec::HolderScope scope,
+                            std::uint32_t uid = Core::kAgent) {
+    return service().ListHolders(Core::By(uid), NameOf("web"), NameOf("task"),
+                                 NameOf("m"), scope);
+  }
+  Result<TaskReport> Verify(std::uint32_t uid = Core::kAgent) {
+    return service().VerifyTask(Core::By(uid), NameOf("web"), NameOf("task"),
+                                UniqueFd());
+  }
+
+  Core core_{TestConfig()};
+};
+
+TEST_F(ServiceTasksTest, ACgroupMustBeGrantedToTheCaller) {
+  EXPECT_EQ(Outcome(Prepare(kOther)), "PermissionDenied");
+  EXPECT_EQ(Outcome(Prepare(1)), "NotFound");
+  EXPECT_TRUE(core_.state->ListAllocations()->empty());
+  EXPECT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  EXPECT_EQ(core_.state->GetAllocation("web")->value().cgroup, kWeb);
+  EXPECT_EQ(Outcome(service().PrepareAllocation(Core::By(Core::kAdmin),
+                                                NameOf("db"), "", kWeb)),
+            "PermissionDenied");
+}
+
+TEST_F(ServiceTasksTest, ACgroupThatNobodyCouldLookAtIsNotTaken) {
+  executor().FailNext("InspectCgroup", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Prepare(kWeb)), "Unavailable");
+  EXPECT_TRUE(core_.state->ListAllocations()->empty());
+  EXPECT_TRUE(executor().Existing().empty());
+  EXPECT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+}
+
+TEST_F(ServiceTasksTest, ATaskThatNobodyCouldLookAtIsNotJudged) {
+  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  executor().FailNext("InspectTask", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Verify()), "Unavailable");
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  Mount();
+  executor().FailNext("VerifyTask", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Verify()), "Unavailable");
+}
+
+TEST_F(ServiceTasksTest, ACgroupGivenAgainReplacesTheOneBefore) {
+  executor().PutCgroup(79, "/agent/again");
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  EXPECT_EQ(Outcome(Prepare(kOther)), "PermissionDenied");
+  EXPECT_EQ(MessageOf(Prepare(0)), "Ok");
+  EXPECT_EQ(core_.state->GetAllocation("web")->value().cgroup, kWeb);
+  EXPECT_EQ(MessageOf(Prepare(79)), "Ok");
+  EXPECT_EQ(core_.state->GetAllocation("web")->value().cgroup, 79U);
+}
+
+TEST_F(ServiceTasksTest, HoldersAreOfTheAllocationsCgroup) {
+  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  const std::uint64_t id = Mount();
+  EXPECT_EQ(Outcome(List(exec::HolderScope::kCgroup)), "FailedPrecondition");
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  executor().AddHolder(id, Holder(10, 4321), kWeb);
+  executor().AddHolder(id, Holder(11, 4321));
+  executor().AddHolder(id + 1, Holder(12, 4321), kWeb);
+  const auto report = List(exec::HolderScope::kCgroup);
+  ASSERT_EQ(MessageOf(report), "Ok");
+  ASSERT_EQ(report->holders.size(), 1U);
+  EXPECT_EQ(report->holders[0].pid, 10U);
+  ASSERT_TRUE(report->holders[0].details.has_value());
+  EXPECT_EQ(report->holders[0].details->uid, 4321U);
+  EXPECT_EQ(report->holders[0].details->command, "sh");
+  const auto plans = executor().plans();
+  const auto search =
+      std::find_if(plans.begin(), plans.end(), [](const exec::Request& one) {
+        return one.kind == exec::PlanKind::kFindHolders;
+      });
+  ASSERT_NE(search, plans.end());
+  const exec::HoldersPlan plan = search->body.holders;
+  EXPECT_EQ(plan.mount_id, id);
+  EXPECT_EQ(plan.cgroup, kWeb);
+  EXPECT_EQ(plan.budget_ms, 5000U);
+}
+
+TEST_F(ServiceTasksTest, OfOthersProcessesOnlyAdministratorsAreToldMore) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  const std::uint64_t id = Mount();
+  executor().AddHolder(id, Holder(10, 4321), kWeb);
+  executor().AddHolder(id, Holder(11, Core::kAgent));
+  executor().AddHolder(id, Holder(12, 4321));
+  const auto own = List(exec::HolderScope::kNode);
+  ASSERT_EQ(own->holders.size(), 3U);
+  EXPECT_TRUE(own->holders[0].details.has_value());
+  EXPECT_TRUE(own->holders[1].details.has_value());
+  EXPECT_EQ(own->holders[2].pid, 12U);
+  EXPECT_FALSE(own->holders[2].details.has_value());
+  const auto all = List(exec::HolderScope::kNode, Core::kAdmin);
+  EXPECT_TRUE(all->holders[2].details.has_value());
+  EXPECT_EQ(Outcome(List(exec::HolderScope::kNode, Core::kOther)),
+            "PermissionDenied");
+}
+
+TEST_F(ServiceTasksTest, AReplacementTellsWhoStillHasTheOldMount) {
+  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  const std::uint64_t first = Mount();
+  const auto replace = [&](bool read_only) {
+    BindMountRequest spec;
+    spec.allocation = "web";
+    spec.task = "task";
+    spec.name = "m";
+    spec.source = "data";
+    spec.propagation = exec::Propagation::kHostToTask;
+    spec.attributes = read_only ? exec::kReadOnly : 0U;
+    return service().ReplaceMount(Core::By(Core::kAgent), spec);
+  };
+  const auto without = replace(true);
+  ASSERT_EQ(MessageOf(without), "Ok");
+  EXPECT_EQ(without->old_mount_id, first);
+  EXPECT_FALSE(without->old_holders.has_value());
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  executor().AddHolder(without->config.record.mount_id, Holder(10, 4321), kWeb);
+  const auto with = replace(false);
+  ASSERT_EQ(MessageOf(with), "Ok");
+  ASSERT_TRUE(with->old_holders.has_value());
+  ASSERT_EQ(with->old_holders->holders.size(), 1U);
+  EXPECT_EQ(with->old_holders->holders[0].pid, 10U);
+  // A failed search for holders does not prevent the replacement.
+  executor().FailNext("FindHolders", Code::kUnavailable);
+  const auto unknown = replace(true);
+  ASSERT_EQ(MessageOf(unknown), "Ok");
+  EXPECT_FALSE(unknown->old_holders.has_value());
+  // A tmpfs cannot replace a mount.
+  BindMountRequest tmpfs;
+  tmpfs.allocation = "web";
+  tmpfs.task = "task";
+  tmpfs.name = "m";
+  tmpfs.source_kind = exec::SourceKind::kTmpfs;
+  EXPECT_EQ(Outcome(service().ReplaceMount(Core::By(Core::kAgent), tmpfs)),
+            "NotSupported");
+}
+
+TEST_F(ServiceTasksTest, ForceAndAbortAreNotForTheHostsOwn) {
+  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  Mount();
+  const auto unmount = [&](exec::UnmountMode mode, std::uint32_t uid) {
+    return service().Unmount(Core::By(uid), NameOf("web"), NameOf("task"),
+                             NameOf("m"), mode);
+  };
+  EXPECT_EQ(Outcome(unmount(exec::UnmountMode::kForce, Core::kAgent)),
+            "PermissionDenied");
+  EXPECT_EQ(Outcome(unmount(exec::UnmountMode::kAbort, Core::kAgent)),
+            "PermissionDenied");
+  EXPECT_EQ(MessageOf(unmount(exec::UnmountMode::kForce, Core::kAdmin)), "Ok");
+  Mount();
+  EXPECT_EQ(MessageOf(unmount(exec::UnmountMode::kDetach, Core::kAgent)), "Ok");
+}
+
+TEST_F(ServiceTasksTest, WithoutAMountThereAreNoHolders) {
+  EXPECT_EQ(Outcome(List(exec::HolderScope::kNode)), "NotFound");
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  EXPECT_EQ(Outcome(List(exec::HolderScope::kNode)), "NotFound");
+}
+
+TEST_F(ServiceTasksTest, AnUnmountThatIsBusyNamesWhoItIsBusyBy) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  const std::uint64_t id = Mount();
+  executor().AddHolder(id, Holder(10, 4321), kWeb);
+  executor().SetBusy("web/task/m");
+  const CallContext call = Core::By(Core::kAgent);
+  const auto unmounted =
+      service().Unmount(call, NameOf("web"), NameOf("task"), NameOf("m"));
+  EXPECT_EQ(Outcome(unmounted), "Busy");
+  EXPECT_NE(MessageOf(unmounted).find("used by sh (pid 10, cwd)"),
+            std::string::npos)
+      << MessageOf(unmounted);
+  const auto released = service().ReleaseAllocation(call, NameOf("web"));
+  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_NE(MessageOf(released).find("sh (pid 10, cwd)"), std::string::npos);
+  // The answer is Busy even if the search for holders fails.
+  executor().FailNext("FindHolders", Code::kUnavailable);
+  EXPECT_EQ(Outcome(service().Unmount(call, NameOf("web"), NameOf("task"),
+                                      NameOf("m"))),
+            "Busy");
+  executor().SetBusy("web/task/m", false);
+  executor().script().Forget();
+  EXPECT_EQ(MessageOf(service().Unmount(call, NameOf("web"), NameOf("task"),
+                                        NameOf("m"))),
+            "Ok");
+  EXPECT_EQ(executor().script().Count("FindHolders"), 0U);
+}
+
+TEST_F(ServiceTasksTest, ATaskIsVerifiedMountByMount) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  const std::uint64_t good = Mount("a");
+  const std::uint64_t lost = Mount("b");
+  Mount("other", "sidecar");
+  executor().SetTask(kWeb);
+  const std::uint64_t master =
+      core_.boot->GetMount("web", "task", "a")->value().master;
+  const std::uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  executor().SetTaskMount(good, {0, 1, 0, attributes, 0, master});
+  executor().SetTaskMount(lost, {0, 1, 0, attributes, 0, 0});
+  const auto report = Verify();
+  ASSERT_EQ(MessageOf(report), "Ok");
+  ASSERT_EQ(report->mounts.size(), 2U);
+  EXPECT_EQ(report->mounts[0].verdict, "ok");
+  EXPECT_EQ(report->mounts[1].verdict, "lost-propagation");
+  EXPECT_FALSE(report->ok());
+  EXPECT_EQ(Outcome(Verify(Core::kOther)), "PermissionDenied");
+}
+
+TEST_F(ServiceTasksTest, MoreMountsThanAPlanTakesAreVerifiedToo) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  for (std::size_t i = 0; i <= exec::kMaxTaskMounts; ++i) {
+    Mount("m" + std::to_string(i));
+  }
+  executor().SetTask(kWeb);
+  const auto report = Verify();
+  ASSERT_EQ(MessageOf(report), "Ok");
+  EXPECT_EQ(report->mounts.size(), exec::kMaxTaskMounts + 1);
+  EXPECT_EQ(report->mounts.back().verdict, "missing");
+  EXPECT_EQ(executor().script().Count("VerifyTask"), 2U);
+}
+
+TEST_F(ServiceTasksTest, ATaskOfAnotherCgroupIsNotVerified) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  executor().SetTask(kOther);
+  EXPECT_EQ(Outcome(Verify()), "FailedPrecondition");
+  executor().SetTask(0);
+  EXPECT_EQ(Outcome(Verify()), "FailedPrecondition");
+}
+
+TEST_F(ServiceTasksTest, WithoutACgroupTheTasksOwnMustBeGranted) {
+  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  executor().SetTask(kOther);
+  EXPECT_EQ(Outcome(Verify()), "PermissionDenied");
+  executor().SetTask(kWeb);
+  const auto report = Verify();
+  ASSERT_EQ(MessageOf(report), "Ok");
+  EXPECT_TRUE(report->ok());
+  EXPECT_EQ(executor().plans().back().body.verify_task.cgroup, kWeb);
+}
+
+TEST_F(ServiceTasksTest, CopiesAreListedWithTheHolders) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  const std::uint64_t mount = Mount();
+  executor().AddHolder(mount, Holder(5, Core::kAgent), kWeb);
+  executor().AddCopy(mount, "", Holder(5, Core::kAgent), kWeb);
+  executor().AddCopy(mount, "", Holder(6, Core::kAgent), kWeb);
+  const auto report = List(exec::HolderScope::kCgroup);
+  ASSERT_EQ(MessageOf(report), "Ok");
+  ASSERT_EQ(report->holders.size(), 2U);
+  EXPECT_EQ(report->holders[1].pid, 6U);
+  EXPECT_EQ(report->holders[1].details->how, "mount");
+  EXPECT_TRUE(report->holders[1].details->copy);
+}
+
+TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyStays) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  executor().AddCopy(Mount(), "", Holder(6, Core::kAgent), kWeb);
+  const auto unmount = [&](OnTasks on_tasks, exec::UnmountMode mode) {
+    return Outcome(service().Unmount(Core::By(Core::kAgent), NameOf("web"),
+                                     NameOf("task"), NameOf("m"), mode,
+                                     on_tasks));
+  };
+  EXPECT_EQ(unmount(OnTasks::kRefuse, exec::UnmountMode::kPlain), "Busy");
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(executor().script().Count("Detach"), 0U);
+  EXPECT_EQ(unmount(OnTasks::kIgnore, exec::UnmountMode::kPlain), "Ok");
+  executor().EndProcesses();
+  executor().AddCopy(Mount(), "", Holder(6, Core::kAgent), kWeb);
+  EXPECT_EQ(unmount(OnTasks::kRefuse, exec::UnmountMode::kDetach), "Ok");
+}
+
+TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyIsNotReplaced) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  executor().AddCopy(Mount(), "", Holder(6, Core::kAgent), kWeb);
+  BindMountRequest spec;
+  spec.allocation = "web";
+  spec.task = "task";
+  spec.name = "m";
+  spec.source = "data";
+  spec.attributes = exec::kReadOnly;
+  EXPECT_EQ(Outcome(service().ReplaceMount(Core::By(Core::kAgent), spec)),
+            "Busy");
+  EXPECT_EQ(Outcome(service().ReplaceMount(Core::By(Core::kAgent), spec,
+                                           OnTasks::kIgnore)),
+            "Ok");
+}
+
+}  // namespace
+}  // namespace mountd

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/service.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/core.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  Service& service() { return *core_.service; }
+  Result<std::string> Prepare(const std::string& allocation,
+                              std::uint32_t uid = Core::kAgent) {
+    return service().PrepareAllocation(Core::By(uid), NameOf(allocation),
+                                       "scope");
+  }
+  static BindMountRequest HostVolume(const std::string& volume,
+                                     std::uint32_t attributes = 0) {
+    BindMountRequest spec;
+    spec.allocation = "web";
+    spec.task = "task";
+    spec.name = "d";
+    spec.source = volume;
+    spec.attributes = attributes;
+    return spec;
+  }
+  // Returns a bind mount of the published volume "alias".
+  static BindMountRequest Volume(std::uint32_t attributes = 0) {
+    BindMountRequest spec = HostVolume("alias", attributes);
+    spec.source_kind = exec::SourceKind::kPublishedVolume;
+    return spec;
+  }
+  static BindMountRequest Tmpfs() {
+    BindMountRequest spec = HostVolume("");
+    spec.source_kind = exec::SourceKind::kTmpfs;
+    spec.tmpfs = {65536, 0, 0700, exec::kNoId, exec::kNoId, 0};
+    return spec;
+  }
+  Result<csi::PublishedVolume> Publish(bool read_only = false,
+                                       std::uint32_t uid = Core::kAgent) {
+    csi::PublishSpec spec;
+    spec.allocation = "web";
+    spec.alias = "alias";
+    spec.plugin = "nfs";
+    spec.volume_id = "v1";
+    spec.read_only = read_only;
+    return service().PublishVolume(Core::By(uid), spec, UniqueFd());
+  }
+  Result<MountConfig> Bind(const BindMountRequest& spec,
+                           std::uint32_t uid = Core::kAgent) {
+    return service().BindMount(Core::By(uid), spec);
+  }
+
+  Core core_;
+};
+
+TEST_F(ServiceTest, ATmpfsIsItsAllocationsOwners) {
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_EQ(MessageOf(Bind(Tmpfs(), Core::kAdmin)), "Ok");
+  exec::TmpfsPlan plan = executor().plans().back().body.attach.source.tmpfs;
+  EXPECT_EQ(plan,
+            (exec::TmpfsPlan{65536, 64, 0700, Core::kAgent, Core::kAgent, 0}));
+  BindMountRequest spec = Tmpfs();
+  spec.name = "other";
+  spec.tmpfs = {65536, 9, 01777, 5, 6, 1};
+  ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
+  EXPECT_EQ(executor().plans().back().body.attach.source.tmpfs, spec.tmpfs);
+}
+
+TEST_F(ServiceTest, ATmpfsThatMakesNoSenseIsInvalid) {
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  const auto with = [&](auto change) {
+    BindMountRequest spec = Tmpfs();
+    change(spec);
+    return Outcome(Bind(spec));
+  };
+  constexpr char kInvalid[] = "InvalidArgument";
+  EXPECT_EQ(with([](auto& s) { s.source = "data"; }), kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.attributes = exec::kReadOnly; }), kInvalid);
+  EXPECT_EQ(
+      with([](auto& s) { s.propagation = exec::Propagation::kHostToTask; }),
+      kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.tmpfs.bytes = 4095; }), kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.tmpfs.inodes = 65; }), kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.tmpfs.mode = 04755; }), kInvalid);
+  EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
+}
+
+TEST_F(ServiceTest, PreparingMakesTheDirectoryForItsOwner) {
+  EXPECT_EQ(Prepare("web").value(), "/run/mountd/base/a/web");
+  EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
+  EXPECT_EQ(executor().plans().back().body.allocation.uid, Core::kAgent);
+  const auto status =
+      service().GetAllocation(Core::By(Core::kAgent), NameOf("web"));
+  ASSERT_EQ(MessageOf(status), "Ok");
+  EXPECT_EQ(status->record.uid, Core::kAgent);
+  EXPECT_EQ(status->record.scope, "scope");
+  EXPECT_EQ(status->host_path, "/run/mountd/base/a/web");
+  EXPECT_TRUE(status->networks.empty());
+}
+
+// SECURITY.md says that ids belong to the node. A user who takes another user's
+// id first keeps it until its release, by an administrator if necessary, and
+// then the id is the name of a receipt.
+TEST_F(ServiceTest, AnIdIsWhoseTheFirstCallIs) {
+  ASSERT_EQ(MessageOf(Prepare("web", Core::kOther)), "Ok");
+  const auto refused = Prepare("web");
+  EXPECT_EQ(Outcome(refused), "PermissionDenied");
+  // The error does not name the owner.
+  EXPECT_EQ(MessageOf(refused).find(std::to_string(Core::kOther)),
+            std::string::npos);
+  EXPECT_EQ(Outcome(service().ReleaseAllocation(Core::By(Core::kAgent),
+                                                NameOf("web"))),
+            "PermissionDenied");
+  EXPECT_EQ(MessageOf(service().ReleaseAllocation(Core::By(Core::kAdmin),
+                                                  NameOf("web"))),
+            "Ok");
+  EXPECT_EQ(Outcome(Prepare("web")), "AlreadyExists");
+  EXPECT_EQ(MessageOf(Prepare("web", Core::kOther)), "Ok");
+}
+
+TEST_F(ServiceTest, PreparingAgainAnswersTheSame) {
+  const auto first = Prepare("web");
+  const auto second = Prepare("web");
+  EXPECT_EQ(second.value(), first.value());
+  EXPECT_EQ(core_.state->ListAllocations()->size(), 1U);
+}
+
+TEST_F(ServiceTest, AnothersAllocationIsPermissionDenied) {
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  const CallContext other = Core::By(Core::kOther);
+  EXPECT_EQ(Outcome(Prepare("web", Core::kOther)), "PermissionDenied");
+  EXPECT_EQ(Outcome(service().GetAllocation(other, NameOf("web"))),
+            "PermissionDenied");
+  EXPECT_EQ(Outcome(service().SetupNetwork(other, NameOf("web"), {})),
+            "PermissionDenied");
+  EXPECT_EQ(Outcome(service().TeardownNetwork(other, NameOf("web"))),
+            "PermissionDenied");
+  EXPECT_EQ(Outcome(Bind(HostVolume("data"), Core::kOther)),
+            "PermissionDenied");
+  EXPECT_EQ(Outcome(Publish(false, Core::kOther)), "PermissionDenied");
+  EXPECT_EQ(Outcome(service().ReleaseAllocation(other, NameOf("web"))),
+            "PermissionDenied");
+  EXPECT_TRUE(service().ListAllocations(other)->empty());
+  EXPECT_EQ(service().ListAllocations(Core::By(Core::kAgent))->size(), 1U);
+  EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
+}
+
+TEST_F(ServiceTest, AnAdministratorSeesAndUndoesOthersThings) {
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  const CallContext admin = Core::By(Core::kAdmin);
+  EXPECT_EQ(service().ListAllocations(admin)->size(), 1U);
+  EXPECT_EQ(MessageOf(service().ReleaseAllocation(admin, NameOf("web"))), "Ok");
+}
+
+TEST_F(ServiceTest, WithoutARuleNothingIsPrepared) {
+  EXPECT_EQ(Outcome(Prepare("web", Core::kNobody)), "PermissionDenied");
+  EXPECT_TRUE(core_.state->ListAllocations()->empty());
+  EXPECT_TRUE(executor().plans().empty());
+}
+
+TEST_F(ServiceTest, APrepareThatFailsLeavesNoAllocation) {
+  executor().FailNext("PrepareAllocation", Code::kDeadlineExceeded,
+                      FailWhen::kAfter);
+  EXPECT_EQ(Outcome(Prepare("web")), "DeadlineExceeded");
+  EXPECT_TRUE(core_.state->ListAllocations()->empty());
+  EXPECT_TRUE(executor().Existing().empty());
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
+}
+
+// All executors are killed, so neither the call nor its undoing gets through.
+TEST_F(ServiceTest, APrepareThatCouldNotBeUndoneIsMadeAgain) {
+  for (const FailWhen when : {FailWhen::kBefore, FailWhen::kAfter}) {
+    executor().FailNext("PrepareAllocation", Code::kUnavailable, when);
+    executor().FailNext("RemoveAllocation", Code::kUnavailable, when, 2);
+    EXPECT_EQ(Outcome(Prepare("web")), "Unavailable");
+    EXPECT_EQ(Outcome(Prepare("web", Core::kOther)), "PermissionDenied");
+    // The error is that of the release, and no other one.
+    EXPECT_EQ(Outcome(Prepare("web")), "Unavailable");
+    EXPECT_EQ(service().ListOwed(CallContext{})->size(), 1U);
+    EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
+    EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+    EXPECT_EQ(executor().Existing(),
+              std::vector<std::string>{"allocation web"});
+    EXPECT_EQ(MessageOf(service().ReleaseAllocation(Core::By(Core::kAgent),
+                                                    NameOf("web"))),
+              "Ok");
+  }
+}
+
+TEST(ServiceLimitTest, OneMoreThanTheLimitIsResourceExhausted) {
+  Config config = Core::DefaultConfig();
+  config.limits.allocations_per_uid = 1;
+  Core core(config);
+  const auto prepare = [&](const char* name, std::uint32_t uid) {
+    return Outcome(
+        core.service->PrepareAllocation(Core::By(uid), NameOf(name), ""));
+  };
+  EXPECT_EQ(prepare("a", Core::kAgent), "Ok");
+  EXPECT_EQ(prepare("b", Core::kAgent), "ResourceExhausted");
+  EXPECT_EQ(prepare("a", Core::kAgent), "Ok");
+  EXPECT_EQ(prepare("b", Core::kOther), "Ok");
+}
+
+TEST_F(ServiceTest, NothingIsMadeForAnUnknownAllocation) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  const CallContext call = Core::By(Core::kAgent);
+  EXPECT_EQ(Outcome(Bind(HostVolume("data"))), "NotFound");
+  EXPECT_EQ(Outcome(Publish()), "NotFound");
+  EXPECT_EQ(Outcome(service().SetupNetwork(call, NameOf("web"), {})),
+            "NotFound");
+  EXPECT_EQ(Outcome(service().Unmount(call, NameOf("web"), NameOf("task"),
+                                      NameOf("d"))),
+            "NotFound");
+  EXPECT_EQ(executor().Existing(), std::vector<std::string>{"plugin nfs"});
+}
+
+TEST_F(ServiceTest, TheRulesAreAskedForNetworksAndPorts) {
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  const CallContext call = Core::By(Core::kAgent);
+  NetworkRequest spec;
+  spec.ports.push_back({"ssh", 22, 22, exec::kTcp});
+  EXPECT_EQ(Outcome(service().SetupNetwork(call, NameOf("web"), spec)),
+            "PermissionDenied");
+  spec.ports[0].host_port = 20022;
+  ASSERT_EQ(MessageOf(service().SetupNetwork(call, NameOf("web"), spec)), "Ok");
+  const auto status = service().GetAllocation(call, NameOf("web"));
+  ASSERT_EQ(status->networks.size(), 1U);
+  EXPECT_EQ(status->networks[0].ports[0].host_port, 20022);
+  EXPECT_EQ(MessageOf(service().TeardownNetwork(call, NameOf("web"))), "Ok");
+  EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
+}
+
+TEST_F(ServiceTest, TheRulesAreAskedForHostVolumes) {
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  EXPECT_EQ(Outcome(Bind(HostVolume("nowhere"))), "NotFound");
+  EXPECT_EQ(Outcome(Bind(HostVolume("logs"))), "PermissionDenied");
+  EXPECT_EQ(MessageOf(Bind(HostVolume("logs", exec::kReadOnly))), "Ok");
+}
+
+TEST_F(ServiceTest, BidirectionalNeedsWriteAccess) {
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  BindMountRequest spec = HostVolume("data", exec::kReadOnly);
+  spec.propagation = exec::Propagation::kBidirectional;
+  EXPECT_EQ(Outcome(Bind(spec)), "FailedPrecondition");
+  spec.attributes = 0;
+  EXPECT_EQ(MessageOf(Bind(spec)), "Ok");
+}
+
+TEST_F(ServiceTest, AVolumeIsBoundFromWhereItIsPublished) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  EXPECT_EQ(Outcome(Bind(Volume())), "NotFound");
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  ASSERT_EQ(MessageOf(Bind(Volume())), "Ok");
+  const exec::SourcePlan source = executor().plans().back().body.attach.source;
+  EXPECT_EQ(source.kind, exec::SourceKind::kPublishedVolume);
+  EXPECT_EQ(source.plugin.view(), "nfs");
+  EXPECT_EQ(source.volume, VolumeKey::Derive("nfs", "v1").hex());
+
+  const auto status =
+      service().GetAllocation(Core::By(Core::kAgent), NameOf("web"));
+  ASSERT_EQ(status->volumes.size(), 1U);
+  EXPECT_EQ(status->volumes[0].plugin, "nfs");
+  EXPECT_EQ(status->volumes[0].volume_id, "v1");
+  ASSERT_EQ(status->mounts.size(), 1U);
+  EXPECT_EQ(status->mounts[0].record.source, "alias");
+}
+
+TEST_F(ServiceTest, AReadOnlyVolumeIsBoundForReadingOnly) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_EQ(MessageOf(Publish(true)), "Ok");
+  EXPECT_EQ(Outcome(Bind(Volume())), "FailedPrecondition");
+  EXPECT_EQ(MessageOf(Bind(Volume(exec::kReadOnly))), "Ok");
+}
+
+TEST_F(ServiceTest, AVolumeInDoubtIsNotBound) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  core_.client->FailNext("NodePublishVolume", csi::RpcCode::kUnavailable,
+                         FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  EXPECT_EQ(Outcome(Publish()), "Unavailable");
+  core_.client->script().Clear();
+  EXPECT_EQ(Outcome(Bind(Volume())), "FailedPrecondition");
+  EXPECT_EQ(MessageOf(Publish()), "Ok");
+  EXPECT_EQ(MessageOf(Bind(Volume())), "Ok");
+}
+
+TEST_F(ServiceTest, ABoundVolumeIsNotUnpublished) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  ASSERT_EQ(MessageOf(Bind(Volume())), "Ok");
+  const CallContext call = Core::By(Core::kAgent);
+  const auto unpublish = [&] {
+    return service().UnpublishVolume(call, NameOf("web"), NameOf("alias"));
+  };
+  const auto refused = unpublish();
+  EXPECT_EQ(Outcome(refused), "Busy");
+  EXPECT_NE(MessageOf(refused).find("task/d"), std::string::npos);
+  EXPECT_EQ(core_.client->Published().size(), 1U);
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  ASSERT_EQ(MessageOf(service().Unmount(call, NameOf("web"), NameOf("task"),
+                                        NameOf("d"))),
+            "Ok");
+  EXPECT_EQ(MessageOf(unpublish()), "Ok");
+  EXPECT_TRUE(core_.client->Published().empty());
+  EXPECT_TRUE(core_.client->Staged().empty());
+}
+
+TEST_F(ServiceTest, VolumesAreListedToTheirUsers) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  const auto own = service().ListVolumes(Core::By(Core::kAgent));
+  ASSERT_EQ(own->size(), 1U);
+  EXPECT_EQ(own->at(0).record.volume_id, "v1");
+  ASSERT_EQ(own->at(0).users.size(), 1U);
+  EXPECT_EQ(own->at(0).users[0].allocation, "web");
+  EXPECT_TRUE(service().ListVolumes(Core::By(Core::kOther))->empty());
+  EXPECT_EQ(service().ListVolumes(Core::By(Core::kAdmin))->size(), 1U);
+}
+
+TEST_F(ServiceTest, APluginIsItsRegistrantsAndItsUsers) {
+  const CallContext agent = Core::By(Core::kAgent);
+  const PluginRecord record{"nfs", "node", 0, "", ""};
+  EXPECT_EQ(Outcome(service().RegisterPlugin(Core::By(Core::kNobody), record)),
+            "PermissionDenied");
+  ASSERT_EQ(MessageOf(service().RegisterPlugin(agent, record)), "Ok");
+  EXPECT_EQ(service().GetPlugin(agent, NameOf("nfs"))->record.uid,
+            Core::kAgent);
+  EXPECT_EQ(Outcome(service().RegisterPlugin(Core::By(Core::kOther), record)),
+            "PermissionDenied");
+  EXPECT_EQ(Outcome(service().UnregisterPlugin(Core::By(Core::kOther),
+                                               NameOf("nfs"))),
+            "PermissionDenied");
+  EXPECT_EQ(
+      Outcome(service().GetPlugin(Core::By(Core::kNobody), NameOf("nfs"))),
+      "PermissionDenied");
+  EXPECT_EQ(Outcome(service().GetPlugin(agent, NameOf("ebs"))), "NotFound");
+  EXPECT_EQ(service().ListPlugins(Core::By(Core::kOther))->size(), 1U);
+  EXPECT_TRUE(service().ListPlugins(Core::By(Core::kNobody))->empty());
+  EXPECT_EQ(MessageOf(service().UnregisterPlugin(agent, NameOf("nfs"))), "Ok");
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+TEST_F(ServiceTest, APluginsAllocationMustBePrepared) {
+  const CallContext agent = Core::By(Core::kAgent);
+  const PluginRecord record{"nfs", "node", 0, "web", ""};
+  EXPECT_EQ(Outcome(service().RegisterPlugin(agent, record)), "NotFound");
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  EXPECT_EQ(MessageOf(service().RegisterPlugin(agent, record)), "Ok");
+}
+
+TEST_F(ServiceTest, APluginEndsWithItsAllocation) {
+  const CallContext agent = Core::By(Core::kAgent);
+  const auto release = [&](const char* allocation) {
+    return Outcome(service().ReleaseAllocation(agent, NameOf(allocation)));
+  };
+  for (const char* allocation : {"plugin", "web"}) {
+    ASSERT_EQ(MessageOf(Prepare(allocation)), "Ok");
+  }
+  ASSERT_EQ(MessageOf(service().RegisterPlugin(
+                agent, {"nfs", "node", 0, "plugin", ""})),
+            "Ok");
+  const std::vector<std::string> before = executor().Existing();
+  VolumeRecord volume;
+  volume.key = VolumeKey::Derive("nfs", "v1");
+  volume.plugin = "nfs";
+  volume.volume_id = "v1";
+  PublicationRecord publication;
+  publication.key = volume.key;
+  publication.allocation = "web";
+  publication.alias = "data";
+  ASSERT_EQ(Outcome(core_.state->AddPublication(volume, publication)), "Ok");
+  EXPECT_EQ(release("plugin"), "Busy");
+  // Nothing has gone, and the release is retried.
+  EXPECT_EQ(executor().Existing(), before);
+  ASSERT_EQ(service().ListOwed(agent)->size(), 1U);
+  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication, true)), "Ok");
+  EXPECT_EQ(MessageOf(service().RetryOwed(service().ListOwed(agent)->front())),
+            "Ok");
+  EXPECT_TRUE(service().ListPlugins(agent)->empty());
+  EXPECT_EQ(Outcome(service().GetReceipt(agent, NameOf("plugin"))), "Ok");
+  EXPECT_EQ(release("web"), "Ok");
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+TEST_F(ServiceTest, PluginsOfAUserAreBounded) {
+  Config config = Core::DefaultConfig();
+  config.limits.plugins_per_uid = 1;
+  Core core(config);
+  const auto add = [&](const char* id, std::uint32_t uid) {
+    return Outcome(
+        core.service->RegisterPlugin(Core::By(uid), {id, "node", 0, "", ""}));
+  };
+  EXPECT_EQ(add("a", Core::kAgent), "Ok");
+  EXPECT_EQ(add("b", Core::kAgent), "ResourceExhausted");
+  EXPECT_EQ(add("a", Core::kAgent), "Ok");
+  EXPECT_EQ(add("b", Core::kOther), "Ok");
+}
+
+TEST_F(ServiceTest, TheHostsLastMountsAreKept) {
+  ASSERT_EQ(Outcome(Prepare("web")), "Ok");
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_EQ(Outcome(Bind(HostVolume("data"))), "Ok");
+  core_.room.Set(95, 100);
+  BindMountRequest more = HostVolume("data");
+  more.name = "more";
+  EXPECT_EQ(Outcome(Bind(more)), "ResourceExhausted");
+  EXPECT_EQ(Outcome(Publish()), "ResourceExhausted");
+  // A call for an object that exists is answered all the same.
+  EXPECT_EQ(Outcome(Bind(HostVolume("data"))), "Ok");
+  core_.room.SetCount(80);
+  EXPECT_EQ(Outcome(Bind(more)), "Ok");
+  ASSERT_EQ(Outcome(Publish()), "Ok");
+  core_.room.SetCount(95);
+  EXPECT_EQ(Outcome(Publish()), "Ok");
+}
+
+TEST_F(ServiceTest, CapabilitiesNameTheNetworksThatOneMayBeIn) {
+  executor().PutCniNetwork("net", "");
+  executor().PutCniNetwork("bad", "no such plugin");
+  const auto capabilities = service().GetCapabilities(Core::By(Core::kAgent));
+  ASSERT_EQ(MessageOf(capabilities), "Ok");
+  EXPECT_EQ(capabilities->network_modes.back(), "cni/net");
+  EXPECT_EQ(capabilities->missing.at("cni/bad"), "no such plugin");
+  const auto admins = service().GetCapabilities(Core::By(Core::kAdmin));
+  ASSERT_EQ(MessageOf(admins), "Ok");
+  EXPECT_EQ(admins->network_modes.back(), "driver") << "no rule names any";
+  EXPECT_FALSE(admins->features.at("cni"));
+}
+
+TEST_F(ServiceTest, CapabilitiesAreTheExecutors) {
+  executor().FailNext("Hello", Code::kUnavailable);
+  EXPECT_EQ(Outcome(service().GetCapabilities(Core::By(Core::kAgent))),
+            "Unavailable");
+  executor().SetStuck(3);
+  const auto capabilities = service().GetCapabilities(Core::By(Core::kAgent));
+  ASSERT_EQ(MessageOf(capabilities), "Ok");
+  EXPECT_TRUE(capabilities->features.at("unique-mount-ids"));
+  EXPECT_TRUE(capabilities->features.at("bridge"));
+  EXPECT_TRUE(capabilities->features.at("cni"));
+  EXPECT_TRUE(capabilities->missing.empty());
+  ASSERT_FALSE(capabilities->host_ports.empty());
+  EXPECT_EQ(capabilities->host_ports[0].free,
+            capabilities->host_ports[0].range.last -
+                capabilities->host_ports[0].range.first + 1U);
+  EXPECT_EQ(capabilities->networks.at("default").capacity, 5U);
+  EXPECT_EQ(capabilities->executor_capabilities, 0x200000U);
+  EXPECT_EQ(capabilities->stuck_executors, 3U);
+}
+
+}  // namespace
+}  // namespace mountd
