@@ -33,8 +33,8 @@ Result<exec::MountState> PrepareBase(const Context& context);
 // PrepareBase made it.
 Result<Base> OpenBase(const Context& context);
 
-// Opens base/n, where each pinned network has its marker (netns/pin.h), as a
-// descriptor that can be locked.
+// Opens base/n, where each pinned network has its marker (netns/plans/pin.h),
+// as a descriptor that can be locked.
 Result<UniqueFd> OpenNetworkMarkers(const Context& context);
 
 // Opens one of the base's directories and locks it. With the lock, a plan that

@@ -2,7 +2,7 @@
 #include "agent/cni_plugin/attachment_ids.h"
 
 #include "mountd/base/names.h"
-#include "netns/cni/names.h"
+#include "netns/cni/documents/names.h"
 
 namespace mountd::cni_plugin {
 namespace {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "agent/cni_plugin/values.h"
-#include "netns/cni/go_json.h"
-#include "netns/cni/limits.h"
-#include "netns/cni/names.h"
-#include "netns/cni/plugin_result.h"
+#include "netns/cni/documents/go_json.h"
+#include "netns/cni/documents/limits.h"
+#include "netns/cni/documents/names.h"
+#include "netns/cni/documents/plugin_result.h"
 
 namespace mountd::cni_plugin {
 namespace {

@@ -10,8 +10,8 @@
 #include "agent/cni_plugin/environment.h"
 #include "agent/cni_plugin/failure.h"
 #include "agent/cni_plugin/runtime_config.h"
-#include "netns/cni/json.h"
-#include "netns/cni/request.h"
+#include "netns/cni/documents/json.h"
+#include "netns/cni/documents/request.h"
 
 namespace mountd::cni_plugin {
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "netns/cni/limits.h"
-#include "netns/cni/names.h"
+#include "netns/cni/documents/limits.h"
+#include "netns/cni/documents/names.h"
 
 namespace mountd::cni_plugin {
 namespace {

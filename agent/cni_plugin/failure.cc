@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/cni_plugin/failure.h"
 
-#include "netns/cni/names.h"
+#include "netns/cni/documents/names.h"
 
 namespace mountd::cni_plugin {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "mountd/base/result.h"
-#include "netns/cni/json.h"
-#include "netns/cni/plugin_error.h"
+#include "netns/cni/documents/json.h"
+#include "netns/cni/documents/plugin_error.h"
 
 namespace mountd::cni_plugin {
 

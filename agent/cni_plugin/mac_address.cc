@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "agent/cni_plugin/values.h"
-#include "netns/address.h"
-#include "netns/cni/names.h"
+#include "netns/address/address.h"
+#include "netns/cni/documents/names.h"
 
 namespace mountd::cni_plugin {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "netns/cni/go_json.h"
-#include "netns/cni/plugin_result.h"
+#include "netns/cni/documents/go_json.h"
+#include "netns/cni/documents/plugin_result.h"
 
 namespace mountd::cni_plugin {
 namespace {

@@ -8,7 +8,7 @@
 #include "agent/cni_plugin/environment.h"
 #include "agent/cni_plugin/failure.h"
 #include "agent/types.h"
-#include "netns/cni/json.h"
+#include "netns/cni/documents/json.h"
 
 namespace mountd::cni_plugin {
 

@@ -9,9 +9,9 @@
 
 #include "agent/cni_plugin/mac_address.h"
 #include "agent/cni_plugin/values.h"
-#include "netns/cni/addresses.h"
-#include "netns/cni/go_json.h"
-#include "netns/cni/plugin_result.h"
+#include "netns/cni/documents/addresses.h"
+#include "netns/cni/documents/go_json.h"
+#include "netns/cni/documents/plugin_result.h"
 
 namespace mountd::cni_plugin {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "agent/cni_plugin/failure.h"
-#include "netns/cni/json.h"
+#include "netns/cni/documents/json.h"
 
 // Read the members of a configuration, by type. kInvalidConfig with the key if
 // a member has another type or is too long. A null member counts as absent.

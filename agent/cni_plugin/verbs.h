@@ -4,7 +4,7 @@
 #include "agent/cni_plugin/config.h"
 #include "agent/cni_plugin/environment.h"
 #include "agent/cni_plugin/failure.h"
-#include "netns/cni/json.h"
+#include "netns/cni/documents/json.h"
 
 // The specification's verbs (CNI 1.1, section 2). Each makes a connection of
 // its own, and may be repeated after any failure. DEL, CHECK and GC wait for

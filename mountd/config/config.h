@@ -11,7 +11,7 @@
 
 #include "mountd/base/result.h"
 #include "mountd/plan/plan.h"
-#include "netns/address.h"
+#include "netns/address/address.h"
 
 namespace mountd {
 

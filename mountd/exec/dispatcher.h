@@ -10,7 +10,7 @@
 #include "mountd/config/config.h"
 #include "mountd/kernel/kernel.h"
 #include "mountd/plan/plan.h"
-#include "netns/network.h"
+#include "netns/plans/network.h"
 #include "propagation/idmap.h"
 #include "propagation/kernel_filesystems.h"
 #include "propagation/mount_inspector.h"

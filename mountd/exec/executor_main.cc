@@ -25,7 +25,7 @@
 #include "mountd/exec/privileges.h"
 #include "mountd/exec/server.h"
 #include "mountd/kernel/real_kernel.h"
-#include "netns/cni_program.h"
+#include "netns/plans/cni_program.h"
 
 namespace mountd::exec {
 namespace {

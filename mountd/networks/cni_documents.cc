@@ -7,9 +7,9 @@
 
 #include "mountd/networks/etc_files.h"
 #include "mountd/plan/protocols.h"
-#include "netns/cni/json.h"
-#include "netns/cni/names.h"
-#include "netns/cni/plugin_result.h"
+#include "netns/cni/documents/json.h"
+#include "netns/cni/documents/names.h"
+#include "netns/cni/documents/plugin_result.h"
 
 namespace mountd {
 namespace {

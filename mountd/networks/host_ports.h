@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "mountd/store/records.h"
-#include "netns/port_table.h"
+#include "netns/address/port_table.h"
 
 // The host's ports that allocations ask for.
 namespace mountd {

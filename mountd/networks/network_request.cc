@@ -9,8 +9,8 @@
 #include "mountd/base/names.h"
 #include "mountd/base/paths.h"
 #include "mountd/config/config.h"
-#include "netns/cni/addresses.h"
-#include "netns/cni/names.h"
+#include "netns/cni/documents/addresses.h"
+#include "netns/cni/documents/names.h"
 
 namespace mountd {
 namespace {

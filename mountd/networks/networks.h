@@ -17,9 +17,9 @@
 #include "mountd/networks/network_room.h"
 #include "mountd/plan/executor.h"
 #include "mountd/store/boot_store.h"
-#include "netns/address_pool.h"
-#include "netns/events.h"
-#include "netns/port_table.h"
+#include "netns/address/address_pool.h"
+#include "netns/address/port_table.h"
+#include "netns/events/events.h"
 
 namespace mountd {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mountd/networks/networks.h"
-#include "netns/address.h"
+#include "netns/address/address.h"
 
 namespace mountd {
 namespace {

@@ -337,10 +337,10 @@ inline constexpr std::uint32_t kAllNetworkFlags = kIsolated | kDefaultRoute;
 // One network of an allocation: a routed veth in the namespace
 // /run/netns/<allocation>, and with `origin` kNew or kGiven that namespace too.
 // The executor derives the host end's name, the MAC and the gateway
-// (netns/address.h). Addresses are in network byte order; all zero means none
-// of that family. They must lie in the ranges that the root-owned config
-// declares for `network`. A plan without an IPv4 address concerns only the
-// namespace.
+// (netns/address/address.h). Addresses are in network byte order; all zero
+// means none of that family. They must lie in the ranges that the root-owned
+// config declares for `network`. A plan without an IPv4 address concerns only
+// the namespace.
 struct NetworkPlan {
   WireName allocation;
   WireName network;                   // the config's [network.<name>]
@@ -353,8 +353,8 @@ struct NetworkPlan {
   std::array<PortMap, kMaxPorts> ports{};
   // The inode of the namespace for kExisting, a repair or an unpin. 0 if no
   // record has it, because a create was cut off. In every case an executor must
-  // have pinned the namespace (netns/pin.h). With 0 the executor leaves another
-  // allocation's namespace alone.
+  // have pinned the namespace (netns/plans/pin.h). With 0 the executor leaves
+  // another allocation's namespace alone.
   std::uint64_t netns_inode = 0;
   // The caller. With kGiven the namespace must be of the caller's user
   // namespace. With `may_be_hosts`, and a rule that allows it, it may be of the

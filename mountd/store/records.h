@@ -8,7 +8,7 @@
 
 #include "mountd/base/names.h"
 #include "mountd/plan/plan.h"
-#include "netns/address.h"
+#include "netns/address/address.h"
 
 // The records that mountd keeps, as plain values. A record carries its intent
 // as a state if making or undoing its object takes more than a store write.

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "mountd/service/teardowns.h"
-#include "netns/namespace_events.h"
+#include "netns/events/namespace_events.h"
 
 namespace mountd {
 namespace {

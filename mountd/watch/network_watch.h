@@ -18,7 +18,7 @@
 #include "mountd/networks/networks.h"
 #include "mountd/plan/executor.h"
 #include "mountd/store/boot_store.h"
-#include "netns/events.h"
+#include "netns/events/events.h"
 
 namespace mountd {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "netns/cni/names.h"
+#include "netns/cni/documents/names.h"
 
 namespace mountd::cni {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "netns/cni/json.h"
-#include "netns/cni/plugin_error.h"
+#include "netns/cni/documents/json.h"
+#include "netns/cni/documents/plugin_error.h"
 
 // Returns the JSON document for stdout (kUsage) of an operation that succeeded.
 namespace mountd::cni {

@@ -11,7 +11,7 @@
 #include "netns/cni/answer.h"
 #include "netns/cni/attachments.h"
 #include "netns/cni/chain.h"
-#include "netns/cni/plugin_result.h"
+#include "netns/cni/documents/plugin_result.h"
 
 namespace mountd::cni {
 namespace {
@@ -35,7 +35,7 @@ Result<Json> AnswerOfResult(const Record& record, bool existing) {
 }
 
 // Fails before the first plugin runs if one of the list is missing.
-PluginOutcome<void> CheckAllInstalled(const Plugins& plugins,
+PluginOutcome<void> CheckAllInstalled(const PluginPrograms& plugins,
                                       const NetworkList& list) {
   for (const Json& plugin : list.plugins) {
     MOUNTD_TRY(plugins.CheckInstalled(plugin));

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "netns/cni/context.h"
-#include "netns/cni/json.h"
+#include "netns/cni/documents/json.h"
+#include "netns/cni/documents/request.h"
 #include "netns/cni/record.h"
-#include "netns/cni/request.h"
 #include "netns/cni/state_dir.h"
 
 namespace mountd::cni {

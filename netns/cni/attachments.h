@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "netns/cni/context.h"
-#include "netns/cni/json.h"
-#include "netns/cni/plugin_error.h"
+#include "netns/cni/documents/json.h"
+#include "netns/cni/documents/plugin_error.h"
+#include "netns/cni/documents/request.h"
 #include "netns/cni/record.h"
-#include "netns/cni/request.h"
 #include "netns/cni/state_dir.h"
 
 // Run ADD, CHECK and DEL of one attachment; each returns the document for

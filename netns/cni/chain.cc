@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "netns/cni/plugin_result.h"
+#include "netns/cni/documents/plugin_result.h"
 
 namespace mountd::cni {
 namespace {
@@ -57,7 +57,8 @@ Json PluginConfig(const Record& record, const Json& plugin,
   return config;
 }
 
-std::string ChooseVersion(const NetworkList& list, const Plugins& plugins,
+std::string ChooseVersion(const NetworkList& list,
+                          const PluginPrograms& plugins,
                           const Deadline& deadline) {
   std::vector<std::string> left = list.versions;
   for (const Json& plugin : list.plugins) {
@@ -77,14 +78,14 @@ std::string ChooseVersion(const NetworkList& list, const Plugins& plugins,
   return left.empty() ? list.Version() : left.back();
 }
 
-Plugins::Call Chain::CallOf(std::string verb, std::string netns) const {
+PluginPrograms::Call Chain::CallOf(std::string verb, std::string netns) const {
   return {std::move(verb), record_.attachment, std::move(netns), record_.args};
 }
 
 PluginOutcome<void> Chain::Add(const Deadline& deadline,
                                const Progress& progress,
                                std::size_t& tried) const {
-  const Plugins::Call call = CallOf("ADD", record_.netns);
+  const PluginPrograms::Call call = CallOf("ADD", record_.netns);
   Json previous;
   tried = 0;
   for (const Json& plugin : record_.list.plugins) {
@@ -106,7 +107,7 @@ PluginOutcome<void> Chain::Add(const Deadline& deadline,
 }
 
 PluginOutcome<void> Chain::Check(const Deadline& deadline) const {
-  const Plugins::Call call = CallOf("CHECK", record_.netns);
+  const PluginPrograms::Call call = CallOf("CHECK", record_.netns);
   for (const Json& plugin : record_.list.plugins) {
     PluginOutcome<Json> answer = plugins_.Run(
         call, PluginConfig(record_, plugin, record_.result), deadline);
@@ -119,7 +120,7 @@ PluginOutcome<void> Chain::Check(const Deadline& deadline) const {
 
 std::vector<PluginError> Chain::Del(std::size_t count, const std::string& netns,
                                     const Deadline& deadline) const {
-  const Plugins::Call call = CallOf("DEL", netns);
+  const PluginPrograms::Call call = CallOf("DEL", netns);
   std::vector<PluginError> errors;
   for (std::size_t left = count; left > 0; --left) {
     const Json& plugin = record_.list.plugins[left - 1];

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "netns/cni/deadline.h"
-#include "netns/cni/plugin_error.h"
-#include "netns/cni/plugins.h"
+#include "netns/cni/documents/plugin_error.h"
+#include "netns/cni/plugin_programs.h"
 #include "netns/cni/record.h"
 
 namespace mountd::cni {
@@ -22,14 +22,15 @@ Json PluginConfig(const Record& record, const Json& plugin,
 
 // Returns the version to speak: the list's highest, or, if the list has
 // several, the highest that all its plugins support.
-std::string ChooseVersion(const NetworkList& list, const Plugins& plugins,
+std::string ChooseVersion(const NetworkList& list,
+                          const PluginPrograms& plugins,
                           const Deadline& deadline);
 
 // Runs the plugins of one attachment's list one after the other. Plugins and
 // record outlive this.
 class Chain {
  public:
-  Chain(const Plugins& plugins, const Record& record)
+  Chain(const PluginPrograms& plugins, const Record& record)
       : plugins_(plugins), record_(record) {}
 
   // Called with each plugin's checked answer before the next plugin runs.
@@ -50,9 +51,9 @@ class Chain {
                                const Deadline& deadline) const;
 
  private:
-  Plugins::Call CallOf(std::string verb, std::string netns) const;
+  PluginPrograms::Call CallOf(std::string verb, std::string netns) const;
 
-  const Plugins& plugins_;
+  const PluginPrograms& plugins_;
   const Record& record_;
 };
 

@@ -17,7 +17,7 @@
 
 #include "mountd/base/unique_fd.h"
 #include "netns/cni/descendants.h"
-#include "netns/cni/limits.h"
+#include "netns/cni/documents/limits.h"
 
 namespace mountd::cni {
 namespace {

@@ -3,14 +3,14 @@
 
 #include "netns/cni/deadline.h"
 #include "netns/cni/options.h"
-#include "netns/cni/plugins.h"
+#include "netns/cni/plugin_programs.h"
 
 namespace mountd::cni {
 
 // Holds what all operations of one run have in common.
 struct Context {
   const Options& options;
-  const Plugins& plugins;
+  const PluginPrograms& plugins;
   Deadline deadline;
   int stop = -1;
 };

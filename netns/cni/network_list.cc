@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "netns/cni/names.h"
+#include "netns/cni/documents/names.h"
 
 namespace mountd::cni {
 namespace {

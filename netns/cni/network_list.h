@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mountd/base/result.h"
-#include "netns/cni/json.h"
+#include "netns/cni/documents/json.h"
 
 namespace mountd::cni {
 

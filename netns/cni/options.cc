@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "mountd/base/number.h"
-#include "netns/cni/names.h"
+#include "netns/cni/documents/names.h"
 
 namespace mountd::cni {
 
@@ -63,7 +63,7 @@ stdout: one JSON object. "ok": true with
   add      result {cniVersion, interfaces [{name, mac, sandbox, mtu}],
            ips [{address, gateway, interface}], routes [{dst, gw}],
            dns {nameservers, domain, search, options}}: typed, bounded, and
-           nothing else that plugins answer (netns/cni/plugin_result.h)
+           nothing else that plugins answer (netns/cni/documents/plugin_result.h)
            interface, address, address6: of the first that has an address, one
            in a sandbox before others. address6 is "" without an IPv6 one, and
            address that one where there is no IPv4 one

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "mountd/base/result.h"
-#include "netns/cni/json.h"
+#include "netns/cni/documents/json.h"
+#include "netns/cni/documents/request.h"
 #include "netns/cni/network_list.h"
-#include "netns/cni/request.h"
 
 namespace mountd::cni {
 

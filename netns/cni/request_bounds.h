@@ -8,7 +8,7 @@
 
 #include "mountd/base/number_range.h"
 #include "mountd/base/result.h"
-#include "netns/cni/request.h"
+#include "netns/cni/documents/request.h"
 
 namespace mountd::cni {
 

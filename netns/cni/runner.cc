@@ -13,8 +13,8 @@
 
 #include "netns/cni/answer.h"
 #include "netns/cni/attachments.h"
-#include "netns/cni/networks.h"
-#include "netns/cni/request.h"
+#include "netns/cni/documents/request.h"
+#include "netns/cni/network_verbs.h"
 #include "netns/cni/request_bounds.h"
 
 namespace mountd::cni {
@@ -91,7 +91,7 @@ Json AnswerOperation(const Context& context, int in) {
 int RunOperation(const Options& options, const PluginCgroup& cgroup, int in,
                  int out, int stop) {
   const Deadline deadline = Deadline::After(options.deadline);
-  const Plugins plugins(options.plugin_dirs, cgroup, stop);
+  const PluginPrograms plugins(options.plugin_dirs, cgroup, stop);
   const Context context{options, plugins, deadline, stop};
   const std::string answer = ToText(AnswerOperation(context, in)) + "\n";
   return WriteOutput(out, answer) ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "mountd/base/write_all.h"
-#include "netns/cni/names.h"
+#include "netns/cni/documents/names.h"
 #include "netns/cni/trusted_files.h"
 
 namespace mountd::cni {

@@ -12,8 +12,8 @@
 #include "agent/mountctl/job.h"
 #include "agent/mountctl/snapshot_message.h"
 #include "mountd/base/names.h"
-#include "netns/cni/addresses.h"
-#include "netns/cni/go_json.h"
+#include "netns/cni/documents/addresses.h"
+#include "netns/cni/documents/go_json.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace mountd::fuzz {

@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "mountd/networks/cni_documents.h"
-#include "netns/cni/addresses.h"
-#include "netns/cni/limits.h"
-#include "netns/cni/names.h"
+#include "netns/cni/documents/addresses.h"
+#include "netns/cni/documents/limits.h"
+#include "netns/cni/documents/names.h"
+#include "netns/cni/documents/plugin_error.h"
+#include "netns/cni/documents/plugin_result.h"
+#include "netns/cni/documents/request.h"
 #include "netns/cni/network_list.h"
 #include "netns/cni/options.h"
-#include "netns/cni/plugin_error.h"
-#include "netns/cni/plugin_result.h"
 #include "netns/cni/record.h"
-#include "netns/cni/request.h"
 #include "netns/cni/request_bounds.h"
 #include "tests/fuzz/fuzz_input.h"
 

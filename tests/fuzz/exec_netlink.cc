@@ -22,7 +22,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "netns/address.h"
+#include "netns/address/address.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/netlink_messages.h"
 

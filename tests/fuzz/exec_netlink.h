@@ -12,7 +12,7 @@
 
 #include "mountd/config/config.h"
 #include "mountd/plan/plan.h"
-#include "netns/attributes.h"
+#include "netns/events/attributes.h"
 
 struct nlmsghdr;
 

@@ -9,7 +9,7 @@
 #include "mountd/base/number.h"
 #include "mountd/base/number_range.h"
 #include "mountd/base/paths.h"
-#include "netns/address.h"
+#include "netns/address/address.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace mountd::fuzz {

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "mountd/watch/mount_events.h"
-#include "netns/elements.h"
-#include "netns/events.h"
-#include "netns/host_link.h"
-#include "netns/host_sockets.h"
-#include "netns/netlink.h"
-#include "netns/veth.h"
+#include "netns/events/events.h"
+#include "netns/events/host_link.h"
+#include "netns/plans/elements.h"
+#include "netns/plans/host_sockets.h"
+#include "netns/plans/netlink.h"
+#include "netns/plans/veth.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/refusing_kernel.h"
 

@@ -9,7 +9,7 @@
 
 #include "mountd/plan/plan.h"
 #include "mountd/plan/wire.h"
-#include "netns/address.h"
+#include "netns/address/address.h"
 
 namespace mountd::fuzz {
 namespace {

@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-#include "netns/address.h"
+#include "netns/address/address.h"
 #include "tests/root/executor_fixture.h"
 
 // Each kernel call of each plan fails once. Then nothing may be left, and the

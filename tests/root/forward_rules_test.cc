@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "netns/forward_rules.h"
+#include "netns/plans/forward_rules.h"
 
 #include <cstdlib>
 
 #include "mountd/kernel/nft_command.h"
-#include "netns/netlink.h"
+#include "netns/plans/netlink.h"
 #include "tests/root/network_fixture.h"
 
 // Networks beside a chain FORWARD that drops, as docker and firewalld leave it.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "netns/address.h"
+#include "netns/address/address.h"
 
 // Makes and sends Ethernet frames with any content, because root in a network
 // namespace can send any.

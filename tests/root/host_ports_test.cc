@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "mountd/kernel/nft_command.h"
-#include "netns/host_sockets.h"
+#include "netns/plans/host_sockets.h"
 #include "tests/root/attacker.h"
 #include "tests/root/network_fixture.h"
 #include "tests/support/naive.h"

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "netns/events.h"
+#include "netns/events/events.h"
 #include "tests/root/network_fixture.h"
 #include "tests/support/eventually.h"
 

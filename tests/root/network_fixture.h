@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "netns/address.h"
+#include "netns/address/address.h"
 #include "tests/root/executor_fixture.h"
 
 namespace mountd::testing {

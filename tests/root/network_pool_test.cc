@@ -7,9 +7,9 @@
 #include <set>
 #include <vector>
 
-#include "netns/namespace_pool.h"
-#include "netns/netlink.h"
-#include "netns/veth.h"
+#include "netns/plans/namespace_pool.h"
+#include "netns/plans/netlink.h"
+#include "netns/plans/veth.h"
 #include "tests/root/network_fixture.h"
 
 namespace mountd::testing {

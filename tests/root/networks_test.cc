@@ -2,7 +2,7 @@
 #include <fstream>
 
 #include "mountd/kernel/nft_command.h"
-#include "netns/address.h"
+#include "netns/address/address.h"
 #include "tests/root/network_fixture.h"
 #include "tests/support/naive.h"
 #include "tests/support/net_probe.h"

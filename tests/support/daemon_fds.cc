@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "netns/namespace_pool.h"
+#include "netns/plans/namespace_pool.h"
 #include "tests/support/node.h"
 
 namespace mountd::testing {

@@ -2,7 +2,7 @@
 //
 // FakeExecutor's answers in place of mountd-cni-run.
 #include "mountd/base/memory_file.h"
-#include "netns/cni/json.h"
+#include "netns/cni/documents/json.h"
 #include "tests/support/fake_executor.h"
 
 namespace mountd::exec {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "mountd/base/paths.h"
-#include "netns/address.h"
+#include "netns/address/address.h"
 
 namespace mountd::exec {
 namespace {

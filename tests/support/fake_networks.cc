@@ -9,7 +9,7 @@
 #include <cerrno>
 
 #include "mountd/plan/wire.h"
-#include "netns/address.h"
+#include "netns/address/address.h"
 #include "tests/support/fake_executor.h"
 
 namespace mountd::exec {

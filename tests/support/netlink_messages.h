@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "netns/address.h"
+#include "netns/address/address.h"
 
 // Makes the kernel's messages on links, routes, neighbours and rules, as the
 // kernel writes them.

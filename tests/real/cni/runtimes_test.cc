@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "netns/cni/go_json.h"
+#include "netns/cni/documents/go_json.h"
 #include "tests/real/cni/readme_config.h"
 #include "tests/support/eventually.h"
 #include "tests/support/net_probe.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "mountd/networks/networks.h"
-#include "netns/cni/json.h"
+#include "netns/cni/documents/json.h"
 #include "tests/support/core.h"
 #include "tests/support/failing_store.h"
 #include "tests/support/outcome.h"

@@ -8,11 +8,11 @@
 #include <random>
 #include <string>
 
+#include "netns/cni/documents/plugin_error.h"
+#include "netns/cni/documents/plugin_result.h"
+#include "netns/cni/documents/request.h"
 #include "netns/cni/network_list.h"
-#include "netns/cni/plugin_error.h"
-#include "netns/cni/plugin_result.h"
 #include "netns/cni/record.h"
-#include "netns/cni/request.h"
 
 namespace mountd::cni {
 namespace {

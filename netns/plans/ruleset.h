@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "mountd/config/config.h"
+#include "netns/events/ruleset_names.h"
+#include "netns/plans/netlink.h"
+
+namespace mountd::netns {
+
+// The table's text for nft(8) for these address ranges, with the number in its
+// set `version`. Loading it keeps the elements and the chain `admin`, which
+// belongs to the operator.
+struct Ruleset {
+  std::uint32_t version = 0;
+  std::string commands;
+};
+Ruleset RulesetFor(const Config& config);
+
+// Loads the ruleset unless exactly this version is loaded; with the flag,
+// always.
+Result<void> PrepareRuleset(exec::Kernel& kernel, Channel* nft,
+                            const Config& config, bool anew);
+
+// Makes the kernel forget the connections of an address that is about to be
+// free, so that a flow through a port map ends with the map. Best effort,
+// because Linux before 6.8 cannot select connections by address.
+void FlushConnections(Channel* netfilter, const Ipv4& ipv4, const Ipv6& ipv6);
+
+}  // namespace mountd::netns
