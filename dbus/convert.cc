@@ -8,7 +8,7 @@
 #include <array>
 #include <utility>
 
-#include "csi-node/volume_capability.h"
+#include "csi-node/node/volume_capability.h"
 #include "dbus/convert_network.h"
 #include "dbus/event.h"
 #include "dbus/plugin_object.h"

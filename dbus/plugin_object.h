@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "csi-node/plugin_status.h"
+#include "csi-node/node/plugin_status.h"
 #include "dbus/caller_source.h"
 #include "mountd/service/service.h"
 

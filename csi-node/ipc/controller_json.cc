@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "csi-node/csi_controller.h"
 #include "csi-node/ipc/message.h"
+#include "csi-node/types/csi_controller.h"
 #include "mountd/base/json_bounds.h"
 #include "mountd/base/number.h"
 

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "csi-node/csi_client.h"
+#include "csi-node/types/csi_client.h"
 
 // Defines the messages between mountd and mountd-csi, and their only codec:
 // CBOR, one message a frame (ipc/frame_socket.h). Decoders trust nothing: they

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "csi-node/controller.h"
-#include "csi-node/csi_channel_client.h"
-#include "csi-node/declared_plugins.h"
-#include "csi-node/plugins.h"
-#include "csi-node/volumes.h"
+#include "csi-node/client/csi_channel_client.h"
+#include "csi-node/node/controller.h"
+#include "csi-node/node/declared_plugins.h"
+#include "csi-node/node/plugins.h"
+#include "csi-node/node/volumes.h"
 #include "dbus/event_loop.h"
 #include "dbus/foreign_fds.h"
 #include "dbus/peer_server.h"

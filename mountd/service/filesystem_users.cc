@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "csi-node/volume_paths.h"
+#include "csi-node/node/volume_paths.h"
 #include "mountd/mounts/mount_request.h"
 
 namespace mountd {

@@ -3,9 +3,9 @@
 
 #include <functional>
 
-#include "csi-node/controller.h"
-#include "csi-node/plugins.h"
-#include "csi-node/volumes.h"
+#include "csi-node/node/controller.h"
+#include "csi-node/node/plugins.h"
+#include "csi-node/node/volumes.h"
 #include "mountd/config/live_config.h"
 #include "mountd/mounts/mount_healths.h"
 #include "mountd/mounts/mount_room.h"

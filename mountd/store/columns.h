@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "csi-node/csi_client.h"
+#include "csi-node/types/csi_client.h"
 #include "mountd/store/records.h"
 
 // Stores values that have no SQL type as JSON text in one column. Reading never

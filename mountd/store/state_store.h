@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "csi-node/csi_client.h"
+#include "csi-node/types/csi_client.h"
 #include "mountd/base/result.h"
 #include "mountd/store/database.h"
 #include "mountd/store/records.h"

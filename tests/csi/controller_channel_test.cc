@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <gtest/gtest.h>
 
-#include "csi-node/csi_controller.h"
-#include "csi-node/secrets.h"
+#include "csi-node/types/csi_controller.h"
+#include "csi-node/types/secrets.h"
 #include "tests/csi/csi_channel.h"
 
 // Controller calls reach the process of a plugin.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <gtest/gtest.h>
 
-#include "csi-node/csi_controller.h"
+#include "csi-node/types/csi_controller.h"
 
 namespace mountd::csi {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "csi-node/csi_channel_client.h"
+#include "csi-node/client/csi_channel_client.h"
 #include "tests/csi/process.h"
 #include "tests/csi/sandbox.h"
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "csi-node/secrets.h"
+#include "csi-node/types/secrets.h"
 
 namespace mountd::csi {
 namespace {

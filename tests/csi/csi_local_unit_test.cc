@@ -8,10 +8,10 @@
 #include <fstream>
 #include <set>
 
-#include "csi-node/csi_local/loop_numbers.h"
-#include "csi-node/csi_local/mount_table.h"
-#include "csi-node/csi_local/topology.h"
-#include "csi-node/csi_local/volume_spec.h"
+#include "csi-node/csi-local/loop_numbers.h"
+#include "csi-node/csi-local/mount_table.h"
+#include "csi-node/csi-local/topology.h"
+#include "csi-node/csi-local/volume_request.h"
 #include "tests/support/temp_directory.h"
 
 namespace mountd::csi_local {
@@ -74,17 +74,17 @@ TEST(Sizes, OutsideOfItAreRefused) {
 }
 
 TEST(Contents, FollowFromTheAccess) {
-  VolumeSpec spec;
+  VolumeRequest spec;
   spec.mount = true;
   EXPECT_EQ(DIRECTORY, ResolveContent(spec, nullptr)->kind());
   spec.fs_type = "xfs";
   EXPECT_EQ("xfs", ResolveContent(spec, nullptr)->fs_type());
-  spec = VolumeSpec();
+  spec = VolumeRequest();
   spec.block = true;
   EXPECT_EQ(IMAGE, ResolveContent(spec, nullptr)->kind());
   EXPECT_EQ("", ResolveContent(spec, nullptr)->fs_type());
   EXPECT_EQ(ACCESS_BLOCK, ResolveContent(spec, nullptr)->access());
-  spec = VolumeSpec();
+  spec = VolumeRequest();
   spec.mount = true;
   spec.kind = IMAGE;
   EXPECT_EQ("ext4", ResolveContent(spec, nullptr)->fs_type());
@@ -103,7 +103,7 @@ TEST(Contents, OfACopyAreItsSources) {
   source.set_fs_type("xfs");
   source.set_access(ACCESS_MOUNT);
   source.set_capacity_bytes(512 * kMiB);
-  VolumeSpec spec;
+  VolumeRequest spec;
   spec.mount = true;
   const auto same = ResolveContent(spec, &source);
   ASSERT_TRUE(same);
@@ -124,7 +124,7 @@ TEST(Contents, OfACopyNeverChangeTheirAccess) {
   source.set_kind(IMAGE);
   source.set_access(ACCESS_BLOCK);
   source.set_capacity_bytes(8 * kMiB);
-  VolumeSpec spec;
+  VolumeRequest spec;
   spec.mount = true;
   EXPECT_FALSE(ResolveContent(spec, &source));
   spec.mount = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "csi-node/csi_session.h"
+#include "csi-node/client/csi_session.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "csi-node/mountd_csi/plugin_reads.h"
+#include "csi-node/mountd-csi/plugin_reads.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "csi-node/mountd_csi/scrub.h"
+#include "csi-node/mountd-csi/scrub.h"
 
 #include <gtest/gtest.h>
 

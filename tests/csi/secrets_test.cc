@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "csi-node/secrets.h"
+#include "csi-node/types/secrets.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "csi-node/mountd_csi/system_calls.h"
+#include "csi-node/mountd-csi/system_calls.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "csi-node/mountd_csi/harden.h"
+#include "csi-node/mountd-csi/harden.h"
 
 namespace mountd::csi {
 namespace {

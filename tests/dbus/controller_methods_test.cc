@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "csi-node/secrets.h"
+#include "csi-node/types/secrets.h"
 #include "tests/dbus/methods.h"
 
 namespace mountd::test {

@@ -7,7 +7,7 @@
 
 #include <fcntl.h>
 
-#include "csi-node/secrets.h"
+#include "csi-node/types/secrets.h"
 
 namespace mountd::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "csi-node/secrets.h"
+#include "csi-node/types/secrets.h"
 #include "tests/dbus/peers_test.h"
 
 namespace mountd::test {

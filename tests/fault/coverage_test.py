@@ -116,7 +116,7 @@ def main():
     xml = sources / "dbus/org.mountd1.Manager.xml"
     kernel = sources / "mountd/kernel/kernel.h"
     executor = sources / "mountd/plan/executor.h"
-    csi = sources / "csi-node/csi_client.h"
+    csi = sources / "csi-node/types/csi_client.h"
     operations = sources / "tests/fault/operations.cc"
     lines = [json.loads(path.read_text())
              for path in sorted(pathlib.Path(reports).glob("*.json"))]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // mountd-csi, whose calls of plugins and answers to mountd are steps.
-#include "csi-node/mountd_csi/csi_main.h"
+#include "csi-node/mountd-csi/csi_main.h"
 #include "tests/fault/shared_steps.h"
 
 int main(int argc, char** argv) {

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "csi-node/csi_client.h"
+#include "csi-node/types/csi_client.h"
 #include "mountd/base/error.h"
 
 namespace mountd::testing {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "csi-node/csi_client.h"
+#include "csi-node/types/csi_client.h"
 #include "mountd/base/steps.h"
 
 namespace mountd::testing {

@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "csi-node/csi_local/mount_table.h"
-#include "csi-node/csi_local/request.h"
+#include "csi-node/csi-local/mount_table.h"
+#include "csi-node/csi-local/request.h"
 #include "csi-node/ipc/frame_socket.h"
 #include "csi-node/ipc/message.h"
-#include "csi-node/mountd_csi/controller_rpc.h"
-#include "csi-node/mountd_csi/convert.h"
-#include "csi-node/mountd_csi/message_bounds.h"
-#include "csi-node/mountd_csi/scrub.h"
-#include "csi-node/secrets.h"
+#include "csi-node/mountd-csi/controller_rpc.h"
+#include "csi-node/mountd-csi/message_bounds.h"
+#include "csi-node/mountd-csi/scrub.h"
+#include "csi-node/mountd-csi/values_to_proto.h"
+#include "csi-node/types/secrets.h"
 #include "mountd/base/names.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -171,7 +171,7 @@ void CheckLocal(Input* input) {
   }
   ::csi::v1::CreateVolumeRequest request;
   if (request.ParseFromArray(text.data(), static_cast<int>(text.size()))) {
-    csi_local::VolumeSpec spec;
+    csi_local::VolumeRequest spec;
     if (csi_local::ParseCreate(request, &spec).ok()) {
       Require(!spec.name.empty() && spec.name.size() <= 128 &&
                   IsValidUtf8(spec.name),

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "csi-node/csi_client.h"
+#include "csi-node/types/csi_client.h"
 #include "tests/support/call_script.h"
 #include "tests/support/fake_executor.h"
 

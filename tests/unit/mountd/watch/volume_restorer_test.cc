@@ -8,7 +8,7 @@
 #include "mountd/service/teardowns.h"
 #include "tests/support/failing_store.h"
 #include "tests/support/manual_loop.h"
-#include "tests/unit/csi-node/volumes_fixture.h"
+#include "tests/unit/csi-node/node/volumes_fixture.h"
 
 namespace mountd::csi {
 namespace {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/node/plugin_status.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "mountd/base/paths.h"
+
+namespace mountd::csi {
+namespace {
+
+bool IsBeneath(const std::string& relative, std::string_view directory) {
+  return paths::IsAtOrBelow(relative, directory);
+}
+
+}  // namespace
+
+std::string_view PluginStateName(PluginState state) {
+  switch (state) {
+    case PluginState::kStarting:
+      return "starting";
+    case PluginState::kHealthy:
+      return "healthy";
+    case PluginState::kUnhealthy:
+      return "unhealthy";
+    case PluginState::kGone:
+      break;
+  }
+  return "gone";
+}
+
+InstanceKey PluginInstance::key() const {
+  return InstanceKey::Derive(record.allocation, record.type);
+}
+
+bool PluginInstance::stages() const {
+  return Offers(capabilities, NodeRpc::kStageUnstageVolume);
+}
+
+PluginStatus StatusOf(std::vector<PluginInstance> instances) {
+  const auto rank = [](const PluginInstance& one) {
+    return (one.serves_node() ? 2 : 0) +
+           (one.state == PluginState::kHealthy ? 1 : 0);
+  };
+  // max_element returns the first of equal rank, and that is the newest.
+  const auto best = std::max_element(
+      instances.begin(), instances.end(),
+      [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  return PluginStatus{*best, std::move(instances)};
+}
+
+std::string PluginHostPath(const std::string& plugin) {
+  return std::string(paths::kBase) + "/" + paths::kPlugins + "/" + plugin;
+}
+
+std::string PluginViewPath(const PluginRecord& record,
+                           const std::string& relative) {
+  const bool elsewhere = !record.stage_publish_base_dir.empty() &&
+                         (IsBeneath(relative, paths::kStaging) ||
+                          IsBeneath(relative, paths::kPublish));
+  std::string root = elsewhere                  ? record.stage_publish_base_dir
+                     : record.mount_dir.empty() ? PluginHostPath(record.id)
+                                                : record.mount_dir;
+  return relative.empty() ? root : root + "/" + relative;
+}
+
+}  // namespace mountd::csi
