@@ -2,7 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "agent/mountctl/commands.h"
+#include "agent/mountctl/commands/commands.h"
 
 namespace mountd::agent {
 namespace {

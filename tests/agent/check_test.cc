@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The verdicts of `mountctl doctor` on what it sees.
-#include "agent/mountctl/check.h"
+#include "agent/mountctl/doctor/check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/mountctl/daemon_checks.h"
-#include "agent/mountctl/host_checks.h"
+#include "agent/mountctl/doctor/daemon_checks.h"
+#include "agent/mountctl/doctor/host_checks.h"
 
 namespace mountd::agent::test {
 namespace {

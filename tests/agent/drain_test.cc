@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "agent/mountctl/drain.h"
+#include "agent/mountctl/commands/drain.h"
 
 #include <gtest/gtest.h>
 

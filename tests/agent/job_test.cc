@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "agent/mountctl/job.h"
+#include "agent/mountctl/job/job.h"
 
 #include <gtest/gtest.h>
 

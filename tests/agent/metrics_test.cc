@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "agent/mountctl/metrics.h"
+#include "agent/mountctl/output/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <sstream>
 #include <string>
 
-#include "agent/mountctl/exposition.h"
-#include "agent/mountctl/replace_file.h"
+#include "agent/mountctl/output/exposition.h"
+#include "agent/mountctl/output/replace_file.h"
 #include "tests/support/temp_directory.h"
 
 namespace mountd::agent::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "agent/mountctl/mount_tree.h"
+#include "agent/mountctl/output/mount_tree.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The fixed bytes are protoc's for the same messages of csi.proto.
-#include "agent/mountctl/snapshot_message.h"
+#include "agent/mountctl/output/snapshot_message.h"
 
 #include <gtest/gtest.h>
 

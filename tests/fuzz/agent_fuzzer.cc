@@ -5,12 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "agent/cni_plugin/attachment_ids.h"
-#include "agent/cni_plugin/config.h"
-#include "agent/cni_plugin/environment.h"
-#include "agent/cni_plugin/mac_address.h"
-#include "agent/mountctl/job.h"
-#include "agent/mountctl/snapshot_message.h"
+#include "agent/mountctl/job/job.h"
+#include "agent/mountctl/output/snapshot_message.h"
+#include "agent/mountd-cni/attachment_ids.h"
+#include "agent/mountd-cni/config.h"
+#include "agent/mountd-cni/environment.h"
+#include "agent/mountd-cni/mac_address.h"
 #include "mountd/base/names.h"
 #include "netns/cni/documents/addresses.h"
 #include "netns/cni/documents/go_json.h"

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/client/client_impl.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "agent/client/sealed_secrets.h"
+
+namespace mountd::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kDefaultPatience{20'000};
+constexpr milliseconds kJoinPause{10};
+
+}  // namespace
+
+void AddText(dbus::Dict& options, const char* key, const std::string& text) {
+  if (!text.empty()) {
+    options.emplace(key, dbus::Value(text));
+  }
+}
+
+Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
+                        dbus::Dict& options) {
+  if (!secrets.empty()) {
+    MOUNTD_ASSIGN(UniqueFd fd, SealSecrets(secrets));
+    options.emplace("secrets",
+                    dbus::Value(sdbus::UnixFd(fd.release(), sdbus::adopt_fd)));
+  }
+  return Ok();
+}
+
+Result<void> Client::Impl::Connect() {
+  MOUNTD_ASSIGN(connection_, Connection::Open(options_, nullptr));
+  return Ok();
+}
+
+Result<void> Client::Impl::Run(const std::string& op, const std::string& object,
+                               dbus::Dict options, const Step& call) {
+  if (!options_.on_call) {
+    return RunJoining(op, object, std::move(options), call);
+  }
+  options_.on_call(op);
+  Result<void> done = RunJoining(op, object, std::move(options), call);
+  options_.on_call("");
+  return done;
+}
+
+Result<void> Client::Impl::RunJoining(const std::string& op,
+                                      const std::string& object,
+                                      dbus::Dict options, const Step& call) {
+  const auto deadline = steady_clock::now() + options_.deadline;
+  for (;;) {
+    const auto started = steady_clock::now();
+    SetPatience(options, deadline - started);
+    Result<void> done = Once(op, object, options, call);
+    if (done || done.error().code != Code::kInProgress || !options_.join ||
+        steady_clock::now() >= deadline) {
+      return done;
+    }
+    // A daemon that answers InProgress at once must not make this a busy loop.
+    if (steady_clock::now() - started < kJoinPause) {
+      std::this_thread::sleep_for(kJoinPause);
+    }
+  }
+}
+
+void Client::Impl::SetPatience(dbus::Dict& options,
+                               steady_clock::duration left) const {
+  milliseconds patience = options_.patience;
+  const auto left_ms =
+      std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(left));
+  // Not more than the time left, so that the daemon answers InProgress, with
+  // the operation's id, before the deadline.
+  if (options_.join &&
+      left_ms < (patience.count() == 0 ? kDefaultPatience : patience)) {
+    patience = left_ms;
+  }
+  if (patience.count() > 0) {
+    options["patience_ms"] =
+        dbus::Value(static_cast<std::uint32_t>(patience.count()));
+  }
+}
+
+Result<void> Client::Impl::Once(const std::string& op,
+                                const std::string& object, dbus::Dict& options,
+                                const Step& call) {
+  // The analyzer does not see that the flag is read after an exception.
+  // NOLINTBEGIN(clang-analyzer-deadcode.DeadStores)
+  bool may_reconnect = options_.reconnect;
+  for (;;) {
+    if (connection_ == nullptr) {
+      if (!options_.reconnect) {
+        return MakeError(Code::kUnavailable, op, object,
+                         "the connection to mountd is lost; connect again");
+      }
+      may_reconnect = false;
+      // NOLINTEND(clang-analyzer-deadcode.DeadStores)
+      MOUNTD_TRY(Connect());
+    }
+    CallFailure failure;
+    try {
+      call(connection_->proxy(), options);
+      return Ok();
+    } catch (const sdbus::Error& error) {
+      failure = FailureOf(error, op, object);
+    }
+    if (failure.connection_lost) {
+      connection_.reset();
+    }
+    if (!failure.connection_lost || !may_reconnect) {
+      return failure.error;
+    }
+  }
+}
+
+}  // namespace mountd::agent

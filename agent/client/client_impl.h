@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "agent/client.h"
+#include "agent/client/connection.h"
+#include "agent/client/types_to_dict.h"
+
+namespace mountd::agent {
+
+// Adds the option `key`, unless `text` is empty.
+void AddText(dbus::Dict& options, const char* key, const std::string& text);
+// Adds the option "secrets", a sealed memfd, unless there are no secrets.
+Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
+                        dbus::Dict& options);
+
+class Client::Impl {
+ public:
+  explicit Impl(ClientOptions options) : options_(std::move(options)) {}
+
+  Result<void> Connect();
+
+  // Makes one method call, with its repeated joins and its one reconnect.
+  // Passes the proxy and the options to `call`, which may run more than once.
+  template <typename F>
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): moved, if F is void
+  auto Call(const char* op, std::string_view object, dbus::Dict options,
+            const F& call)
+      -> Result<std::invoke_result_t<const F&, ManagerProxy&, dbus::Dict&>> {
+    using Answer = std::invoke_result_t<const F&, ManagerProxy&, dbus::Dict&>;
+    if constexpr (std::is_void_v<Answer>) {
+      return Run(op, std::string(object), std::move(options), call);
+    } else {
+      Answer answer{};
+      MOUNTD_TRY(Run(op, std::string(object), std::move(options),
+                     [&](ManagerProxy& proxy, dbus::Dict& sent) {
+                       answer = call(proxy, sent);
+                     }));
+      return answer;
+    }
+  }
+
+  // Returns the options of calls that list objects, or act on all listed ones.
+  dbus::Dict ListOptions() const {
+    return options_.all_users ? dbus::Dict{{"all_users", dbus::Value(true)}}
+                              : dbus::Dict();
+  }
+
+ private:
+  using Step = std::function<void(ManagerProxy&, dbus::Dict&)>;
+
+  Result<void> Run(const std::string& op, const std::string& object,
+                   dbus::Dict options, const Step& call);
+  Result<void> RunJoining(const std::string& op, const std::string& object,
+                          dbus::Dict options, const Step& call);
+  void SetPatience(dbus::Dict& options,
+                   std::chrono::steady_clock::duration left) const;
+  Result<void> Once(const std::string& op, const std::string& object,
+                    dbus::Dict& options, const Step& call);
+
+  const ClientOptions options_;
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace mountd::agent

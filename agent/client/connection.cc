@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/client/connection.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <systemd/sd-bus.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include "agent/client/types_to_dict.h"
+#include "mountd/base/paths.h"
+#include "mountd/base/unique_fd.h"
+#include "mountd/base/unix_socket.h"
+
+namespace mountd::agent {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::steady_clock;
+
+constexpr char kService[] = "org.mountd1";
+constexpr char kObject[] = "/org/mountd1";
+constexpr char kConnect[] = "connect";
+constexpr std::string_view kErrorPrefix = "org.mountd1.Error.";
+constexpr std::string_view kBusErrorPrefix = "org.freedesktop.DBus.Error.";
+
+// A daemon that has not answered after its patience and this margin is stuck.
+constexpr std::chrono::seconds kMostPatience{20};
+constexpr std::chrono::seconds kAnswerMargin{10};
+// The time that mountd gives polkit.
+constexpr std::chrono::seconds kTimeToAuthenticate{300};
+
+struct BusUnref {
+  void operator()(sd_bus* bus) const { ::sd_bus_close_unref(bus); }
+};
+using UniqueBus = std::unique_ptr<sd_bus, BusUnref>;
+
+Error Unreachable(int err, const std::string& where) {
+  Error error =
+      ErrnoError(err, kConnect, where,
+                 "mountd does not answer there; mountctl doctor says why");
+  error.code = Code::kUnavailable;
+  return error;
+}
+
+Result<std::string> SocketPath(const std::string& address) {
+  constexpr std::string_view kUnixPath = "unix:path=";
+  std::string path = address.empty() ? paths::kBusSocket : address;
+  if (path.starts_with(kUnixPath)) {
+    path.erase(0, kUnixPath.size());
+  }
+  if (!path.starts_with('/') || path.find_first_of(",;") != std::string::npos ||
+      path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return MakeError(Code::kInvalidArgument, kConnect, address,
+                     "must be of the form unix:path=/absolute/path");
+  }
+  return path;
+}
+
+timeval ToTimeval(steady_clock::duration duration) {
+  const auto us = std::max<std::int64_t>(
+      1, std::chrono::duration_cast<microseconds>(duration).count());
+  timeval result{};
+  result.tv_sec = us / 1'000'000;
+  result.tv_usec = us % 1'000'000;
+  return result;
+}
+
+Result<UniqueFd> ConnectSocket(const std::string& path,
+                               steady_clock::time_point deadline) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) {
+    return ErrnoError(errno, kConnect, path);
+  }
+  // connect(2) to a full backlog waits as long as a send may (unix(7)).
+  const timeval limit = ToTimeval(deadline - steady_clock::now());
+  if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) <
+      0) {
+    return ErrnoError(errno, kConnect, path);
+  }
+  if (const int err = ConnectUnix(fd.get(), path); err != 0) {
+    return Unreachable(err, path);
+  }
+  return fd;
+}
+
+// Authenticates under the deadline, because sdbus-c++ would wait without one.
+Result<UniqueBus> Handshake(UniqueFd fd, const std::string& path,
+                            steady_clock::time_point deadline) {
+  sd_bus* raw = nullptr;
+  int r = ::sd_bus_new(&raw);
+  if (r < 0) {
+    return ErrnoError(-r, kConnect, path);
+  }
+  UniqueBus bus(raw);
+  r = ::sd_bus_set_fd(raw, fd.get(), fd.get());
+  if (r < 0) {
+    return ErrnoError(-r, kConnect, path);
+  }
+  static_cast<void>(fd.release());  // the bus owns it now
+  r = ::sd_bus_start(raw);
+  while (r >= 0 && ::sd_bus_is_ready(raw) <= 0) {
+    r = ::sd_bus_process(raw, nullptr);
+    if (r != 0) {
+      continue;
+    }
+    const auto left = std::chrono::duration_cast<microseconds>(
+        deadline - steady_clock::now());
+    r = left.count() <= 0
+            ? -ETIMEDOUT
+            : ::sd_bus_wait(raw, static_cast<std::uint64_t>(left.count()));
+  }
+  if (r < 0) {
+    return Unreachable(-r, path);
+  }
+  return bus;
+}
+
+Result<UniqueBus> OpenSystemBus(bool interactive) {
+  sd_bus* raw = nullptr;
+  if (const int r = ::sd_bus_open_system(&raw); r < 0) {
+    return Unreachable(-r, "system bus");
+  }
+  UniqueBus bus(raw);
+  if (const int r =
+          ::sd_bus_set_allow_interactive_authorization(raw, interactive);
+      r < 0) {
+    return ErrnoError(-r, kConnect, "system bus");
+  }
+  return bus;
+}
+
+bool IsLost(const std::string& name) {
+  // The bus answers NoReply if mountd leaves it before it answers.
+  return name == "org.freedesktop.DBus.Error.Disconnected" ||
+         name == "org.freedesktop.DBus.Error.NoReply" ||
+         name == "System.Error.ENOTCONN" || name == "System.Error.EPIPE" ||
+         name == "System.Error.ECONNRESET" || name == "System.Error.ESHUTDOWN";
+}
+
+Code CodeOfBusError(std::string_view name) {
+  if (!name.starts_with(kBusErrorPrefix)) {
+    return Code::kUnavailable;
+  }
+  name.remove_prefix(kBusErrorPrefix.size());
+  if (name == "AccessDenied") {
+    return Code::kPermissionDenied;
+  }
+  if (name == "InvalidArgs" || name == "InvalidSignature") {
+    return Code::kInvalidArgument;
+  }
+  if (name == "UnknownMethod" || name == "UnknownInterface" ||
+      name == "UnknownObject" || name == "UnknownProperty") {
+    return Code::kNotSupported;
+  }
+  return name == "LimitsExceeded" ? Code::kResourceExhausted
+                                  : Code::kUnavailable;
+}
+
+}  // namespace
+
+Error ErrorFromName(const std::string& name, const std::string& message,
+                    const std::string& op, const std::string& object) {
+  const bool ours = name.starts_with(kErrorPrefix);
+  const Code code = ours ? CodeFromName(name.substr(kErrorPrefix.size()))
+                         : CodeOfBusError(name);
+  return MakeError(code, op, object, message.empty() && !ours ? name : message);
+}
+
+CallFailure FailureOf(const sdbus::Error& error, const std::string& op,
+                      const std::string& object) {
+  return {ErrorFromName(error.getName(), error.getMessage(), op, object),
+          IsLost(error.getName())};
+}
+
+ManagerProxy::ManagerProxy(sdbus::IConnection& bus, const std::string& service,
+                           const SignalHandlers* handlers)
+    : ProxyInterfaces(bus, sdbus::ServiceName(service),
+                      sdbus::ObjectPath(kObject)),
+      handlers_(handlers) {
+  if (handlers_ != nullptr) {
+    registerProxy();
+  }
+}
+
+ManagerProxy::~ManagerProxy() {
+  if (handlers_ != nullptr) {
+    unregisterProxy();
+  }
+}
+
+void ManagerProxy::onOperationDone(const std::string& operation,
+                                   const std::string& error,
+                                   const std::string& message) {
+  if (handlers_->operation_done) {
+    SignalHandlers::Outcome outcome{operation, !error.empty(), {}};
+    if (outcome.failed) {
+      outcome.error = ErrorFromName(error, message, "operation", operation);
+    }
+    handlers_->operation_done(outcome);
+  }
+}
+
+void ManagerProxy::onOperationProgress(const std::string& operation,
+                                       const std::string& method,
+                                       const std::uint64_t& done) {
+  if (handlers_->operation_progress) {
+    handlers_->operation_progress(operation, method, done);
+  }
+}
+
+// Ignores a status that does not follow the contract.
+void ManagerProxy::onOperationStep(const std::string& /*operation*/,
+                                   const dbus::Dict& status) {
+  if (handlers_->operation_step) {
+    if (const Result<OperationStatus> now = ToOperation(status)) {
+      handlers_->operation_step(*now);
+    }
+  }
+}
+
+void ManagerProxy::onMountLost(const std::string& allocation,
+                               const std::string& task, const std::string& name,
+                               const std::string& reason) {
+  if (handlers_->mount_lost) {
+    handlers_->mount_lost({allocation, task, name}, reason);
+  }
+}
+
+void ManagerProxy::onMountHealth(const std::string& allocation,
+                                 const std::string& task,
+                                 const std::string& name,
+                                 const std::string& state,
+                                 const std::string& reason) {
+  if (handlers_->mount_health) {
+    handlers_->mount_health({allocation, task, name}, state, reason);
+  }
+}
+
+void ManagerProxy::onVolumeHealth(const std::string& plugin,
+                                  const std::string& volume,
+                                  const std::string& state,
+                                  const std::string& reason) {
+  if (handlers_->volume_health) {
+    handlers_->volume_health({plugin, volume}, state, reason);
+  }
+}
+
+void ManagerProxy::onAddressesScarce(const std::string& network,
+                                     const std::uint32_t& capacity,
+                                     const std::uint32_t& free) {
+  if (handlers_->addresses_scarce) {
+    handlers_->addresses_scarce(network, {capacity, free});
+  }
+}
+
+void ManagerProxy::onNetworkRepaired(const std::string& allocation,
+                                     const std::string& interface,
+                                     const std::string& what) {
+  if (handlers_->network_repaired) {
+    handlers_->network_repaired(allocation, interface, what);
+  }
+}
+
+void ManagerProxy::onNetworkLost(const std::string& allocation,
+                                 const std::string& interface,
+                                 const std::string& reason) {
+  if (handlers_->network_lost) {
+    handlers_->network_lost(allocation, interface, reason);
+  }
+}
+
+void ManagerProxy::onRulesetRestored() {
+  if (handlers_->ruleset_restored) {
+    handlers_->ruleset_restored();
+  }
+}
+
+void ManagerProxy::onSecretsNeeded(const std::string& allocation,
+                                   const std::string& alias,
+                                   const std::string& plugin,
+                                   const std::string& volume) {
+  if (handlers_->secrets_needed) {
+    handlers_->secrets_needed(allocation, alias, {plugin, volume});
+  }
+}
+
+void ManagerProxy::onPluginChanged(const std::string& plugin,
+                                   const std::string& state,
+                                   const std::string& reason) {
+  if (handlers_->plugin_changed) {
+    handlers_->plugin_changed(plugin, state, reason);
+  }
+}
+
+void ManagerProxy::onPluginAdded(const std::string& plugin,
+                                 const std::string& type,
+                                 const std::string& allocation,
+                                 const sdbus::ObjectPath& object) {
+  if (handlers_->plugin_added) {
+    handlers_->plugin_added({plugin, type, allocation, object});
+  }
+}
+
+void ManagerProxy::onPluginRemoved(const std::string& plugin,
+                                   const std::string& type,
+                                   const std::string& allocation,
+                                   const sdbus::ObjectPath& object) {
+  if (handlers_->plugin_removed) {
+    handlers_->plugin_removed({plugin, type, allocation, object});
+  }
+}
+
+void ManagerProxy::onOwedChanged(const std::uint32_t& count) {
+  if (handlers_->owed_changed) {
+    handlers_->owed_changed(count);
+  }
+}
+
+void ManagerProxy::onOwedOverdue(const std::uint32_t& count,
+                                 const std::uint64_t& since) {
+  if (handlers_->owed_overdue) {
+    handlers_->owed_overdue({count, ToTimestamp(since)});
+  }
+}
+
+void ManagerProxy::onStuckChanged(const std::uint32_t& count) {
+  if (handlers_->stuck_changed) {
+    handlers_->stuck_changed(count);
+  }
+}
+
+Result<std::unique_ptr<Connection>> Connection::Open(
+    const ClientOptions& options, const SignalHandlers* handlers) {
+  std::unique_ptr<Connection> made(new Connection);
+  const auto deadline = steady_clock::now() + options.connect_timeout;
+  try {
+    if (options.system_bus) {
+      MOUNTD_ASSIGN(UniqueBus raw, OpenSystemBus(options.interactive));
+      made->bus_ = sdbus::createBusConnection(raw.release());
+      made->service_ = kService;
+    } else {
+      MOUNTD_ASSIGN(const std::string path, SocketPath(options.address));
+      MOUNTD_ASSIGN(UniqueFd fd, ConnectSocket(path, deadline));
+      MOUNTD_ASSIGN(UniqueBus raw, Handshake(std::move(fd), path, deadline));
+      made->raw_ = raw.get();
+      made->bus_ = sdbus::createBusConnection(raw.release());
+    }
+    made->bus_->setMethodCallTimeout(
+        std::max<std::chrono::milliseconds>(options.patience, kMostPatience) +
+        kAnswerMargin +
+        (options.interactive ? kTimeToAuthenticate : std::chrono::seconds(0)));
+    made->proxy_ =
+        std::make_unique<ManagerProxy>(*made->bus_, made->service_, handlers);
+  } catch (const sdbus::Error& error) {
+    Error failure = FailureOf(error, kConnect, kService).error;
+    failure.code = Code::kUnavailable;
+    return failure;
+  }
+  return made;
+}
+
+Connection::~Connection() {
+  proxy_.reset();
+  if (raw_ != nullptr) {
+    // ~IConnection flushes, and would wait for a daemon that does not read.
+    ::sd_bus_close(raw_);
+  }
+}
+
+}  // namespace mountd::agent

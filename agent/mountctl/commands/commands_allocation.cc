@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <langinfo.h>
+
+#include <cerrno>
+#include <clocale>
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "agent/mountctl/commands/arguments.h"
+#include "agent/mountctl/commands/commands.h"
+#include "agent/mountctl/job/job.h"
+#include "agent/mountctl/output/json.h"
+#include "agent/mountctl/output/mount_tree.h"
+#include "agent/mountctl/output/output.h"
+#include "mountd/base/number.h"
+
+namespace mountd::agent {
+namespace {
+
+// Returns the status of all allocations that the caller may see, or of the
+// named one.
+Result<std::vector<AllocationStatus>> Statuses(Client& client,
+                                               const std::string& allocation) {
+  std::vector<std::string> ids = {allocation};
+  if (allocation.empty()) {
+    MOUNTD_ASSIGN(const auto entries, client.ListAllocations());
+    ids.clear();
+    for (const AllocationEntry& entry : entries) {
+      ids.push_back(entry.id);
+    }
+  }
+  std::vector<AllocationStatus> all;
+  for (const std::string& id : ids) {
+    // An allocation of the list may be released before GetAllocation.
+    Result<AllocationStatus> status = client.GetAllocation(id);
+    if (status) {
+      all.push_back(*std::move(status));
+    } else if (status.error().code != Code::kNotFound || !allocation.empty()) {
+      return std::move(status).error();
+    }
+  }
+  return all;
+}
+
+void AddTree(CLI::App& app, Context& context) {
+  struct Options {
+    std::string allocation;
+    bool ascii = false;
+  };
+  auto* command = app.add_subcommand(
+      "tree", "Draw the mounts and how later mounts propagate between them");
+  command->group(kPartsGroup);
+  auto options = std::make_shared<Options>();
+  command->add_option("ALLOC", options->allocation,
+                      "Draw only this allocation (default: all)");
+  command->add_flag("--ascii", options->ascii,
+                    "Draw with ASCII characters only");
+  command->callback([&context, options] {
+    context.chosen = [&context, options] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(const auto all, Statuses(client, options->allocation));
+        const bool utf8 = !options->ascii &&
+                          std::setlocale(LC_CTYPE, "") != nullptr &&
+                          std::string_view(::nl_langinfo(CODESET)) == "UTF-8";
+        if (context.json) {
+          std::cout << Dump(TreeToJson(all)) << std::endl;
+        } else {
+          PrintTree(std::cout, all, utf8 ? Lines::kUtf8 : Lines::kAscii);
+        }
+        return Ok();
+      });
+    };
+  });
+}
+
+struct MountArguments {
+  std::string allocation;
+  std::string source;
+  std::string propagation = "private";
+  std::string directory;
+  pid_t container = 0;
+  bool replace = false;
+  BindMountSpec spec;
+  TmpfsOptions tmpfs;
+};
+
+void AddTmpfs(CLI::App& command, MountArguments& arguments) {
+  TmpfsOptions& tmpfs = arguments.tmpfs;
+  AddSize(command, "--size", tmpfs.size,
+          "Limit a tmpfs to so many bytes, as 1048576 or 1M");
+  command.add_option("--inodes", tmpfs.inodes,
+                     "Limit a tmpfs to so many files");
+  command
+      .add_option_function<std::string>(
+          "--mode",
+          [&tmpfs](const std::string& text) {
+            tmpfs.mode = ParseNumber<std::uint32_t>(text, 8);
+          },
+          "Set the mode of a tmpfs's root, octal (default 0700)")
+      ->check([](const std::string& text) -> std::string {
+        return ParseNumber<std::uint32_t>(text, 8) ? "" : "must be octal";
+      });
+  command.add_option("--uid", tmpfs.uid,
+                     "Set the uid of a tmpfs's root (default: yours)");
+  command.add_option("--gid", tmpfs.gid,
+                     "Set the gid of a tmpfs's root (default: yours)");
+  command.add_flag("--noswap", tmpfs.noswap, "Never swap a tmpfs out");
+}
+
+void AddMountNames(CLI::App& command, MountArguments& arguments) {
+  command.add_option("ALLOC", arguments.allocation, "The allocation's id")
+      ->required();
+  command.add_option("TASK", arguments.spec.task, "The task's name")
+      ->required();
+  command.add_option("NAME", arguments.spec.name, "The mount's name")
+      ->required();
+}
+
+Result<ReplacedMount> BindOrReplace(Client& client,
+                                    const MountArguments& arguments) {
+  if (arguments.replace) {
+    return client.ReplaceMount(arguments.allocation, arguments.spec);
+  }
+  MOUNTD_ASSIGN(MountConfig config,
+                client.BindMount(arguments.allocation, arguments.spec));
+  return ReplacedMount{.config = std::move(config)};
+}
+
+int Mount(const Context& context, MountArguments arguments) {
+  UniqueFd directory;
+  if (!arguments.directory.empty()) {
+    directory.reset(
+        ::open(arguments.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!directory.valid()) {
+      return Fail(ErrnoError(errno, "open", arguments.directory));
+    }
+    arguments.spec.directory = directory.get();
+  }
+  UniqueFd container;
+  if (arguments.container != 0) {
+    Result<UniqueFd> opened = OpenPidfd(arguments.container);
+    if (!opened) {
+      return Fail(opened.error());
+    }
+    container = *std::move(opened);
+    arguments.spec.container = container.get();
+  }
+  return WithClient(context, [&](Client& client) -> Result<void> {
+    MOUNTD_ASSIGN(const ReplacedMount mount, BindOrReplace(client, arguments));
+    if (context.json) {
+      Json json = ToJson(mount.config);
+      if (mount.old_holders) {
+        json["old_holders"] = ToJson(*mount.old_holders);
+      }
+      std::cout << Dump(json) << std::endl;
+    } else {
+      const BindMountSpec& spec = arguments.spec;
+      PrintMounts(std::cout, {{spec.task, spec.name,
+                               std::string(SourceTypeName(spec.source_type)),
+                               spec.source, "mounted", mount.config}});
+      if (mount.old_holders && !mount.old_holders->holders.empty()) {
+        std::cout << "processes that still use the old mount:\n";
+        PrintHolders(std::cout, *mount.old_holders);
+      }
+    }
+    return Ok();
+  });
+}
+
+void AddMount(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "mount", "Mount a volume, host volume, file system or tmpfs for a task");
+  command->group(kPartsGroup);
+  auto arguments = std::make_shared<MountArguments>();
+  AddMountNames(*command, *arguments);
+  command
+      ->add_option(
+          "--source", arguments->source,
+          "Mount this: host:NAME, volume:ALIAS, filesystem:NAME or tmpfs")
+      ->required()
+      ->check([arguments](const std::string& text) -> std::string {
+        return ParseSource(text, arguments->spec)
+                   ? ""
+                   : "must be host:NAME, volume:ALIAS, filesystem:NAME or "
+                     "tmpfs";
+      });
+  command
+      ->add_option("--propagation", arguments->propagation,
+                   "Choose how later mounts propagate (default private)")
+      ->check(CLI::IsMember({"private", "host-to-task", "bidirectional"}));
+  command->add_flag("--read-only", arguments->spec.read_only,
+                    "Mount it read-only");
+  command->add_flag("--noexec", arguments->spec.noexec,
+                    "Refuse to execute programs on it");
+  command->add_flag("--noatime", arguments->spec.noatime,
+                    "Do not update access times on it");
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--idmap",
+          [arguments](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              arguments->spec.id_map.push_back(*ParseExtent(text));
+            }
+          },
+          "Show COUNT ids from ON_DISK as those from SHOWN, as "
+          "ON_DISK:SHOWN:COUNT")
+      ->check([](const std::string& text) -> std::string {
+        return ParseExtent(text) ? "" : "must be ON_DISK:SHOWN:COUNT";
+      });
+  command->add_flag("--replace", arguments->replace,
+                    "Replace the mount of this name");
+  command->add_option(
+      "--directory", arguments->directory,
+      "Mount it on this directory, which you own, instead of the inbox");
+  command->add_option(
+      "--container", arguments->container,
+      "Mount it at --task-path in the container of the process PID");
+  command->add_option("--task-path", arguments->spec.task_path,
+                      "Give the path where the task sees it");
+  AddTmpfs(*command, *arguments);
+  command->callback([&context, arguments] {
+    context.chosen = [&context, arguments] {
+      if (arguments->spec.source_type == SourceType::kTmpfs) {
+        arguments->spec.tmpfs = arguments->tmpfs;
+      }
+      arguments->spec.propagation =
+          ParsePropagation(arguments->propagation).value();
+      return Mount(context, *arguments);
+    };
+  });
+}
+
+void AddUnmount(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("unmount", "Unmount a mount of a task");
+  command->group(kPartsGroup);
+  auto arguments = std::make_shared<MountArguments>();
+  auto mode = std::make_shared<UnmountMode>(UnmountMode::kPlain);
+  AddMountNames(*command, *arguments);
+  const std::map<std::string, UnmountMode> modes = {
+      {"plain", UnmountMode::kPlain},
+      {"detach", UnmountMode::kDetach},
+      {"force", UnmountMode::kForce},
+      {"abort", UnmountMode::kAbort}};
+  command
+      ->add_option("--mode", *mode,
+                   "Choose what happens if it is in use: plain (fail with "
+                   "Busy, the default), detach, force or abort")
+      ->transform(CLI::CheckedTransformer(modes))
+      ->option_text("MODE");
+  const std::shared_ptr<OnTasks> on_tasks = AddOnTasks(*command);
+  command->callback([&context, arguments, mode, on_tasks] {
+    context.chosen = [&context, arguments, mode, on_tasks] {
+      return WithClient(context, [&](Client& client) {
+        return client.Unmount(arguments->allocation, arguments->spec.task,
+                              arguments->spec.name, *mode, *on_tasks);
+      });
+    };
+  });
+}
+
+void AddRepair(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "repair", "Replace a mount by a new one of its source");
+  command->group(kPartsGroup);
+  auto arguments = std::make_shared<MountArguments>();
+  AddMountNames(*command, *arguments);
+  command->callback([&context, arguments] {
+    context.chosen = [&context, arguments] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(
+            const RepairedMount repaired,
+            client.RepairMount(arguments->allocation, arguments->spec.task,
+                               arguments->spec.name));
+        if (context.json) {
+          std::cout << Dump(ToJson(repaired)) << std::endl;
+        } else {
+          std::cout << (repaired.reaches_task
+                            ? std::string("repaired, in running tasks too")
+                            : "repaired; not in running tasks: " +
+                                  repaired.reason)
+                    << std::endl;
+        }
+        return Ok();
+      });
+    };
+  });
+}
+
+int PrepareInbox(const Context& context, const MountArguments& arguments) {
+  return WithClient(context, [&](Client& client) -> Result<void> {
+    MOUNTD_ASSIGN(
+        const InboxConfig inbox,
+        client.PrepareInbox(arguments.allocation, arguments.spec.task));
+    if (context.json) {
+      std::cout << Dump(ToJson(inbox)) << std::endl;
+    } else {
+      std::cout << inbox.host_path << std::endl;
+    }
+    return Ok();
+  });
+}
+
+void AddInbox(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "inbox", "Make a task's inbox, the directory where it sees its mounts");
+  command->group(kPartsGroup);
+  auto arguments = std::make_shared<MountArguments>();
+  auto remove = std::make_shared<bool>(false);
+  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
+      ->required();
+  command->add_option("TASK", arguments->spec.task, "The task's name")
+      ->required();
+  command->add_flag("--remove", *remove, "Remove the inbox instead");
+  command->callback([&context, arguments, remove] {
+    context.chosen = [&context, arguments, remove] {
+      if (!*remove) {
+        return PrepareInbox(context, *arguments);
+      }
+      return WithClient(context, [&](Client& client) {
+        return client.RemoveInbox(arguments->allocation, arguments->spec.task);
+      });
+    };
+  });
+}
+
+}  // namespace
+
+void AddAllocationCommands(CLI::App& app, Context& context) {
+  AddVolumeCommands(app, context);
+  AddMount(app, context);
+  AddUnmount(app, context);
+  AddRepair(app, context);
+  AddTree(app, context);
+  AddInbox(app, context);
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/job/job.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "mountd/base/number.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kJob[] = "job";
+
+std::string Where(std::string_view origin, const toml::source_region& source) {
+  return std::string(origin) + ":" + std::to_string(source.begin.line);
+}
+
+// Reads the keys of one table of the file, and keeps the first problem with its
+// line.
+class Section {
+ public:
+  Section(const toml::table& table, std::string prefix, std::string_view origin)
+      : table_(table), prefix_(std::move(prefix)), origin_(origin) {}
+
+  Section& Only(std::initializer_list<std::string_view> known) {
+    for (const auto& [key, node] : table_) {
+      if (std::find(known.begin(), known.end(), key.str()) == known.end()) {
+        Fail(node.source(), key.str(), "is not a known key");
+      }
+    }
+    return *this;
+  }
+
+  Section& Require(std::string_view key) {
+    if (!table_.contains(key)) {
+      Fail(table_.source(), key, "is required");
+    }
+    return *this;
+  }
+
+  Section& Text(std::string_view key, std::string& out) {
+    return Scalar<std::string>(key, "must be a string",
+                               [&](const std::string& value) {
+                                 out = value;
+                                 return true;
+                               });
+  }
+
+  Section& Flag(std::string_view key, bool& out) {
+    return Scalar<bool>(key, "must be true or false", [&](bool value) {
+      out = value;
+      return true;
+    });
+  }
+
+  Section& PortNumber(std::string_view key, std::int64_t least,
+                      std::uint16_t& out) {
+    return Scalar<std::int64_t>(key, "must be a port number",
+                                [&](std::int64_t value) {
+                                  out = static_cast<std::uint16_t>(value);
+                                  return value >= least && value <= 65'535;
+                                });
+  }
+
+  template <typename Number>
+  Section& WholeNumber(std::string_view key, std::optional<Number>& out) {
+    return Scalar<std::int64_t>(
+        key, "must be a whole number", [&](std::int64_t value) {
+          out = static_cast<Number>(value);
+          return value >= 0 && std::in_range<Number>(value);
+        });
+  }
+
+  // Reads a string that `accept` takes; otherwise fails with `reason`.
+  template <typename F>
+  Section& Choice(std::string_view key, const char* reason, const F& accept) {
+    return Scalar<std::string>(key, reason, accept);
+  }
+
+  Section& Texts(std::string_view key, std::vector<std::string>& out) {
+    return Each(key, "must be an array of strings",
+                [&](const std::string& text) {
+                  out.push_back(text);
+                  return true;
+                });
+  }
+
+  // Reads an array of strings that `accept` takes; otherwise fails with
+  // `reason`.
+  template <typename F>
+  Section& Each(std::string_view key, const char* reason, const F& accept) {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr) {
+      return *this;
+    }
+    const toml::array* array = node->as_array();
+    if (array == nullptr) {
+      return Fail(node->source(), key, reason);
+    }
+    for (const toml::node& element : *array) {
+      const auto text = element.value_exact<std::string>();
+      if (!text || !accept(*text)) {
+        return Fail(element.source(), key, reason);
+      }
+    }
+    return *this;
+  }
+
+  Section& TextMap(std::string_view key,
+                   std::map<std::string, std::string>& out) {
+    return Table(key, [&](const toml::table& table) {
+      for (const auto& [name, node] : table) {
+        const auto text = node.value_exact<std::string>();
+        if (!text) {
+          Fail(node.source(), std::string(key) + "." + std::string(name.str()),
+               "must be a string");
+          return;
+        }
+        out.emplace(name.str(), *text);
+      }
+    });
+  }
+
+  template <typename F>
+  Section& Table(std::string_view key, const F& use) {
+    const toml::node* node = table_.get(key);
+    if (node != nullptr && !node->is_table()) {
+      return Fail(node->source(), key, "must be a table");
+    }
+    if (node != nullptr) {
+      use(*node->as_table());
+    }
+    return *this;
+  }
+
+  // Calls `use` with a Section for each table of the array. `use` reports a
+  // problem by that Section's own status.
+  template <typename F>
+  Section& Tables(std::string_view key, const F& use) {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr) {
+      return *this;
+    }
+    const toml::array* array = node->as_array();
+    if (array == nullptr) {
+      return Fail(node->source(), key, "must be an array of tables");
+    }
+    for (const toml::node& element : *array) {
+      if (!element.is_table()) {
+        return Fail(element.source(), key, "must be an array of tables");
+      }
+      Section section(*element.as_table(), prefix_ + std::string(key) + ".",
+                      origin_);
+      use(section);
+      Adopt(section);
+    }
+    return *this;
+  }
+
+  void Adopt(const Section& inner) {
+    if (problem_.empty()) {
+      problem_ = inner.problem_;
+    }
+  }
+
+  Result<void> status() const {
+    if (problem_.empty()) {
+      return Ok();
+    }
+    return MakeError(Code::kInvalidArgument, kJob, "", problem_);
+  }
+
+ private:
+  Section& Fail(const toml::source_region& source, std::string_view key,
+                const char* reason) {
+    if (problem_.empty()) {
+      problem_ = Where(origin_, source) + ": " + prefix_ + std::string(key) +
+                 ": " + reason;
+    }
+    return *this;
+  }
+
+  template <typename T, typename F>
+  Section& Scalar(std::string_view key, const char* reason, const F& accept) {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr) {
+      return *this;
+    }
+    const auto value = node->value_exact<T>();
+    if (!value || !accept(*value)) {
+      Fail(node->source(), key, reason);
+    }
+    return *this;
+  }
+
+  const toml::table& table_;
+  const std::string prefix_;
+  const std::string_view origin_;
+  std::string problem_;
+};
+
+void ReadNetwork(Section& section, NetworkSpec& network) {
+  section
+      .Only({"mode", "network", "port", "interface", "address", "address6",
+             "isolated", "hostname", "dns_servers", "dns_searches",
+             "dns_options", "cni_args", "mac", "ips"})
+      .Text("mode", network.mode)
+      .Text("network", network.network)
+      .Text("interface", network.interface)
+      .Text("address", network.address)
+      .Text("address6", network.address6)
+      .Flag("isolated", network.isolated)
+      .Text("hostname", network.hostname)
+      .Texts("dns_servers", network.dns_servers)
+      .Texts("dns_searches", network.dns_searches)
+      .Texts("dns_options", network.dns_options)
+      .TextMap("cni_args", network.cni_args)
+      .Text("mac", network.mac)
+      .Texts("ips", network.ips)
+      .Tables("port", [&](Section& each) {
+        Port port;
+        each.Only({"label", "host", "container", "protocols", "count",
+                   "host_address"})
+            .Require("label")
+            .Require("host")
+            .Text("label", port.label)
+            .PortNumber("host", 1, port.host)
+            .PortNumber("container", 0, port.container)
+            .PortNumber("count", 1, port.count)
+            .Text("host_address", port.host_address)
+            .Text("protocols", port.protocols);
+        network.ports.push_back(std::move(port));
+      });
+}
+
+void ReadVolume(Section& section, VolumeSpec& volume) {
+  section
+      .Only({"alias", "plugin", "id", "read_only", "access_mode",
+             "attachment_mode", "fs_type", "mount_flags", "publish_context",
+             "volume_context"})
+      .Require("alias")
+      .Require("plugin")
+      .Require("id")
+      .Text("alias", volume.alias)
+      .Text("plugin", volume.plugin)
+      .Text("id", volume.volume)
+      .Flag("read_only", volume.usage.read_only)
+      .Text("access_mode", volume.usage.access_mode)
+      .Text("attachment_mode", volume.usage.attachment_mode)
+      .Text("fs_type", volume.usage.fs_type)
+      .Texts("mount_flags", volume.usage.mount_flags)
+      .TextMap("publish_context", volume.publish_context)
+      .TextMap("volume_context", volume.volume_context);
+}
+
+void ReadTmpfs(Section& section, TmpfsOptions& tmpfs) {
+  std::optional<std::uint64_t> size;
+  section.Require("size")
+      .WholeNumber("size", size)
+      .WholeNumber("inodes", tmpfs.inodes)
+      .WholeNumber("uid", tmpfs.uid)
+      .WholeNumber("gid", tmpfs.gid)
+      .Choice("mode", "must be octal, as \"0700\"",
+              [&](const std::string& text) {
+                tmpfs.mode = ParseNumber<std::uint32_t>(text, 8);
+                return tmpfs.mode.has_value();
+              })
+      .Flag("noswap", tmpfs.noswap);
+  tmpfs.size = size.value_or(0);
+}
+
+void ReadIdMap(Section& section, BindMountSpec& mount) {
+  section.Each("idmap", "must be an array of ON_DISK:SHOWN:COUNT",
+               [&](const std::string& text) {
+                 const std::optional<IdExtent> extent = ParseExtent(text);
+                 mount.id_map.push_back(extent.value_or(IdExtent{}));
+                 return extent.has_value();
+               });
+}
+
+void ReadMount(Section& section, BindMountSpec& mount) {
+  section.Require("task")
+      .Require("name")
+      .Require("source")
+      .Text("task", mount.task)
+      .Text("name", mount.name)
+      .Choice("source",
+              "must be host:NAME, volume:ALIAS, filesystem:NAME or tmpfs",
+              [&](const std::string& text) { return ParseSource(text, mount); })
+      .Choice("propagation", "must be private, host-to-task or bidirectional",
+              [&](const std::string& text) {
+                const auto propagation = ParsePropagation(text);
+                mount.propagation = propagation.value_or(mount.propagation);
+                return propagation.has_value();
+              })
+      .Text("path", mount.task_path)
+      .Flag("read_only", mount.read_only)
+      .Flag("noexec", mount.noexec)
+      .Flag("noatime", mount.noatime);
+  if (mount.source_type == SourceType::kTmpfs) {
+    section.Only({"task", "name", "source", "propagation", "path", "read_only",
+                  "noexec", "noatime", "size", "inodes", "uid", "gid", "mode",
+                  "noswap"});
+    ReadTmpfs(section, mount.tmpfs.emplace());
+  } else {
+    section.Only({"task", "name", "source", "propagation", "path", "read_only",
+                  "noexec", "noatime", "idmap"});
+    ReadIdMap(section, mount);
+  }
+}
+
+Result<Job> FromTable(const toml::table& table, std::string_view origin) {
+  Job job;
+  Section root(table, "", origin);
+  root.Only({"allocation", "network", "volume", "mount"})
+      .Require("allocation")
+      .Table("allocation",
+             [&](const toml::table& inner) {
+               Section section(inner, "allocation.", origin);
+               section.Only({"id", "scope"})
+                   .Require("id")
+                   .Text("id", job.allocation)
+                   .Text("scope", job.options.scope);
+               root.Adopt(section);
+             })
+      .Table("network",
+             [&](const toml::table& inner) {
+               Section section(inner, "network.", origin);
+               ReadNetwork(section, job.network.emplace());
+               root.Adopt(section);
+             })
+      .Tables("volume",
+              [&](Section& section) {
+                ReadVolume(section, job.volumes.emplace_back());
+              })
+      .Tables("mount", [&](Section& section) {
+        ReadMount(section, job.mounts.emplace_back());
+      });
+  MOUNTD_TRY(root.status());
+  return job;
+}
+
+}  // namespace
+
+bool ParseSource(std::string_view text, BindMountSpec& mount) {
+  constexpr std::string_view kHost = "host:";
+  constexpr std::string_view kVolume = "volume:";
+  constexpr std::string_view kFilesystem = "filesystem:";
+  if (text.starts_with(kHost)) {
+    mount.source_type = SourceType::kHostVolume;
+    mount.source = text.substr(kHost.size());
+  } else if (text.starts_with(kVolume)) {
+    mount.source_type = SourceType::kVolume;
+    mount.source = text.substr(kVolume.size());
+  } else if (text.starts_with(kFilesystem)) {
+    mount.source_type = SourceType::kFilesystem;
+    mount.source = text.substr(kFilesystem.size());
+  } else if (text == "tmpfs") {
+    mount.source_type = SourceType::kTmpfs;
+    return true;
+  } else {
+    return false;
+  }
+  return !mount.source.empty();
+}
+
+std::optional<IdExtent> ParseExtent(std::string_view text) {
+  const std::size_t first = text.find(':');
+  const std::size_t second =
+      first == std::string_view::npos ? first : text.find(':', first + 1);
+  if (second == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto on_disk = ParseNumber<std::uint32_t>(text.substr(0, first));
+  const auto shown =
+      ParseNumber<std::uint32_t>(text.substr(first + 1, second - first - 1));
+  const auto count = ParseNumber<std::uint32_t>(text.substr(second + 1));
+  return on_disk && shown && count
+             ? std::optional(IdExtent{*on_disk, *shown, *count})
+             : std::nullopt;
+}
+
+std::optional<Propagation> ParsePropagation(std::string_view text) {
+  if (text == "private") {
+    return Propagation::kPrivate;
+  }
+  if (text == "host-to-task") {
+    return Propagation::kHostToTask;
+  }
+  if (text == "bidirectional") {
+    return Propagation::kBidirectional;
+  }
+  return std::nullopt;
+}
+
+Result<Job> ParseJob(std::string_view text, std::string_view origin) {
+  try {
+    const toml::table table = toml::parse(text, origin);
+    return FromTable(table, origin);
+  } catch (const toml::parse_error& error) {
+    return MakeError(Code::kInvalidArgument, kJob, "",
+                     Where(origin, error.source()) + ": " +
+                         std::string(error.description()));
+  }
+}
+
+Result<Job> ReadJob(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return ErrnoError(errno, kJob, path, "is not readable");
+  }
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (file.bad()) {
+    return ErrnoError(errno, kJob, path, "is not readable");
+  }
+  return ParseJob(text, path);
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "agent/client.h"
+#include "agent/mountd-cni/config.h"
+#include "mountd/base/result.h"
+
+namespace mountd::cni_plugin {
+
+// Carries out DEL: removes the interface, and with the last interface the
+// allocation. Ok if there is no such interface. `name` is the network
+// configuration's.
+Result<void> Detach(agent::Client& client, const std::string& allocation,
+                    const std::string& ifname, const std::string& name);
+
+// Releases the marker and the allocation if they have no network left: after
+// Detach's first step, and after a failed ADD. Keeps an interface that is
+// there.
+Result<void> Tidy(agent::Client& client, const std::string& allocation,
+                  const std::string& ifname, const std::string& name);
+
+// Returns the status, or nothing if mountd does not know the allocation.
+Result<std::optional<agent::AllocationStatus>> FindAllocation(
+    agent::Client& client, const std::string& allocation);
+
+// Calls ReleaseAllocation. Ok if there is no such allocation.
+Result<void> Release(agent::Client& client, const std::string& allocation);
+
+// Carries out GC: detaches all attachments of this network configuration and
+// this user that are not in config.valid_attachments. Goes on after an error,
+// and returns the first one.
+Result<void> CollectGarbage(agent::Client& client, const Config& config);
+
+}  // namespace mountd::cni_plugin

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/mountd-cni/failure.h"
+
+namespace mountd::cni_plugin {
+
+// The values that a runtime passes in CNI_* (CNI 1.1, section 2, "Parameters");
+// "" for a variable that is not set. CNI_PATH is absent, because this plugin
+// starts no other plugin.
+struct Environment {
+  std::string command;
+  std::string container_id;
+  std::string netns;
+  std::string ifname;
+  std::string args;
+};
+
+Environment ProcessEnvironment();
+
+// kInvalidEnvironment if the command is unknown, or a value that the command
+// needs is missing or invalid.
+Outcome<void> CheckEnvironment(const Environment& environment);
+
+// Returns the values of a key in CNI_ARGS ("IP=10.88.0.9", as host-local
+// accepts it). Ignores all other keys, with IgnoreUnknown or without, because
+// they are for other plugins. kInvalidEnvironment if the text is not "K=V;K=V".
+Outcome<std::vector<std::string>> ValuesInArgs(const std::string& args,
+                                               std::string_view key);
+
+}  // namespace mountd::cni_plugin

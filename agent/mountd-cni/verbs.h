@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "agent/mountd-cni/config.h"
+#include "agent/mountd-cni/environment.h"
+#include "agent/mountd-cni/failure.h"
+#include "netns/cni/documents/json.h"
+
+// The specification's verbs (CNI 1.1, section 2). Each makes a connection of
+// its own, and may be repeated after any failure. DEL, CHECK and GC wait for
+// mountd while it is away, within config.timeout.
+namespace mountd::cni_plugin {
+
+// Returns the result. If mountd refuses the attachment, first removes
+// attachments that are in the way and whose DEL never came (MakeRoom). Undoes a
+// failed ADD, unless mountd is out of reach; DEL undoes it then.
+Outcome<cni::Json> Add(const Environment& environment, const Config& config);
+
+Outcome<void> Del(const Environment& environment, const Config& config);
+
+// kUnknownContainer if mountd does not know the attachment.
+Outcome<void> Check(const Environment& environment, const Config& config);
+
+Outcome<void> Gc(const Config& config);
+
+// kPluginNotAvailable if mountd is out of reach, or its configuration has no
+// such network for this user.
+Outcome<void> Status(const Config& config);
+
+}  // namespace mountd::cni_plugin
