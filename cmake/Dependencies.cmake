@@ -67,7 +67,7 @@ find_program(SDBUS_XML2CPP sdbus-c++-xml2cpp REQUIRED
 # Makes an interface library. Its users include the C++ code for the XML files as
 # "dbus/generated/<interface>_adaptor.h" and "…_proxy.h", where <interface> is the last
 # part of the file's name in lower case: org.mountd1.Manager.xml gives
-# manager_adaptor.h. The code has dbus::Value (dbus/value.h) for a variant.
+# manager_adaptor.h. The code has dbus::Value (dbus/dict/value.h) for a variant.
 function(mountd_generate_dbus target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ADAPTOR;PROXY")
   set(include_dir ${PROJECT_BINARY_DIR}/generated/${target})
@@ -85,7 +85,7 @@ function(mountd_generate_dbus target)
         COMMAND ${CMAKE_COMMAND} -E make_directory ${include_dir}/dbus/generated
         COMMAND ${SDBUS_XML2CPP} ${xml} --${suffix}=${header}
         COMMAND sed -i -e s/sdbus::Variant/mountd::dbus::Value/g
-                -e "0,/#include/s||#include \"dbus/value.h\"\\n#include|"
+                -e "0,/#include/s||#include \"dbus/dict/value.h\"\\n#include|"
                 ${header}
         DEPENDS ${xml}
         VERBATIM)

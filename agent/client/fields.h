@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dbus/value.h"
+#include "dbus/dict/value.h"
 #include "mountd/base/result.h"
 
 // Internal to agent/.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agent/types.h"
-#include "dbus/value.h"
+#include "dbus/dict/value.h"
 #include "mountd/base/result.h"
 
 // Internal to agent/. Converts between the contract's D-Bus types and types.h.

@@ -21,7 +21,7 @@ struct Caller {
   std::uint32_t gid = 0;
   std::vector<std::uint32_t> groups;  // supplementary, where known
   // The polkit action that allows this one call to act as an administrator
-  // (dbus/polkit.h); "": nobody was asked.
+  // (dbus/transport/polkit.h); "": nobody was asked.
   std::string authority = {};
   // The process that connected, and its pidfd; 0 if unknown.
   std::uint32_t pid = 0;

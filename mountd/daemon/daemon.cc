@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "dbus/event.h"
+#include "dbus/methods/event.h"
 #include "mountd/base/fd_limit.h"
 #include "mountd/base/paths.h"
 

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "dbus/event.h"
+#include "dbus/methods/event.h"
 #include "mountd/daemon/daemon.h"
 #include "mountd/daemon/operation_log.h"
 

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "dbus/received_fds.h"
+#include "dbus/receive/received_fds.h"
 #include "mountd/base/accounts.h"
 #include "mountd/base/fd_limit.h"
 #include "mountd/base/out_of_memory.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dbus/value.h"
+#include "dbus/dict/value.h"
 
 // The made-up answers of the fake Manager, and the text in which it records
 // calls.

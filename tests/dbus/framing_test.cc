@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "dbus/framing.h"
+#include "dbus/receive/framing.h"
 
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@
 #include <thread>
 #include <vector>
 
-#include "dbus/inbound.h"
+#include "dbus/receive/inbound.h"
 #include "tests/dbus/peers_test.h"
 #include "tests/support/eventually.h"
 #include "tests/support/naive.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "dbus/event.h"
+#include "dbus/methods/event.h"
 #include "tests/dbus/api_test.h"
 #include "tests/support/raw_socket.h"
 

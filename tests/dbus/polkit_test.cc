@@ -9,7 +9,7 @@
 #include <regex>
 #include <set>
 
-#include "dbus/administrator_actions.h"
+#include "dbus/methods/administrator_actions.h"
 #include "tests/dbus/api_test.h"
 #include "tests/support/fake_polkit.h"
 

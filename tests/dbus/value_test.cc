@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "dbus/value.h"
+#include "dbus/dict/value.h"
 
 #include <gtest/gtest.h>
 #include <sdbus-c++/sdbus-c++.h>

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <utility>
 
-#include "dbus/event.h"
+#include "dbus/methods/event.h"
 #include "tests/support/closer_thread.h"
 #include "tests/support/unix_socket.h"
 

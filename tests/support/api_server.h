@@ -6,10 +6,10 @@
 #include <string>
 #include <thread>
 
-#include "dbus/event_loop.h"
-#include "dbus/foreign_fds.h"
-#include "dbus/peer_server.h"
-#include "dbus/system_bus.h"
+#include "dbus/receive/event_loop.h"
+#include "dbus/receive/foreign_fds.h"
+#include "dbus/transport/peer_server.h"
+#include "dbus/transport/system_bus.h"
 #include "mountd/watch/mount_prober.h"
 #include "mountd/watch/mount_watch.h"
 #include "mountd/watch/owed_retrier.h"

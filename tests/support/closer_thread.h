@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "dbus/foreign_fds.h"
+#include "dbus/receive/foreign_fds.h"
 #include "mountd/closer/closer.h"
 
 namespace mountd::test {

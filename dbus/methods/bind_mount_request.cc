@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/methods/bind_mount_request.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <tuple>
+
+#include "dbus/receive/inbound.h"
+#include "mountd/closer/passed_fd.h"
+#include "mountd/plan/container_path.h"
+#include "mountd/plan/plan_ids.h"
+
+namespace mountd::dbus {
+namespace {
+
+// Checks the length and encoding only, because mountd never opens this path; it
+// returns the text to the task driver.
+Result<void> CheckTaskPath(const std::string& path) {
+  if (path.size() > 4095 || path.find('\0') != std::string::npos ||
+      !IsValidUtf8(path)) {
+    return MakeError(Code::kInvalidArgument, "check", "options[\"task_path\"]",
+                     "must be a valid path");
+  }
+  return Ok();
+}
+
+// Reads the keys that only a tmpfs may have.
+exec::TmpfsPlan TmpfsFrom(OptionReader& reader) {
+  constexpr std::uint32_t kDefaultMode = 0700;
+  exec::TmpfsPlan tmpfs;
+  tmpfs.bytes = reader.Get<std::uint64_t>("size", 0);
+  tmpfs.inodes = reader.Get<std::uint64_t>("inodes", 0);
+  tmpfs.mode = reader.Get<std::uint32_t>("mode", kDefaultMode);
+  tmpfs.uid = reader.Get<std::uint32_t>("uid", exec::kNoId);
+  tmpfs.gid = reader.Get<std::uint32_t>("gid", exec::kNoId);
+  tmpfs.no_swap = reader.Get("noswap", false) ? 1 : 0;
+  return tmpfs;
+}
+
+// Gives a map with too many extents a count above the limit, so that the check
+// of the plan refuses it.
+exec::IdMapPlan IdsFrom(OptionReader& reader) {
+  using Extent = sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>;
+  exec::IdMapPlan ids;
+  const auto given = reader.Get<std::vector<Extent>>("idmap", {});
+  for (std::size_t i = 0; i < given.size() && i < ids.extents.size(); ++i) {
+    ids.extents.at(i) = {std::get<0>(given[i]), std::get<1>(given[i]),
+                         std::get<2>(given[i])};
+  }
+  ids.count = static_cast<std::uint32_t>(
+      std::min(given.size(), ids.extents.size() + 1));
+  return ids;
+}
+
+Error InvalidOption(const char* key, const char* why) {
+  return MakeError(Code::kInvalidArgument, "check",
+                   "options[\"" + std::string(key) + "\"]", why);
+}
+
+// Takes mountd's own copy of the caller's fd into `request`.
+Result<void> TakeFd(const sdbus::UnixFd& given, const char* key,
+                    BindMountRequest* request) {
+  if (request->fd) {
+    return InvalidOption(
+        key, "is not possible with this kind of target; leave it out");
+  }
+  auto fd = TakePassed(given.get());
+  if (!fd->valid()) {
+    return ErrnoError(errno, "check", key);
+  }
+  request->fd = std::move(fd);
+  return Ok();
+}
+
+Result<void> ReadDirectory(OptionReader& reader, BindMountRequest* request) {
+  constexpr char kKey[] = "directory";
+  const auto given = reader.Get<sdbus::UnixFd>(kKey, sdbus::UnixFd());
+  if (!given.isValid()) {
+    return Ok();
+  }
+  MOUNTD_TRY(TakeFd(given, kKey, request));
+  std::array<char, PATH_MAX> text{};
+  const std::string link =
+      "/proc/self/fd/" + std::to_string(request->fd->get());
+  const ssize_t size = readlink(link.c_str(), text.data(), text.size());
+  if (size <= 0) {
+    return ErrnoError(errno, "check", kKey);
+  }
+  request->place.assign(text.data(), static_cast<std::size_t>(size));
+  if (!IsValidUtf8(request->place)) {
+    return InvalidOption(kKey, "must be a directory whose path is valid UTF-8");
+  }
+  request->target_kind = exec::TargetKind::kDirectory;
+  return Ok();
+}
+
+Result<void> ReadContainer(OptionReader& reader, BindMountRequest* request) {
+  constexpr char kKey[] = "container";
+  const auto given = reader.Get<sdbus::UnixFd>(kKey, sdbus::UnixFd());
+  if (!given.isValid()) {
+    return Ok();
+  }
+  MOUNTD_TRY(TakeFd(given, kKey, request));
+  const std::string_view fault = exec::FaultOfContainerPath(request->task_path);
+  if (!fault.empty()) {
+    return InvalidOption("task_path", fault.data());
+  }
+  request->target_kind = exec::TargetKind::kContainer;
+  return Ok();
+}
+
+}  // namespace
+
+Result<BindMountRequest> RequestFrom(const MountArguments& arguments,
+                                     OptionReader& reader) {
+  BindMountRequest request;
+  request.task_path = reader.Get<std::string>("task_path", "");
+  request.attributes = reader.Get("noexec", false) ? exec::kNoExec : 0U;
+  request.attributes |= reader.Get("noatime", false) ? exec::kNoAtime : 0U;
+  request.attributes |= arguments.read_only ? exec::kReadOnly : 0U;
+  request.ids = IdsFrom(reader);
+  MOUNTD_TRY(CheckTaskPath(request.task_path));
+  MOUNTD_TRY(ReadDirectory(reader, &request));
+  MOUNTD_TRY(ReadContainer(reader, &request));
+  MOUNTD_TRY(Name::Parse("allocation", arguments.allocation));
+  MOUNTD_TRY(Name::Parse("task", arguments.task));
+  MOUNTD_TRY(Name::Parse("name", arguments.name));
+  MOUNTD_ASSIGN(request.source_kind,
+                ParseSourceKindName(arguments.source_type));
+  if (request.source_kind == exec::SourceKind::kTmpfs) {
+    request.tmpfs = TmpfsFrom(reader);
+  } else {
+    MOUNTD_TRY(Name::Parse("source", arguments.source));
+  }
+  MOUNTD_ASSIGN(request.propagation,
+                ParsePropagationName(arguments.propagation));
+  request.allocation = arguments.allocation;
+  request.task = arguments.task;
+  request.name = arguments.name;
+  request.source = arguments.source;
+  return request;
+}
+
+namespace {
+
+// Identifies the target's fd, because the same call with another fd is another
+// call.
+std::string TargetOf(const BindMountRequest& request) {
+  switch (request.target_kind) {
+    case exec::TargetKind::kDirectory:
+      return FileIdentityOf(request.fd->get());
+    case exec::TargetKind::kContainer:
+      return TaskOf(request.fd->get());
+    case exec::TargetKind::kInbox:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string IdentityOf(const BindMountRequest& request) {
+  const exec::TmpfsPlan& tmpfs = request.tmpfs;
+  Arguments arguments;
+  arguments.Add(request.allocation).Add(request.task).Add(request.name);
+  arguments.Add(std::string(SourceKindName(request.source_kind)))
+      .Add(request.source);
+  for (const std::uint64_t number :
+       {tmpfs.bytes, tmpfs.inodes, std::uint64_t{tmpfs.mode},
+        std::uint64_t{tmpfs.uid}, std::uint64_t{tmpfs.gid},
+        std::uint64_t{tmpfs.no_swap}, std::uint64_t{request.attributes}}) {
+    arguments.Add(std::to_string(number));
+  }
+  for (const exec::IdExtent& extent : exec::ExtentsOf(request.ids)) {
+    arguments.Add(std::to_string(extent.on_disk))
+        .Add(std::to_string(extent.shown))
+        .Add(std::to_string(extent.count));
+  }
+  arguments.Add(std::to_string(request.ids.count));
+  arguments.Add(std::string(PropagationName(request.propagation)));
+  return arguments.Add(request.task_path).Add(TargetOf(request)).text();
+}
+
+Result<BindMountRequest> RequestFrom(const std::string& allocation,
+                                     const Dict& mount, std::size_t number) {
+  OptionReader reader("mounts[" + std::to_string(number) + "]", mount);
+  MountArguments arguments;
+  arguments.allocation = allocation;
+  arguments.task = reader.Get<std::string>("task", "");
+  arguments.name = reader.Get<std::string>("name", "");
+  arguments.source_type = reader.Get<std::string>("source_type", "");
+  arguments.source = reader.Get<std::string>("source", "");
+  arguments.read_only = reader.Get("read_only", false);
+  arguments.propagation = reader.Get<std::string>("propagation", "private");
+  MOUNTD_ASSIGN(BindMountRequest request, RequestFrom(arguments, reader));
+  MOUNTD_TRY(reader.Finish());
+  return request;
+}
+
+}  // namespace mountd::dbus

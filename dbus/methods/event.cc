@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/methods/event.h"
+
+#include <memory>
+
+#include "dbus/dict/error_map.h"
+#include "dbus/methods/plugin_object.h"
+
+namespace mountd::dbus {
+namespace {
+
+struct UnrefMessage {
+  void operator()(sd_bus_message* message) const {
+    sd_bus_message_unref(message);
+  }
+};
+
+int AppendValue(sd_bus_message* message, const EventDict::value_type& entry) {
+  const char* const key = entry.first.c_str();
+  if (const auto* text = std::get_if<std::string>(&entry.second)) {
+    return sd_bus_message_append(message, "{sv}", key, "s", text->c_str());
+  }
+  if (const auto* yes = std::get_if<bool>(&entry.second)) {
+    return sd_bus_message_append(message, "{sv}", key, "b", *yes ? 1 : 0);
+  }
+  if (const auto* number = std::get_if<std::uint64_t>(&entry.second)) {
+    return sd_bus_message_append(message, "{sv}", key, "t", *number);
+  }
+  return sd_bus_message_append(message, "{sv}", key, "u",
+                               std::get<std::uint32_t>(entry.second));
+}
+
+int Append(sd_bus_message* message, const EventDict& dict) {
+  int status = sd_bus_message_open_container(message, 'a', "{sv}");
+  for (const auto& entry : dict) {
+    status = status < 0 ? status : AppendValue(message, entry);
+  }
+  return status < 0 ? status : sd_bus_message_close_container(message);
+}
+
+int Append(sd_bus_message* message, const EventArgument& argument) {
+  if (const auto* dict = std::get_if<EventDict>(&argument)) {
+    return Append(message, *dict);
+  }
+  if (const auto* text = std::get_if<std::string>(&argument)) {
+    return sd_bus_message_append_basic(message, 's', text->c_str());
+  }
+  if (const auto* object = std::get_if<ObjectPathText>(&argument)) {
+    return sd_bus_message_append_basic(message, 'o', object->path.c_str());
+  }
+  if (const auto* number = std::get_if<std::uint64_t>(&argument)) {
+    return sd_bus_message_append_basic(message, 't', number);
+  }
+  return sd_bus_message_append_basic(message, 'u',
+                                     std::get_if<std::uint32_t>(&argument));
+}
+
+}  // namespace
+
+Event OperationDone(const OperationSummary& summary) {
+  const Error* const error = summary.error;
+  return {
+      "OperationDone",
+      {summary.id, error == nullptr ? std::string() : ErrorName(*error),
+       error == nullptr ? std::string() : error->Message()},
+      [uid = summary.uid](const Caller& caller) { return caller.uid == uid; }};
+}
+
+std::vector<Event> OperationChanged(const Service& service,
+                                    const OperationStatus& status) {
+  std::vector<Event> all;
+  all.push_back({"OperationStep",
+                 {status.id, ToEventDict(status)},
+                 [&service, uid = status.uid](const Caller& caller) {
+                   return service.Sees(caller, uid);
+                 }});
+  if (status.progress.step == Step::kTree) {
+    all.push_back({"OperationProgress",
+                   {status.id, status.method, status.progress.done},
+                   [uid = status.uid](const Caller& caller) {
+                     return caller.uid == uid;
+                   }});
+  }
+  return all;
+}
+
+EventDict ToEventDict(const OperationStatus& status) {
+  const Progress::Status& progress = status.progress;
+  EventDict dict = {
+      {"id", status.id},
+      {"method", status.method},
+      {"object", status.object},
+      {"uid", status.uid},
+      {"elapsed_ms", static_cast<std::uint64_t>(status.elapsed.count())},
+      {"waiters", status.waiters},
+      {"cancelled", status.cancelled},
+      {"step", std::string(StepName(progress.step))}};
+  if (progress.done != 0 || progress.total > 1) {
+    dict.emplace_back("done", progress.done);
+  }
+  if (progress.total > 1) {
+    dict.emplace_back("total", progress.total);
+  }
+  if (progress.attempt != 0) {
+    dict.emplace_back("attempt", progress.attempt);
+  }
+  if (progress.error) {
+    dict.emplace_back("error", std::string(CodeName(*progress.error)));
+  }
+  return dict;
+}
+
+Event MountLost(const Service& service, std::uint32_t uid,
+                const MountRecord& record, const std::string& reason) {
+  return {"MountLost",
+          {record.allocation, record.task, record.name, reason},
+          [&service, uid](const Caller& caller) {
+            return service.Sees(caller, uid);
+          }};
+}
+
+Event MountHealthChanged(const Service& service, std::uint32_t uid,
+                         const MountRecord& record, exec::MountHealth health,
+                         const std::string& reason) {
+  return {"MountHealth",
+          {record.allocation, record.task, record.name,
+           std::string(MountHealthName(health)), reason},
+          [&service, uid](const Caller& caller) {
+            return service.Sees(caller, uid);
+          }};
+}
+
+Event VolumeHealthChanged(const Service& service, const VolumeRecord& volume,
+                          exec::MountHealth health, const std::string& reason) {
+  return {"VolumeHealth",
+          {volume.plugin, volume.volume_id,
+           std::string(MountHealthName(health)), reason},
+          [&service, uid = volume.uid](const Caller& caller) {
+            return service.Sees(caller, uid);
+          }};
+}
+
+Event SecretsNeeded(const Service& service, const VolumeRecord& volume,
+                    const PublicationRecord& publication) {
+  return {"SecretsNeeded",
+          {publication.allocation, publication.alias, volume.plugin,
+           volume.volume_id},
+          [&service, uid = volume.uid](const Caller& caller) {
+            return service.Sees(caller, uid);
+          }};
+}
+
+Event PluginChanged(const Service& service, const csi::PluginChange& change) {
+  using Kind = csi::PluginChange::Kind;
+  const csi::PluginInstance& now = change.now;
+  Event event;
+  event.may_see = [&service, record = now.record](const Caller& caller) {
+    return service.SeesPlugin(caller, record);
+  };
+  switch (change.kind) {
+    case Kind::kPlugin:
+      event.member = "PluginChanged";
+      event.arguments = {now.record.id,
+                         std::string(csi::PluginStateName(now.state)),
+                         now.reason};
+      return event;
+    case Kind::kChanged:
+      event.properties_of = std::make_shared<const csi::PluginInstance>(now);
+      return event;
+    case Kind::kAdded:
+    case Kind::kRemoved:
+      break;
+  }
+  event.member = change.kind == Kind::kAdded ? "PluginAdded" : "PluginRemoved";
+  event.arguments = {now.record.id, now.record.type, now.record.allocation,
+                     ObjectPathText{PluginObjectPath(now)}};
+  return event;
+}
+
+Event OwedChanged(std::uint32_t count) {
+  return {"OwedChanged", {count}, [](const Caller&) { return true; }};
+}
+
+Event OwedOverdue(const OwedSummary& owed) {
+  return {"OwedOverdue", {owed.count, owed.since_us}, [](const Caller&) {
+            return true;
+          }};
+}
+
+Event StuckChanged(std::uint32_t count) {
+  return {"StuckChanged", {count}, [](const Caller&) { return true; }};
+}
+
+Event AddressesScarce(const Service& service, const std::string& network,
+                      const Networks::Usage& usage) {
+  return {"AddressesScarce",
+          {network, usage.capacity, usage.free},
+          [&service, network](const Caller& caller) {
+            return service.SeesNetwork(caller, network);
+          }};
+}
+
+namespace {
+
+Event OfNetwork(const char* member, const Service& service, std::uint32_t uid,
+                const NetworkRecord& record, const std::string& text) {
+  return {member,
+          {record.allocation, record.interface, text},
+          [&service, uid](const Caller& caller) {
+            return service.Sees(caller, uid);
+          }};
+}
+
+}  // namespace
+
+Event NetworkRepaired(const Service& service, std::uint32_t uid,
+                      const NetworkRecord& record, const std::string& what) {
+  return OfNetwork("NetworkRepaired", service, uid, record, what);
+}
+
+Event NetworkLost(const Service& service, std::uint32_t uid,
+                  const NetworkRecord& record, const std::string& reason) {
+  return OfNetwork("NetworkLost", service, uid, record, reason);
+}
+
+Event RulesetRestored() {
+  return {"RulesetRestored", {}, [](const Caller&) { return true; }};
+}
+
+void Emit(sd_bus* bus, const char* destination, const Event& event) {
+  sd_bus_message* raw = nullptr;
+  const bool properties = event.properties_of != nullptr;
+  const std::string path = properties ? PluginObjectPath(*event.properties_of)
+                                      : std::string("/org/mountd1");
+  if (sd_bus_message_new_signal(
+          bus, &raw, path.c_str(),
+          properties ? "org.freedesktop.DBus.Properties"
+                     : "org.mountd1.Manager",
+          properties ? "PropertiesChanged" : event.member.c_str()) < 0) {
+    return;
+  }
+  const std::unique_ptr<sd_bus_message, UnrefMessage> message(raw);
+  if (destination != nullptr &&
+      sd_bus_message_set_destination(raw, destination) < 0) {
+    return;
+  }
+  if (properties && AppendChanged(raw, *event.properties_of) < 0) {
+    return;
+  }
+  for (const auto& argument : event.arguments) {
+    if (Append(raw, argument) < 0) {
+      return;
+    }
+  }
+  sd_bus_send(bus, raw, nullptr);
+}
+
+}  // namespace mountd::dbus

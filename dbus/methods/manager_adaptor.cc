@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/methods/manager_adaptor.h"
+
+#include <algorithm>
+#include <future>
+
+#include "dbus/methods/manager_serve.h"
+
+// ManagerAdaptor's methods on the node: subscriptions, pending tear-downs,
+// operations, capabilities.
+namespace mountd::dbus {
+namespace {
+
+// Retries each tear-down on its own strand, like any call for its object.
+// Returns how many are left.
+Result<std::uint32_t> RetryAllOwed(Service& service, Strands& strands,
+                                   const CallContext& context) {
+  MOUNTD_ASSIGN(const std::vector<OwedRecord> owed, service.ListOwed(context));
+  context.progress.At(Step::kRetry);
+  context.progress.Expect(owed.size());
+  for (const OwedRecord& one : owed) {
+    std::promise<void> done;
+    strands.Submit(StrandOf(one), [&] {
+      IgnoreBecauseBestEffort(service.RetryOwed(one));
+      done.set_value();
+    });
+    done.get_future().wait();
+    context.progress.Advance();
+  }
+  MOUNTD_ASSIGN(const std::vector<OwedRecord> left, service.ListOwed(context));
+  return static_cast<std::uint32_t>(left.size());
+}
+
+}  // namespace
+
+ManagerAdaptor::ManagerAdaptor(
+    const std::shared_ptr<sdbus::IConnection>& connection,
+    const ApiParts& parts, CallerSource& callers)
+    : AdaptorInterfaces(*connection, sdbus::ObjectPath(kManagerPath)),
+      connection_(connection),
+      parts_(parts),
+      callers_(callers) {
+  registerAdaptor();
+}
+
+ManagerAdaptor::~ManagerAdaptor() { unregisterAdaptor(); }
+
+std::chrono::milliseconds ManagerAdaptor::Patience(OptionReader& reader) const {
+  const std::chrono::milliseconds asked(
+      reader.Get<std::uint32_t>("patience_ms", 0));
+  return asked.count() == 0 ? parts_.timeouts.patience
+                            : std::min(asked, parts_.timeouts.patience);
+}
+
+Result<std::chrono::milliseconds> ManagerAdaptor::OnlyPatience(
+    const Dict& options) const {
+  OptionReader reader("options", options);
+  const std::chrono::milliseconds patience = Patience(reader);
+  MOUNTD_TRY(reader.Finish());
+  return patience;
+}
+
+void ManagerAdaptor::Subscribe(const Dict& options) {
+  if (const auto patience = OnlyPatience(options); !patience) {
+    throw ToDbus(patience.error());
+  }
+  const auto subscribed =
+      callers_.Subscribe(getObject().getCurrentlyProcessedMessage());
+  if (!subscribed) {
+    throw ToDbus(subscribed.error());
+  }
+}
+
+void ManagerAdaptor::Unsubscribe(const Dict& options) {
+  if (const auto patience = OnlyPatience(options); !patience) {
+    throw ToDbus(patience.error());
+  }
+  callers_.Unsubscribe(getObject().getCurrentlyProcessedMessage());
+}
+
+void ManagerAdaptor::ListOwed(sdbus::Result<std::vector<OwedStruct>>&& answer,
+                              Dict options) {
+  using T = std::vector<OwedRecord>;
+  Serve<T>(
+      std::move(answer), "ListOwed",
+      [&]() -> Result<Decoded<T>> {
+        return DecodeListing<T>(options, &Service::ListOwed);
+      },
+      [](const T& owed) {
+        std::vector<OwedStruct> all;
+        for (const OwedRecord& one : owed) {
+          all.emplace_back(one.id, std::string(OwedKindName(one.kind)),
+                           one.object, one.reason, one.attempts, one.since_us);
+        }
+        return all;
+      });
+}
+
+void ManagerAdaptor::RetryOwed(sdbus::Result<std::uint32_t>&& answer,
+                               Dict options) {
+  Serve<std::uint32_t>(
+      std::move(answer), "RetryOwed",
+      [&]() -> Result<Decoded<std::uint32_t>> {
+        MOUNTD_ASSIGN(
+            Decoded<std::uint32_t> call,
+            DecodeListing<std::uint32_t>(
+                options, [&strands = parts_.strands](
+                             Service& service, const CallContext& context) {
+                  return RetryAllOwed(service, strands, context);
+                }));
+        call.strand = "retry owed";
+        call.strand_is_callers = true;
+        return call;
+      },
+      [](std::uint32_t left) { return left; });
+}
+
+void ManagerAdaptor::Cancel(sdbus::Result<>&& answer, std::string operation,
+                            Dict options) {
+  ServeNow(std::move(answer), options,
+           [&](const Caller& caller, PendingAnswer<>& pending) {
+             const auto cancelled = parts_.operations.Cancel(caller, operation);
+             if (cancelled) {
+               pending.Succeed();
+             } else {
+               pending.Fail(cancelled.error());
+             }
+           });
+}
+
+// Answers on the loop, because a caller must learn why all workers are busy
+// while they are.
+void ManagerAdaptor::ListOperations(sdbus::Result<std::vector<Dict>>&& answer,
+                                    Dict options) {
+  ServeNow(std::move(answer), options,
+           [&](const Caller& caller, auto& pending) {
+             std::vector<Dict> all;
+             for (const OperationStatus& one : parts_.operations.List()) {
+               if (parts_.service.Sees(caller, one.uid)) {
+                 all.push_back(ToDict(one));
+               }
+             }
+             pending.Succeed(all);
+           });
+}
+
+void ManagerAdaptor::GetCapabilities(sdbus::Result<Dict>&& answer,
+                                     Dict options) {
+  Serve<Capabilities>(
+      std::move(answer), "GetCapabilities",
+      [&]() -> Result<Decoded<Capabilities>> {
+        Decoded<Capabilities> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        // Asking CNI's plugins for their releases takes long, so it gets a
+        // strand.
+        call.strand = parts_.service.HasCni() ? "capabilities" : "";
+        call.work = [](Service& service, const CallContext& context) {
+          return service.GetCapabilities(context);
+        };
+        return call;
+      },
+      [](const Capabilities& capabilities) { return ToDict(capabilities); });
+}
+
+void ManagerAdaptor::GetStatistics(
+    sdbus::Result<std::vector<StatisticsStruct>>&& answer, Dict options) {
+  ServeNow(
+      std::move(answer), options, [&](const Caller& /*caller*/, auto& pending) {
+        std::vector<StatisticsStruct> all;
+        for (const MethodStatistics& one : parts_.operations.GetStatistics()) {
+          all.emplace_back(one.method, one.calls, one.errors, one.median_us,
+                           one.p99_us);
+        }
+        pending.Succeed(all);
+      });
+}
+
+void ManagerAdaptor::Reload(sdbus::Result<std::vector<std::string>>&& answer,
+                            Dict options) {
+  using T = std::vector<std::string>;
+  Serve<T>(
+      std::move(answer), "Reload",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        call.strand = "reload";
+        call.joins = false;  // one under way may have read an older file
+        call.work = [](Service& service, const CallContext& context) {
+          return service.Reload(context);
+        };
+        return call;
+      },
+      [](const T& sections) { return sections; });
+}
+
+std::string ManagerAdaptor::Version() { return MOUNTD_VERSION; }
+
+AddressesMap ManagerAdaptor::Addresses() {
+  return ToAddresses(parts_.service.GetAddressUsage());
+}
+
+sdbus::Struct<std::uint32_t, std::uint64_t> ManagerAdaptor::Owed() {
+  const OwedSummary& owed = parts_.owed.last();
+  return {owed.count, owed.since_us};
+}
+
+std::uint32_t ManagerAdaptor::FreeHostPorts() {
+  return parts_.service.CountFreeHostPorts();
+}
+
+std::uint32_t ManagerAdaptor::StuckExecutors() {
+  return parts_.service.CountStuckExecutors();
+}
+
+std::map<std::string, std::uint64_t> ManagerAdaptor::DroppedPeers() {
+  return parts_.drops.All();
+}
+
+}  // namespace mountd::dbus

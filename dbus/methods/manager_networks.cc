@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+#include <memory>
+
+#include "dbus/methods/dict_to_network_request.h"
+#include "dbus/methods/manager_serve.h"
+#include "dbus/receive/inbound.h"
+#include "mountd/base/unique_fd.h"
+#include "mountd/closer/passed_fd.h"
+
+// ManagerAdaptor's methods on allocations' networks.
+namespace mountd::dbus {
+namespace {
+
+// A namespace and a process that came with a call; invalid fds if none came.
+struct PassedNetns {
+  std::shared_ptr<UniqueFd> fd = std::make_shared<UniqueFd>();
+  std::uint64_t inode = 0;
+  std::shared_ptr<UniqueFd> keeper = std::make_shared<UniqueFd>();
+};
+
+Result<void> ReadKeeper(OptionReader& reader, PassedNetns* passed) {
+  const auto given = reader.Get<sdbus::UnixFd>("ports_keeper", sdbus::UnixFd());
+  if (!given.isValid()) {
+    return Ok();
+  }
+  passed->keeper = TakePassed(given.get());
+  return IsProcess(passed->keeper->get())
+             ? Ok()
+             : Result<void>(MakeError(Code::kInvalidArgument, "check",
+                                      "options[\"ports_keeper\"]",
+                                      "must be a pidfd"));
+}
+
+Result<PassedNetns> NetnsFrom(OptionReader& reader) {
+  PassedNetns netns;
+  MOUNTD_TRY(ReadKeeper(reader, &netns));
+  const auto given = reader.Get<sdbus::UnixFd>("netns", sdbus::UnixFd());
+  if (!given.isValid()) {
+    return netns;
+  }
+  netns.fd = TakePassed(given.get());
+  const std::optional<std::uint64_t> inode = NamespaceInodeOf(netns.fd->get());
+  if (!inode) {
+    return MakeError(Code::kInvalidArgument, "check", "options[\"netns\"]",
+                     "must be an fd of a network namespace");
+  }
+  netns.inode = *inode;
+  return netns;
+}
+
+void AddCni(const CniSettings& cni, Arguments* arguments) {
+  for (const auto& [key, value] : cni.args) {
+    arguments->Add(key).Add(value);
+  }
+  arguments->Add("").Add(cni.mac);
+  for (const std::string& ip : cni.ips) {
+    arguments->Add(ip);
+  }
+  const CniSettings::Bandwidth& rates = cni.bandwidth;
+  arguments->Add("")
+      .Add(std::to_string(rates.ingress_rate))
+      .Add(std::to_string(rates.ingress_burst))
+      .Add(std::to_string(rates.egress_rate))
+      .Add(std::to_string(rates.egress_burst));
+}
+
+void AddFiles(const NetworkFiles& files, Arguments* arguments) {
+  arguments->Add(files.hostname);
+  for (const auto* words :
+       {&files.dns.servers, &files.dns.searches, &files.dns.options}) {
+    arguments->Add(std::to_string(words->size()));
+    for (const std::string& word : *words) {
+      arguments->Add(word);
+    }
+  }
+  for (const HostEntry& entry : files.hosts) {
+    arguments->Add(entry.address);
+    for (const std::string& name : entry.names) {
+      arguments->Add(name);
+    }
+    arguments->Add("");
+  }
+}
+
+Arguments ArgumentsOf(const std::string& allocation, const std::string& mode,
+                      const std::vector<PortStruct>& ports,
+                      const NetworkRequest& request,
+                      const PassedNetns& passed) {
+  Arguments arguments;
+  arguments.Add(allocation)
+      .Add(mode)
+      .Add(request.network)
+      .Add(request.interface);
+  arguments.Add(netns::ToString(request.ipv4))
+      .Add(netns::ToString(request.ipv6));
+  arguments.Add(request.isolated ? "isolated" : "");
+  arguments.Add(request.default_route ? std::to_string(*request.default_route)
+                                      : "");
+  arguments.Add(std::to_string(passed.inode));
+  arguments.Add(passed.keeper->valid() ? TaskOf(passed.keeper->get()) : "");
+  AddFiles(request.files, &arguments);
+  AddCni(request.cni, &arguments);
+  for (const PortStruct& port : ports) {
+    arguments.Add(port.get<0>())
+        .Add(port.get<1>())
+        .Add(std::to_string(port.get<2>()))
+        .Add(std::to_string(port.get<3>()))
+        .Add(std::to_string(port.get<4>()))
+        .Add(port.get<5>());
+  }
+  return arguments;
+}
+
+}  // namespace
+
+void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
+                                  std::string allocation, std::string mode,
+                                  std::vector<PortStruct> ports, Dict options) {
+  Serve<NetworkStatus>(
+      std::move(answer), "SetupNetwork",
+      [&]() -> Result<Decoded<NetworkStatus>> {
+        Decoded<NetworkStatus> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        MOUNTD_ASSIGN(NetworkRequest request, NetworkRequestFrom(mode, reader));
+        MOUNTD_ASSIGN(const PassedNetns netns, NetnsFrom(reader));
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_TRY(Name::Parse("network", request.network));
+        MOUNTD_ASSIGN(request.ports, PortsFrom(ports));
+        call.strand = AllocationStrand(id.str());
+        call.arguments =
+            ArgumentsOf(allocation, mode, ports, request, netns).text();
+        call.work = [id, request, netns](Service& service,
+                                         const CallContext& context) {
+          GivenNetns given;
+          given.fd = netns.fd->get();
+          given.inode = netns.inode;
+          given.keeper = netns.keeper->get();
+          return service.SetupNetwork(context, id, request, given);
+        };
+        return call;
+      },
+      [](const NetworkStatus& status) { return ToDict(status); });
+}
+
+void ManagerAdaptor::TeardownNetwork(sdbus::Result<>&& answer,
+                                     std::string allocation, Dict options) {
+  Serve<void>(
+      std::move(answer), "TeardownNetwork",
+      [&]() -> Result<Decoded<void>> {
+        Decoded<void> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const auto interface = reader.Get<std::string>("interface", "");
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        if (!interface.empty()) {
+          MOUNTD_TRY(Name::Parse("interface", interface));
+        }
+        call.strand = AllocationStrand(id.str());
+        call.arguments = Arguments::Of(allocation, interface);
+        call.work = [id, interface](Service& service,
+                                    const CallContext& context) {
+          return service.TeardownNetwork(context, id, interface);
+        };
+        return call;
+      },
+      NoConversion());
+}
+
+}  // namespace mountd::dbus
