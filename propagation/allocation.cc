@@ -5,8 +5,8 @@
 
 #include "mountd/base/paths.h"
 #include "propagation/detach.h"
-#include "propagation/network_files.h"
-#include "propagation/passage.h"
+#include "propagation/files/network_files.h"
+#include "propagation/ground/passage.h"
 
 namespace mountd::propagation {
 namespace {

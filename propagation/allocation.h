@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "propagation/base.h"
+#include "propagation/ground/base.h"
 
 // This file makes and removes the directories base/a/<allocation>.
 namespace mountd::propagation {
 
 // Makes the allocation's directory, which only the plan's user may pass
-// (propagation/passage.h). Idempotent. The answer carries no facts: it only
-// says that the plan is done. FailedPrecondition if another user may pass the
-// directory.
+// (propagation/ground/passage.h). Idempotent. The answer carries no facts: it
+// only says that the plan is done. FailedPrecondition if another user may pass
+// the directory.
 Result<void> PrepareAllocation(const Context& context,
                                const exec::AllocationPlan& plan,
                                const exec::Tell<exec::MountState>& tell);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "mountd/base/paths.h"
+#include "propagation/ground/host_path.h"
 #include "propagation/marker.h"
 #include "propagation/residence.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "propagation/base.h"
+#include "propagation/ground/base.h"
 
 namespace mountd::propagation {
 

@@ -11,7 +11,7 @@
 
 #include "mountd/base/paths.h"
 #include "mountd/plan/plan_error.h"
-#include "propagation/cgroup.h"
+#include "propagation/ground/cgroup.h"
 #include "propagation/residence.h"
 
 namespace mountd::propagation {

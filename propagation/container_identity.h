@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "propagation/process.h"
+#include "propagation/ground/process.h"
 
 // Tells a container from a process that only has a mount namespace of its own,
 // as most services do (systemd.exec(5), PrivateTmp=). A container has

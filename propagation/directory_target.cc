@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "mountd/base/paths.h"
-#include "propagation/caller_directory.h"
+#include "propagation/files/caller_directory.h"
 #include "propagation/kernel_filesystems.h"
 #include "propagation/outside_inbox.h"
 #include "propagation/residence.h"

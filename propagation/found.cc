@@ -3,8 +3,8 @@
 
 #include "mountd/base/paths.h"
 #include "mountd/plan/wire.h"
-#include "propagation/base.h"
-#include "propagation/passage.h"
+#include "propagation/ground/base.h"
+#include "propagation/ground/passage.h"
 #include "propagation/target.h"
 
 namespace mountd::propagation {

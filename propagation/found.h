@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "propagation/context.h"
+#include "propagation/ground/context.h"
 
 namespace mountd::propagation {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "propagation/base.h"
+#include "propagation/ground/base.h"
 
 // A task's inbox: the directory base/a/<allocation>/<task>. The task's runtime
 // binds the inbox into the task once, as rslave. From then on, each mount that

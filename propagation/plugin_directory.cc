@@ -4,8 +4,8 @@
 #include <sys/mount.h>
 
 #include "mountd/base/paths.h"
+#include "propagation/files/tree_removal.h"
 #include "propagation/plugin_face.h"
-#include "propagation/tree_removal.h"
 
 namespace mountd::propagation {
 namespace {

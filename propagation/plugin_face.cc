@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "mountd/base/paths.h"
-#include "propagation/base.h"
+#include "propagation/ground/base.h"
 #include "propagation/residence.h"
 
 namespace mountd::propagation {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "propagation/context.h"
+#include "propagation/ground/context.h"
 
 // Plugins see the host's mounts. If mountd's tree is in a mount namespace of
 // its own, the host gets each plugin's directory at the same path: a mount in

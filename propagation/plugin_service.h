@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "propagation/base.h"
+#include "propagation/ground/base.h"
 
 // Plugins that root's configuration declares run as transient systemd units
 // mountd-plugin-<name>.service. They run as root and without a sandbox, so that

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "mountd/base/paths.h"
-#include "propagation/cgroup.h"
+#include "propagation/ground/cgroup.h"
 #include "propagation/plugin_directory.h"
 
 namespace mountd::propagation {

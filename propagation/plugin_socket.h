@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "propagation/base.h"
+#include "propagation/ground/base.h"
 
 // The sockets base/p/<plugin>/csi.sock or csi-<instance>.sock. An instance of
 // the plugin makes them; it is root in its task and may have put anything

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "mountd/base/paths.h"
-#include "propagation/base.h"
-#include "propagation/process.h"
+#include "propagation/ground/base.h"
+#include "propagation/ground/process.h"
 
 namespace mountd::propagation {
 namespace {

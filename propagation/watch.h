@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "propagation/context.h"
+#include "propagation/ground/context.h"
 
 namespace mountd::propagation {
 

@@ -11,9 +11,9 @@
 #include "mountd/kernel/kernel.h"
 #include "mountd/plan/plan.h"
 #include "netns/plans/network.h"
+#include "propagation/ground/mount_inspector.h"
 #include "propagation/idmap.h"
 #include "propagation/kernel_filesystems.h"
-#include "propagation/mount_inspector.h"
 #include "propagation/residence.h"
 
 namespace mountd::exec {

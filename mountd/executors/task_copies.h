@@ -8,7 +8,7 @@
 #include "mountd/executors/holder_report.h"
 #include "mountd/plan/executor.h"
 
-// Tasks' own copies of a mount or volume (propagation/copies.h), which
+// Tasks' own copies of a mount or volume (propagation/look/copies.h), which
 // detaching does not remove from the tasks.
 namespace mountd {
 

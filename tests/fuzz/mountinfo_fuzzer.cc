@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "propagation/mount_inspector.h"
-#include "propagation/mountinfo_excerpt.h"
+#include "propagation/ground/mount_inspector.h"
+#include "propagation/look/mountinfo_excerpt.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/refusing_kernel.h"
 

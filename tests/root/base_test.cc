@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "propagation/base.h"
+#include "propagation/ground/base.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>

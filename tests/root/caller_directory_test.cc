@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "propagation/caller_directory.h"
+#include "propagation/files/caller_directory.h"
 
 #include <fcntl.h>
 #include <sched.h>

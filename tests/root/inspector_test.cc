@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "propagation/mount_inspector.h"
+#include "propagation/ground/mount_inspector.h"
 #include "tests/root/executor_fixture.h"
 
 namespace mountd::testing {

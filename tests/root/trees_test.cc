@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "propagation/tree_owner.h"
-#include "propagation/tree_removal.h"
+#include "propagation/files/tree_owner.h"
+#include "propagation/files/tree_removal.h"
 #include "tests/root/executor_fixture.h"
 #include "tests/support/naive.h"
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "propagation/base.h"
+#include "propagation/ground/base.h"
 #include "tests/support/core.h"
 #include "tests/support/outcome.h"
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "propagation/ground/context.h"
+
+// Directories of the base that only one user, besides root, may pass. Files
+// below such a directory need no guard of their own.
+//
+// An access control list, acl(5), names the user, because a group would let all
+// its users pass: users without a group of their own share nogroup. A process
+// in a user namespace that maps the user passes, too, because the kernel
+// compares ids of the initial namespace. A process with one of the user's
+// subordinate ids does not pass.
+namespace mountd::propagation {
+
+// FailedPrecondition if the file system of `fd` keeps no access control lists
+// (a kernel without CONFIG_TMPFS_POSIX_ACL).
+Result<void> CheckKeepsLists(const Context& context, int fd,
+                             const std::string& object);
+
+// Makes the directory `name` in `dir` if it is missing, lets `uid` pass, and
+// opens it. The directory is root's, u::rwx,u:<uid>:--x,g::---,o::---. Also
+// completes what an interrupted plan left, and directories of older releases
+// that let a group pass. `undo` removes a directory that this function made;
+// `dir` must outlive `undo`. FailedPrecondition if another user may pass, or if
+// something else is there.
+Result<UniqueFd> EnsurePassage(const Context& context, int dir,
+                               const std::string& name, std::uint32_t uid,
+                               const std::string& object, exec::Undo* undo);
+
+// Lets `uid` pass the existing directory that the O_PATH descriptor `fd` refers
+// to. FailedPrecondition as for EnsurePassage.
+Result<void> LetPass(const Context& context, int fd, std::uint32_t uid,
+                     const std::string& object);
+
+// Returns the user that EnsurePassage let pass; 0 if there is none.
+std::uint32_t PasserOf(const Context& context, int fd);
+
+}  // namespace mountd::propagation

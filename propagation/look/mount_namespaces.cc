@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/look/mount_namespaces.h"
+
+#include <cerrno>
+#include <utility>
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FailedWith;
+using exec::FileFacts;
+using exec::Sys;
+
+constexpr char kLink[] = "ns/mnt";
+constexpr std::size_t kMostText = 64U << 20U;
+
+template <typename T>
+bool IsGone(const Sys<T>& outcome) {
+  return FailedWith(outcome, ENOENT) || FailedWith(outcome, ESRCH);
+}
+
+}  // namespace
+
+Sys<void> MountNamespaces::ReadOwn() {
+  MOUNTD_ASSIGN(
+      const FileFacts file,
+      context_.kernel.StatLinked(exec::kFromRoot, "/proc/self/ns/mnt"));
+  own_inode_ = file.inode;
+  MOUNTD_ASSIGN(const std::string text,
+                context_.kernel.ReadFile(exec::kFromRoot,
+                                         "/proc/self/mountinfo", kMostText));
+  Result<MountinfoExcerpt> excerpt = ExcerptOf(text, devices_);
+  if (!excerpt) {
+    return EIO;
+  }
+  own_.seen = std::move(excerpt).value();
+  return {};
+}
+
+Sys<MountNamespace*> MountNamespaces::Of(int process) {
+  const Sys<FileFacts> file = context_.kernel.StatLinked(process, kLink);
+  if (IsGone(file)) {
+    return nullptr;
+  }
+  if (!file) {
+    return file.error();
+  }
+  if (file->inode == own_inode_) {
+    return &own_;
+  }
+  const auto known = others_.find(file->inode);
+  if (known != others_.end() && !views_.contains(file->inode)) {
+    return &known->second;
+  }
+  const Sys<std::uint64_t> id = context_.kernel.MountNamespaceOf(process);
+  if (IsGone(id)) {
+    return nullptr;
+  }
+  // EPERM: mountinfo may be readable all the same.
+  if (!id && !FailedWith(id, ENOTTY) && !FailedWith(id, EPERM)) {
+    return id.error();
+  }
+  MountinfoExcerpt seen;
+  const Sys<bool> read = id ? ReadById(*id, &seen) : Sys<bool>(false);
+  if (!read) {
+    return read.error();
+  }
+  if (!*read) {
+    return Widened(process, file->inode);
+  }
+  MountNamespace& made = others_[file->inode];
+  made.seen = std::move(seen);
+  return &made;
+}
+
+// Returns whether the namespace exists and the kernel lists its mounts.
+Sys<bool> MountNamespaces::ReadById(std::uint64_t id,
+                                    MountinfoExcerpt* seen) const {
+  const Sys<std::vector<MountFacts>> mounts =
+      context_.kernel.MountsOfNamespace(id);
+  // ENOSYS and EPERM come from a filter of system calls, as in
+  // AreUniqueIdsKnown.
+  if (FailedWith(mounts, ENOENT) || FailedWith(mounts, ENOSYS) ||
+      FailedWith(mounts, EPERM)) {
+    return false;
+  }
+  if (!mounts) {
+    return mounts.error();
+  }
+  *seen = ExcerptOf(*mounts, devices_);
+  return true;
+}
+
+Sys<bool> MountNamespaces::ReadMountinfo(int process,
+                                         MountinfoExcerpt* seen) const {
+  const Sys<std::string> text =
+      context_.kernel.ReadFile(process, "mountinfo", kMostText);
+  // The kernel answers EINVAL for a process that has ended and that its parent
+  // has not waited for yet.
+  if (IsGone(text) || FailedWith(text, EINVAL)) {
+    return false;
+  }
+  if (!text) {
+    return text.error();
+  }
+  Result<MountinfoExcerpt> excerpt = ExcerptOf(*text, devices_);
+  if (!excerpt) {
+    return EIO;
+  }
+  *seen = std::move(excerpt).value();
+  return true;
+}
+
+// Returns the widest view that one of the namespace's processes has. A process
+// with a root directory of its own (chroot(2)) sees only a part of the mounts.
+Sys<MountNamespace*> MountNamespaces::Widened(int process,
+                                              std::uint64_t inode) {
+  const Sys<FileFacts> root = context_.kernel.StatLinked(process, "root");
+  if (IsGone(root)) {
+    return nullptr;
+  }
+  if (!root) {
+    return root.error();
+  }
+  std::set<View>& views = views_[inode];
+  if (!views.contains({root->mount_id, root->inode})) {
+    MountinfoExcerpt seen;
+    MOUNTD_ASSIGN(const bool is_there, ReadMountinfo(process, &seen));
+    if (!is_there) {
+      return nullptr;
+    }
+    views.insert({root->mount_id, root->inode});
+    MountNamespace& made = others_[inode];
+    if (seen.ids.size() > made.seen.ids.size()) {
+      made.seen = std::move(seen);
+    }
+  }
+  return &others_[inode];
+}
+
+Sys<void> MountNamespaces::ReadOthers(const std::function<bool()>& is_over) {
+  const Sys<std::vector<exec::MountNamespaceName>> all =
+      context_.kernel.MountNamespaces();
+  // ENOTTY: a kernel that cannot list namespaces. EPERM: it does not let us.
+  if (FailedWith(all, ENOTTY) || FailedWith(all, EPERM)) {
+    return {};
+  }
+  if (!all) {
+    return all.error();
+  }
+  for (const exec::MountNamespaceName& name : *all) {
+    if (is_over()) {
+      break;
+    }
+    if (name.inode == own_inode_ || others_.contains(name.inode)) {
+      continue;
+    }
+    MountinfoExcerpt seen;
+    MOUNTD_ASSIGN(const bool is_there, ReadById(name.id, &seen));
+    if (is_there) {
+      others_[name.inode].seen = std::move(seen);
+    }
+  }
+  return {};
+}
+
+}  // namespace mountd::propagation
