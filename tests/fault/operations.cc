@@ -102,10 +102,12 @@ std::string Publish(Agent& agent) {
 std::string Unpublish(Agent& agent) {
   return agent.Told(agent.client().UnpublishVolume(agent.allocation(), "data"));
 }
+constexpr const char* kNotRecorded = "no volume of it is recorded";
+
 std::string IsPublished(Agent& agent) {
   const auto status = agent.Status();
   if (!status || status->volumes.size() != 1) {
-    return "no volume of it is recorded";
+    return kNotRecorded;
   }
   const agent::VolumeStatus& volume = status->volumes.front();
   return volume.state != "published" ? "the volume is " + volume.state
@@ -683,11 +685,12 @@ std::vector<Operation> OfStarts() {
          return told;
        },
        [](Agent& agent) {
-         // mountd looks again at what it could not look at.
+         // mountd looks again at what it could not look at. A volume whose
+         // record another operation has removed stays away.
          std::string missing;
          Eventually([&] {
            missing = IsPublished(agent);
-           return missing.empty();
+           return missing.empty() || missing == kNotRecorded;
          });
          return missing.empty() ? HasNetwork(agent) : missing;
        }},
