@@ -10,8 +10,9 @@ namespace mountd::propagation {
 // The clone goes with its last fd, and mountd keeps nothing else for it.
 // FailedPrecondition if
 //   - the source is read-only, because a process with the fd could change that
-//   - the clone would be a slave of an anchor, because only others' mounts keep
-//     an anchor there.
+//   - the clone would be a slave of an anchor (anchor.h), because mountd
+//   removes
+//     an anchor that no recorded mount needs, and keeps no record of the clone.
 Result<UniqueFd> OpenTree(const Context& context,
                           const exec::OpenTreePlan& plan,
                           exec::HandedOutMount* mount);

@@ -82,8 +82,8 @@ Result<void> Store::RecoverImage(VolumeRecord* record) {
   return Ok();
 }
 
-// Asks nothing of the file that the device is bound to, because a task may have
-// bound the device to a file that never answers.
+// Makes no call on the file that backs the loop device, because a task may have
+// bound the device to a file of a server that never answers.
 Result<void> Store::RecoverDevice(VolumeRecord* record) {
   const int number = record->loop_number();
   if (number == 0 || record->releasing()) {
@@ -94,7 +94,8 @@ Result<void> Store::RecoverDevice(VolumeRecord* record) {
     record->set_loop_number(0);
     return PutVolume(*record);
   }
-  // Somebody still has the device, so hold it as before the restart.
+  // Somebody still has the device, or the removal failed. Hold the device as
+  // before the restart.
   auto device = HoldLoop(number);
   if (device) {
     holds_.Keep(record->id(), std::move(*device));
@@ -102,10 +103,11 @@ Result<void> Store::RecoverDevice(VolumeRecord* record) {
   return Ok();
 }
 
-// Decides for a record of an older version, which let an image with a file
-// system be a device as well and did not record that. A volume that is a device
-// now keeps block access. For all others the creator has asked for mounts, and
-// such a volume never becomes a device again.
+// Decides between block and mount for a record of an older version, which let
+// an image with a file system be a device as well and recorded neither. Block,
+// if the image has no file system, is published as a device, or has a loop
+// device without autoclear. Mount otherwise; such a volume never becomes a
+// device again.
 Result<void> Store::DecideAccess(VolumeRecord* record) {
   MOUNTD_ASSIGN(const auto loop,
                 FindLabelledLoop(data_->LabelOf(record->id())));
@@ -189,8 +191,9 @@ Result<VolumeRecord> Store::MakeOnStage(const std::string& id) {
   if (data_->volume_records().Get(id, &record)) {
     return existing;  // it is being made or deleted
   }
-  // The directory may be from before there were records, so nothing may ever
-  // remove a directory only because it has no record.
+  // Takes over a directory that is there already, because csi-local made
+  // volumes before it kept records. A clean-up must not remove a directory that
+  // has no record, for the same reason.
   bool made = false;
   MOUNTD_ASSIGN(const UniqueFd directory,
                 MakeDirectoryAt(data_->volumes().get(), id, 0777, &made));
@@ -236,8 +239,8 @@ Result<void> Store::PublishVolume(const std::string& id,
                                         "is already published with other "
                                         "options; unpublish it first"));
   }
-  // Held until the record is written, so that two calls never both take the
-  // last place.
+  // Hold the mutex until the record is written, so that two calls never both
+  // publish the last volume that --max-volumes allows.
   const std::lock_guard guard(reserve_mutex_);
   MOUNTD_TRY(CheckLimit(id));
   *record.mutable_published() = as;
@@ -294,7 +297,7 @@ Result<DataDirectory::Space> Store::Capacity(Kind kind) {
   MOUNTD_ASSIGN(DataDirectory::Space space, data_->SpaceNow());
   std::int64_t promised = 0;
   std::int64_t owed = 0;
-  // Counts also volumes that are being made.
+  // The sums include volumes that are still being made.
   MOUNTD_ASSIGN(const auto ids, data_->volume_records().List());
   for (const std::string& id : ids) {
     VolumeRecord record;

@@ -15,7 +15,7 @@
 namespace mountd {
 namespace {
 
-// kCni is followed by the network's name in texts.
+// "cni" alone stands only in errors: requests and answers have "cni/NAME".
 constexpr std::array<std::pair<NetworkMode, const char*>, 5> kModes = {{
     {NetworkMode::kCni, "cni"},
     {NetworkMode::kNone, "none"},
@@ -101,8 +101,8 @@ Result<void> NormaliseInterface(NetworkRequest* request) {
                      "must be a name of 1 to 15 bytes, but not \"lo\""));
 }
 
-// Checks that settings for mountd's own networks, and for CNI's plugins, go
-// with the mode.
+// Refuses ports, and settings for mountd's own networks or for CNI's plugins,
+// if the mode has no use for them.
 Result<void> CheckFitsMode(const NetworkRequest& request) {
   const std::string mode = std::string("mode ") + NameOf(request.mode);
   const bool asks_mountd = !netns::IsNone(request.ipv4) ||
@@ -128,8 +128,8 @@ Result<void> CheckFitsMode(const NetworkRequest& request) {
   return Ok();
 }
 
-// Returns the record's files, with the plugins' DNS settings where these are
-// for the task.
+// Returns the record's files. The DNS settings of the CNI plugins' answer count
+// if the request has none.
 NetworkFiles AllFilesOf(const NetworkRecord& record) {
   NetworkFiles files = record.files;
   if (record.cni_result.makes_resolv_conf) {
@@ -343,7 +343,8 @@ Result<void> CheckGoesWith(const std::string& allocation,
           "resolvers");
     }
   }
-  // A record that is only the namespace must be the first.
+  // A mode without an interface stands for the whole namespace, so it allows no
+  // other network of the allocation.
   const bool is_there = std::any_of(
       others.begin(), others.end(), [&](const NetworkRecord& other) {
         return other.interface == request.interface;
