@@ -217,6 +217,12 @@ Result<MountState> InContainer(
   if (!answer.valid()) {
     return ErrnoError(errno, "mmap", object);
   }
+  // The page is zero, which means success. The child may end before it calls
+  // `body`, for example if it cannot open /dev/null.
+  exec::SetError(MakeError(Code::kUnavailable, "enter container", object,
+                           "the process that enters it ended too early; call "
+                           "again"),
+                 &*answer);
   std::vector<int> fds = {container.mounts.get(), container.process.dir.get()};
   std::copy_if(kept.begin(), kept.end(), std::back_inserter(fds),
                [](int fd) { return fd >= 0; });
@@ -227,6 +233,7 @@ Result<MountState> InContainer(
         const Result<MountState> outcome =
             EnterAndRun(context, container, object, body);
         if (outcome) {
+          *answer = {};
           (*answer).body.mount = *outcome;
         } else {
           exec::SetError(outcome.error(), &*answer);

@@ -191,6 +191,20 @@ TEST_F(ContainerTarget, AProcessThatLeavesItsCgroupMeanwhileIsRefused) {
                }) == 0);
 }
 
+TEST_F(ContainerTarget, AChildThatEndsBeforeItEntersIsAnError) {
+  const std::string empty = MountsOf(*container_);
+  kernel_.Before([](const std::string& call) {
+    if (call == "RunChild") {
+      MountTmpfs("/dev");  // so the child finds no /dev/null
+    }
+  });
+  const Reply reply = AttachTo(*container_, Propagation::kPrivate);
+  kernel_.Before(nullptr);
+  Unmount("/dev");
+  EXPECT_EQ(CodeOf(reply), "Unavailable") << ErrorOf(reply);
+  EXPECT_EQ(MountsOf(*container_), empty);
+}
+
 TEST_F(ContainerTarget, OneNameIsOneMount) {
   const Reply reply = AttachTo(*container_, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
