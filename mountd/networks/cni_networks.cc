@@ -93,9 +93,14 @@ Result<void> CniNetworks::CollectGarbage() {
   plan.verb = exec::CniVerb::kGc;
   const std::unique_lock lock(attaching_);
   MOUNTD_ASSIGN(std::vector<NetworkRecord> valid, store_.ListNetworks());
-  // An empty store may have been lost. Then GC must spare this boot's
-  // attachments.
-  const bool may_be_lost = valid.empty();
+  // An empty store may have been lost, and so may the records of attachments
+  // beside networks that recovery has found without a record. Then GC must
+  // spare this boot's attachments.
+  const bool may_be_lost =
+      valid.empty() ||
+      std::any_of(valid.begin(), valid.end(), [](const NetworkRecord& record) {
+        return record.state == NetworkRecordState::kFound;
+      });
   std::erase_if(valid, [](const NetworkRecord& record) {
     return record.mode != NetworkMode::kCni;
   });

@@ -318,6 +318,16 @@ TEST_F(CniNetworksTest, GarbageIsWhatNoRecordIsOf) {
                                                   "network web"}));
 }
 
+TEST_F(CniNetworksTest, NothingOfThisBootIsGarbageAfterTheStoreWasLost) {
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
+  ASSERT_EQ(MessageOf(core_.boot->RemoveNetwork(Records().at(0))), "Ok");
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  ASSERT_FALSE(Records().empty()) << "recovery finds the namespace";
+  ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
+  EXPECT_EQ(LastRequest(), Json({{"earlier_boots", true}}));
+  EXPECT_EQ(Existing(), web_);
+}
+
 TEST_F(CniNetworksTest, CheckTellsWhatItsPluginsFind) {
   ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
   EXPECT_EQ(MessageOf(networks().cni().Check(Records().at(0))), "Ok");
