@@ -39,6 +39,9 @@ constexpr char kUsage[] =
     "  --peer-user NAME    the only user whose plans are taken (mountd)\n"
     "  --socket-fd N       the connected socket, if not by LISTEN_FDS\n";
 
+// Longer than an executor rests (server.cc).
+constexpr std::chrono::seconds kIdle{40};
+
 struct Options {
   std::string config = paths::kConfig;
   std::string peer_user = "mountd";
@@ -103,12 +106,14 @@ Result<void> Run(const Options& options, const AroundKernel& around) {
   Kernel& kernel = around ? around(real) : real;
   Dispatcher dispatcher(kernel, config);
   // By the time these timers kill the executor, mountd has stopped waiting for
-  // the answer and has undone the plans that it knows of.
-  return Serve(
-      socket.get(), &dispatcher,
-      {std::chrono::ceil<std::chrono::seconds>(2 * config.timeouts.plan),
-       std::chrono::ceil<std::chrono::seconds>(config.timeouts.cni +
-                                               2 * netns::kCniGrace)});
+  // the answer and has undone the plans that it knows of. mountd replaces an
+  // idle executor that ends.
+  return Serve(socket.get(), &dispatcher,
+               {.plan = std::chrono::ceil<std::chrono::seconds>(
+                    2 * config.timeouts.plan),
+                .cni = std::chrono::ceil<std::chrono::seconds>(
+                    config.timeouts.cni + 2 * netns::kCniGrace),
+                .idle = kIdle});
 }
 
 }  // namespace

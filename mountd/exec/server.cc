@@ -69,18 +69,21 @@ class LastResort {
   std::optional<timer_t> timer_;
 };
 
-// Bounds the work during its lifetime.
+// Bounds the work during its lifetime, and the time until the next work.
 class Within {
  public:
-  Within(const LastResort& end, std::chrono::seconds limit) : end_(end) {
+  Within(const LastResort& end, std::chrono::seconds limit,
+         std::chrono::seconds idle)
+      : end_(end), idle_(idle) {
     end_.Set(limit);
   }
-  ~Within() { end_.Set(std::chrono::seconds(0)); }
+  ~Within() { end_.Set(idle_); }
   Within(const Within&) = delete;
   Within& operator=(const Within&) = delete;
 
  private:
   const LastResort& end_;
+  const std::chrono::seconds idle_;
 };
 
 }  // namespace
@@ -121,7 +124,7 @@ void AwaitRequest(int socket, Dispatcher* dispatcher, const LastResort& end,
     if (ready == 0 && !more) {
       dispatcher->RestForAWhile();
     }
-    const Within limit(end, longest.plan);
+    const Within limit(end, longest.plan, longest.idle);
     more = more && dispatcher->MakeAhead();
   }
 }
@@ -133,6 +136,7 @@ Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
   // one.
   std::array<std::byte, sizeof(Request) + 1> buffer{};
   MOUNTD_ASSIGN(const LastResort end, LastResort::Make());
+  end.Set(longest.idle);
   for (;;) {
     AwaitRequest(socket, dispatcher, end, longest);
     const Result<Received, int> received =
@@ -147,7 +151,7 @@ Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
     }
     const auto message =
         std::span<const std::byte>(buffer).first(received->size);
-    const Within limit(end, LimitOf(message, longest));
+    const Within limit(end, LimitOf(message, longest), longest.idle);
     MOUNTD_TRY(dispatcher->Handle(message, received->fds,
                                   [socket](const Dispatcher::Answer& answer) {
                                     return SendAnswer(socket, answer);

@@ -16,6 +16,9 @@ Result<void> CheckPeer(int socket, uid_t allowed);
 struct Longest {
   std::chrono::seconds plan{0};
   std::chrono::seconds cni{0};  // kRunCni
+  // From one request to the next. An executor that rests begins this time again
+  // every 30 seconds.
+  std::chrono::seconds idle{0};
 };
 
 // Answers requests on a connected SOCK_SEQPACKET socket, one after the other,
@@ -26,7 +29,8 @@ struct Longest {
 // Ends the process by SIGKILL if a request takes longer than `longest`. A
 // process that waits for a file system's server, where only a fatal signal ends
 // the wait, then ends while the server still hangs. A stopped process ends too,
-// and with it its locks.
+// and with it its locks, also if it was stopped just before it set the
+// request's limit.
 Result<void> Serve(int socket, Dispatcher* dispatcher,
                    const Longest& longest = {});
 

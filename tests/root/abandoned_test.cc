@@ -2,12 +2,15 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <chrono>
+#include <csignal>
 #include <thread>
 
 #include "mountd/exec/server.h"
 #include "tests/root/executor_fixture.h"
+#include "tests/support/eventually.h"
 
 // The executor undoes plans that mountd has given up waiting for and has no
 // record of.
@@ -196,6 +199,40 @@ TEST_F(Abandoned, APlanWhoseSenderIsGoneByItsTurnDoesNothing) {
   EXPECT_TRUE(locked);
   ours.reset();
   EXPECT_EQ(Difference(made, Inventory::Take()), "");
+}
+
+// A process may be stopped between a request and the limit that it sets for the
+// request. NodeStuck met that after some hundred runs.
+TEST_F(Abandoned, OneThatIsStoppedWithoutARequestEndsToo) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(
+      ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    theirs.reset();
+    const std::chrono::seconds limit(1);
+    const bool well = exec::Serve(ours.get(), &*dispatcher_,
+                                  {.plan = limit, .cni = limit, .idle = limit})
+                          .has_value();
+    ::_exit(well ? 0 : 1);
+  }
+  ours.reset();
+  Request hello;
+  hello.kind = PlanKind::kHello;
+  exec::Reply reply;
+  ASSERT_EQ(::send(theirs.get(), &hello, sizeof(hello), 0),
+            static_cast<ssize_t>(sizeof(hello)));
+  ASSERT_EQ(::recv(theirs.get(), &reply, sizeof(reply), 0),
+            static_cast<ssize_t>(sizeof(reply)));
+  ::kill(child, SIGSTOP);
+  int status = 0;
+  EXPECT_TRUE(Eventually([&] {
+    return ::waitpid(child, &status, WNOHANG) == child && WIFSIGNALED(status);
+  }));
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  ::kill(child, SIGKILL);
 }
 
 TEST_F(Abandoned, OneThatIsStuckMakesOthersBusyNotStuck) {
