@@ -34,6 +34,7 @@ struct Fault {
   StepAction action = StepAction::kCount;
   std::uint32_t at = 0;
   int error = 0;
+  std::string only;  // the step's name, if `at` counts steps of that name
 };
 
 class FailurePoints : public FaultFixture,
@@ -106,7 +107,8 @@ class FailurePoints : public FaultFixture,
 
 bool FailurePoints::CutOff(const Fault& fault) {
   Prepare();
-  world_->steps().Arm(process(), fault.action, fault.at, fault.error);
+  world_->steps().Arm(process(), fault.action, fault.at, fault.error,
+                      fault.only);
   const std::string told = operation().call(*agent_);
   world_->steps().Disarm();
   const bool reached = world_->steps().Fired();
@@ -154,7 +156,9 @@ constexpr int kRepeats = 3;
 // How many steps beyond the counted ones are tried.
 constexpr std::uint32_t kMoreSteps = 16;
 // How many first steps of a searching executor are all interrupted. Each later
-// step is half as far again as the one before, or the first of its name.
+// step is half as far again as the one before, or the first of its name. The
+// number of a step varies with the processes of the machine, so the first step
+// of a name is counted among the steps of that name.
 constexpr std::uint32_t kEachOfASearch = 12;
 
 // Returns the errors for the `nth` step of that name, counted from 0. The
@@ -182,11 +186,18 @@ void FailurePoints::CutOffEverywhere(StepAction action) {
       }
     }
     const std::string expected = k <= steps_.size() ? steps_[k - 1] : "";
+    std::string only;
     if (operation().searches && process() == StepProcess::kExecutor) {
-      if (k < sample && k <= steps_.size() && met.contains(expected)) {
+      const bool is_new = k <= steps_.size() && !met.contains(expected);
+      if (k < sample && k <= steps_.size() && !is_new) {
         continue;
       }
-      sample = k < kEachOfASearch ? k + 1 : k + k / 2;
+      if (is_new && k >= kEachOfASearch) {
+        only = expected;
+      }
+      if (k >= sample) {
+        sample = k < kEachOfASearch ? k + 1 : k + k / 2;
+      }
     }
     std::vector<int> errors = ErrorsAt(process(), expected, met[expected]++);
     if (action != StepAction::kFail || errors.empty()) {
@@ -194,7 +205,7 @@ void FailurePoints::CutOffEverywhere(StepAction action) {
     }
     bool reached = false;
     for (const int error : errors) {
-      reached = CutOff({action, k, error}) || reached;
+      reached = CutOff({action, only.empty() ? k : 1, error, only}) || reached;
       ASSERT_FALSE(HasFailure());
     }
     // The number of steps varies, because mountd also asks plugins by itself.

@@ -106,7 +106,8 @@ int SharedSteps::Begin(std::string_view step) {
     return 0;
   }
   ++block_->all[static_cast<std::size_t>(process_)];
-  if (block_->process != static_cast<std::uint32_t>(process_)) {
+  if (block_->process != static_cast<std::uint32_t>(process_) ||
+      (block_->only[0] != '\0' && step != &block_->only[0])) {
     return 0;
   }
   const std::uint32_t k = ++block_->count;
@@ -158,13 +159,15 @@ StepsControl::~StepsControl() {
 }
 
 void StepsControl::Arm(StepProcess process, StepAction action, std::uint32_t at,
-                       int error) {
+                       int error, std::string_view only) {
   Disarm();
+  WriteName(only, block_->only);
   Set(process, action, at, error);
 }
 
 void StepsControl::Hold(StepProcess process, std::uint32_t at) {
   Disarm();
+  WriteName("", block_->only);
   block_->held = 1;
   Set(process, StepAction::kCount, at, 0);
 }

@@ -41,6 +41,7 @@ struct StepsBlock {
   // A futex: the process at the step waits while it is 1.
   std::atomic<std::uint32_t> held;
   std::atomic<std::uint32_t> all[kStepProcesses];  // steps ever, armed or not
+  char only[kLongestStep];  // if set, only steps of this name count
   char fired_step[kLongestStep];
   char names[kMostSteps][kLongestStep];
 };
@@ -71,9 +72,10 @@ class StepsControl {
   StepsControl(const StepsControl&) = delete;
   StepsControl& operator=(const StepsControl&) = delete;
 
-  // Counts the steps of `process` from now on, from 1.
+  // Counts the steps of `process` from now on, from 1; with `only`, the steps
+  // of that name alone.
   void Arm(StepProcess process, StepAction action, std::uint32_t at = 0,
-           int error = 0);
+           int error = 0, std::string_view only = "");
   // Arms in the same way, but the process waits at that step until Resume or
   // Disarm.
   void Hold(StepProcess process, std::uint32_t at);
