@@ -429,6 +429,16 @@ TEST_F(MountctlTest, RunNeverReleasesAnAllocationThatWasThereBefore) {
   EXPECT_THAT(outcome.out, HasSubstr("which existed before"));
 }
 
+// mountd may be restarting at the first call and answer the next one.
+TEST_F(MountctlTest, RunNeverReleasesAnAllocationThatMayHaveBeenThere) {
+  script().Fail("GetAllocation", {"org.mountd1.Error.Unavailable", "starting"});
+  script().Fail("BindMount", {"org.mountd1.Error.Busy", "in use"});
+  const ProgramOutcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(script().count("ReleaseAllocation"), 0U);
+  EXPECT_THAT(outcome.out, HasSubstr("which may have existed before"));
+}
+
 TEST_F(MountctlTest, RunThatMayNotPrepareReleasesNothing) {
   script().Fail("GetAllocation", {"org.mountd1.Error.PermissionDenied", "no"});
   script().Fail("PrepareAllocation",

@@ -23,8 +23,12 @@ class Runner {
       : client_(client), job_(job), options_(options), out_(out) {}
 
   Result<void> Run() {
-    // GiveUp releases the allocation only if this run has made it.
-    existed_ = client_.GetAllocation(job_.allocation).has_value();
+    // GiveUp releases the allocation only if this run has made it. After any
+    // other error than NotFound the allocation may have existed.
+    const Result<AllocationStatus> before =
+        client_.GetAllocation(job_.allocation);
+    is_new_ = !before && before.error().code == Code::kNotFound;
+    existed_ = before.has_value();
     Result<void> done = Steps();
     if (!done) {
       GiveUp();
@@ -101,10 +105,13 @@ class Runner {
   }
 
   void GiveUp() {
-    if (!prepared_ || options_.keep || existed_) {
+    if (!prepared_ || options_.keep || !is_new_) {
       if (prepared_ && !options_.json) {
         out_ << "kept: " << job_.allocation
-             << (existed_ ? ", which existed before" : "") << std::endl;
+             << (existed_   ? ", which existed before"
+                 : !is_new_ ? ", which may have existed before"
+                            : "")
+             << std::endl;
       }
       return;
     }
@@ -136,6 +143,7 @@ class Runner {
   std::ostream& out_;
 
   bool existed_ = false;
+  bool is_new_ = false;
   bool prepared_ = false;
   std::string host_path_;
   std::optional<NetworkStatus> network_;
