@@ -22,7 +22,7 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
 using MethodEntry = std::pair<std::string_view, std::string_view>;
-constexpr std::array<MethodEntry, 37> kMethods{{
+constexpr std::array<MethodEntry, 49> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
@@ -30,6 +30,8 @@ constexpr std::array<MethodEntry, 37> kMethods{{
     {"TeardownNetwork", "sa{sv}"},
     {"PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}"},
     {"UnpublishVolume", "ssa{sv}"},
+    {"ExpandVolume", "ssxa{sv}"},
+    {"GetVolumeStats", "ssa{sv}"},
     {"BindMount", "sssssbsa{sv}"},
     {"BindMounts", "saa{sv}a{sv}"},
     {"ReplaceMount", "sssssbsa{sv}"},
@@ -53,9 +55,19 @@ constexpr std::array<MethodEntry, 37> kMethods{{
     {"UnregisterPlugin", "sa{sv}"},
     {"GetPlugin", "sa{sv}"},
     {"ListPlugins", "a{sv}"},
+    {"ControllerPublishVolume", "sssa{sv}a{ss}a{sv}"},
+    {"ControllerUnpublishVolume", "sssa{sv}"},
+    {"ValidateVolume", "ssa{sv}a{ss}a{sv}"},
+    {"CreateVolume", "ssa{sv}a{sv}"},
+    {"DeleteVolume", "ssa{sv}"},
+    {"ControllerExpandVolume", "ssxa{sv}"},
+    {"ListPluginVolumes", "sa{sv}"},
+    {"GetCapacity", "sa{sv}"},
+    {"CallController", "ssaya{sv}"},
     {"ListOwed", "a{sv}"},
     {"RetryOwed", "a{sv}"},
     {"Cancel", "sa{sv}"},
+    {"ListOperations", "a{sv}"},
     {"GetCapabilities", "a{sv}"},
     {"GetStatistics", "a{sv}"},
     {"Reload", "a{sv}"},
