@@ -17,6 +17,8 @@ using exec::MountState;
 using exec::Named;
 using exec::Undo;
 
+// Bounds the memory of one sweep. If a directory has more entries, rmdir(2)
+// fails with ENOTEMPTY, and the next call removes more.
 constexpr std::size_t kMaxEntries = 4096;
 
 Error ForeignInAllocation(const std::string& object) {
@@ -94,11 +96,11 @@ Result<void> PrepareAllocation(const Context& context,
                                const exec::Tell<MountState>& tell) {
   const std::string name = Text(plan.allocation);
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  // Lock first, so that a plan that mountd gave up is finished or undone before
+  // this plan looks at what is there.
   MOUNTD_ASSIGN(const UniqueFd all,
                 LockPart(context, base, paths::kAllocations, name));
   Undo undo;
-  // Lets this executor lock the directory before it looks at the files, so a
-  // plan that mountd gave up is finished or undone first.
   MOUNTD_TRY(EnsurePassage(context, all.get(), name, plan.uid, name, &undo));
   MOUNTD_TRY(CloseNetworkFiles(context, base, plan));
   MOUNTD_TRY(tell(MountState{}));

@@ -35,6 +35,8 @@ Result<bool> HasMountsBelow(const Context& context, const Source& source,
                             const std::string& path) {
   MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
                 context.inspector.Children(source.file.mount_id));
+  // The mount's children are enough, because every deeper mount below the path
+  // lies on one of them.
   for (const MountFacts& mount : mounts) {
     if (mount.point.starts_with(path + "/")) {
       return true;
@@ -100,6 +102,8 @@ Result<void> UnmountAnchor(const Context& context, const std::string& volume,
   MOUNTD_ASSIGN(const FileFacts top,
                 Named(context.kernel.Stat(path.parent.get(), path.name),
                       "statx", volume));
+  // umount2(2) removes the top mount at a path. Another mount there is not
+  // mountd's.
   if (top.mount_id != marker.id || !top.mount_root) {
     return MakeError(Code::kFailedPrecondition, "umount2", volume,
                      "another mount is at its place");
@@ -117,6 +121,8 @@ void UndoAnchor(const Context& context, const std::string& volume,
                 const Marker& marker) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
+    // MNT_DETACH, because a process of the host may have opened a file in the
+    // anchor by now, and EBUSY would leave the anchor behind.
     if (UnmountAnchor(context, volume, marker, MNT_DETACH)) {
       return;
     }
@@ -127,6 +133,8 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
                         const std::string& path, Source* source,
                         exec::Undo* undo) {
   exec::Kernel& kernel = context.kernel;
+  // The anchor needs no mounts below the directory, because NeedsAnchor refuses
+  // directories with such mounts.
   MOUNTD_ASSIGN(
       const UniqueFd tree,
       Named(kernel.CloneTree(source->fd.get(), false), "open_tree", volume));
@@ -165,6 +173,7 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
                               const std::string& volume,
                               const std::string& path, const std::string& name,
                               Source* source, exec::Undo* undo) {
+  // No mount can lie below a file, so an anchor of a file gathers nothing.
   if (!S_ISDIR(source->file.mode)) {
     return Ok();
   }
@@ -239,6 +248,10 @@ Result<void> ReleaseHostVolume(const Context& context,
   // copy of a host's mount, so detaching those with it loses nothing.
   MOUNTD_TRY(UnmountAnchor(context, volume, marker,
                            IsApart(context) ? MNT_DETACH : 0));
+  // Remove the marker after the anchor. A kill in between leaves a marker
+  // without a mount, which the next release removes. An anchor without a marker
+  // would count as somebody else's mount, and no release would remove the
+  // anchor.
   MOUNTD_TRY(RemoveMarker(context, lock.get(), volume));
   return Named(context.kernel.RemoveDirectory(markers.get(), volume),
                "unlinkat", volume);

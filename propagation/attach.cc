@@ -62,6 +62,8 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
         kernel.Stat(target.task.get(), target.name);
     if (top && top->mount_id == clone.mount_id && top->device == clone.device &&
         top->inode == clone.inode) {
+      // MNT_DETACH, because the mount has propagated to the task, whose
+      // processes may use it already.
       IgnoreBecauseBestEffort(
           kernel.Unmount(target.task.get(), target.name, MNT_DETACH));
     }
@@ -153,6 +155,8 @@ Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
     return attached.error();
   }
   MOUNTD_TRY(LetGo(context, way.spec.object, &way.source));
+  // Tell before the commit. If mountd no longer takes the answer, it has no
+  // record of this mount, so the undo has to remove the mount.
   MOUNTD_TRY(tell(*attached));
   undo.Commit();
   return Ok();

@@ -28,6 +28,8 @@ std::uint64_t PropagationFlag(Propagation asked) {
 
 MountChange ChangeFor(const CloneSpec& spec, bool read_only) {
   MountChange change;
+  // Every mount gets these two, whatever the plan says, because a source may
+  // hold setuid programs and device nodes (SECURITY.md).
   change.set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
   if (read_only || (spec.attributes & exec::kReadOnly) != 0) {
     change.set |= MOUNT_ATTR_RDONLY;
@@ -54,6 +56,7 @@ std::string PropagationMismatch(const MountFacts& mount,
                  ? ""
                  : "the mount is not private";
     case Propagation::kHostToTask:
+      // A clone of a mount that is a slave has the same master.
       return mount.peer_group == 0 && mount.master != 0 &&
                      (mount.master == source.peer_group ||
                       mount.master == source.master)
@@ -98,6 +101,8 @@ Result<void> FollowSource(const Context& context, const Source& source,
   const UniqueFd& peer = clone.valid() ? clone : source.fd;
   MOUNTD_TRY(
       Named(kernel.JoinGroup(peer.get(), tree.get()), "move_mount", object));
+  // JoinGroup has put the mount into the source's group. MS_SLAVE ends the way
+  // back, so that the source does not receive the task's mounts.
   return Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SLAVE}),
                "mount_setattr", object);
 }
@@ -114,6 +119,7 @@ Result<MountState> Judge(const Source& source, const FileOnMount& there,
   } else if (mount.parent_id != parent_id) {
     why = "the mount is stacked on another mount";
   } else if ((mount.attributes & wanted.set) != wanted.set) {
+    // Stronger attributes are no mismatch, because a clone keeps its source's.
     why = "the mount's attributes are weaker than requested";
   } else if (!AreIdsMapped(mount, source.mount, spec.ids)) {
     why = "the mount's ids are mapped differently than requested";
@@ -153,6 +159,8 @@ Result<Clone> MakeClone(const Context& context, const Source& source,
   MOUNTD_TRY(Named(kernel.SetMount(clone.tree.get(), recursive,
                                    ChangeFor(spec, source.read_only)),
                    "mount_setattr", spec.object));
+  // Map the ids before the attach, because mount_setattr(2) maps only a
+  // detached mount that no mount namespace has shown yet.
   MOUNTD_TRY(MapIds(context, source, clone.tree, spec.ids, spec.object));
   MOUNTD_ASSIGN(clone.file,
                 Named(kernel.Stat(clone.tree.get(), ""), "statx", spec.object));

@@ -184,6 +184,8 @@ Result<std::optional<Container>> FindContainer(const Context& context,
       continue;
     }
     Result<Container> container = Open(context, *std::move(process));
+    // Compare again, because the process may have entered another namespace
+    // between the two looks.
     if (container && container->mount_namespace == mount_namespace) {
       container->cgroup = where->path;
       return std::optional(*std::move(container));

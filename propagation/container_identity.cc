@@ -61,6 +61,8 @@ Result<void> CheckNotCallers(const Context& context, const Process& process,
 // leave its mount namespace.
 Result<void> CheckPidNamespace(const Context& context, const Process& process,
                                const Process& init, const Process& caller) {
+  // Open what the magic link leads to, because NS_GET_USERNS asks a descriptor
+  // of the namespace itself (ioctl_ns(2)).
   MOUNTD_ASSIGN(
       const UniqueFd own,
       Named(context.kernel.Open(process.dir.get(), kPids, O_RDONLY, 0),
@@ -113,6 +115,8 @@ Result<ForeignRoots> CheckIdentity(const Context& context,
   MOUNTD_ASSIGN(const std::optional<FileFacts> inits,
                 UnlessHidden(RootOf(context, init)));
   roots.host = own.mount;
+  // Where a sandbox hides init's root, the executor's own root stands for the
+  // host's.
   roots.files = {own.file, callers, inits.value_or(own.file)};
   return roots;
 }

@@ -44,9 +44,13 @@ Result<void> CheckSendsNothing(const Context& context, std::uint64_t id,
 // Opens the target below the container's own root. Runs in the child.
 Result<UniqueFd> OpenTarget(const Context& context, const ForeignRoots& roots,
                             const Source& source, const std::string& path) {
+  // The container's processes can exchange every component of the path, so the
+  // lookup follows no link and stays below the root.
   constexpr std::uint64_t kBelow =
       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   MOUNTD_ASSIGN(const UniqueFd root, OpenOwnRoot(context, roots, path));
+  // Drop the leading slash, because RESOLVE_BENEATH refuses absolute paths with
+  // EXDEV (openat2(2)).
   MOUNTD_ASSIGN(
       UniqueFd target,
       Named(context.kernel.Open(root.get(), path.substr(1), O_PATH, kBelow),
@@ -90,6 +94,7 @@ Result<MountState> AttachHere(const Context& context, const Source& source,
       "move_mount", path));
   exec::Undo undo;
   undo.Add([&] {
+    // kDetach, because a process of the container may use the mount already.
     IgnoreBecauseBestEffort(UnmountById(context, attachment.clone.file.mount_id,
                                         exec::UnmountMode::kDetach, path));
   });

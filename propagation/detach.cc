@@ -69,6 +69,8 @@ Result<void> LeaveGroup(const Context& context, int dir,
     return MakeError(Code::kBusy, "umount2", object,
                      "another mount covers it; unmount that one first");
   }
+  // An unmount in a shared mount happens in its peers as well
+  // (mount_namespaces(7)), and the source is one of them.
   return Named(
       context.kernel.SetMount(fd.get(), true, {.propagation = MS_PRIVATE}),
       "mount_setattr", object);

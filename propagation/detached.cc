@@ -48,6 +48,8 @@ Result<exec::HandedOutMount> IdentityOf(const Context& context,
   }
   mount.mount_id = file.mount_id;
   mount.device = device;
+  // Another process's mountinfo shows this id only, so the search for the
+  // mount's holders compares it (look/holders.cc).
   MOUNTD_ASSIGN(
       mount.reusable_id,
       exec::Named(context.kernel.LinkedMountId(tree.get(), "."), "statx", ""));

@@ -57,10 +57,14 @@ Result<MountState> AttachToDirectory(const Context& context,
                 ClaimPlace(context, allocation, plan.target, undo));
   MOUNTD_ASSIGN(const Clone clone, MakeClone(context, source, spec));
   const std::uint64_t id = clone.file.mount_id;
+  // Write the mount down before attaching it, so that a later plan finds it
+  // even if this executor is killed.
   MOUNTD_TRY(WritePlaceholder(context, place, {id, 0, 0}, undo));
   MOUNTD_TRY(
       Named(context.kernel.AttachTree(clone.tree.get(), directory.fd.get()),
             "move_mount", spec.object));
+  // Check after the attach, because the owner can move the directory at any
+  // moment before it.
   MOUNTD_TRY(CheckStillBeneath(context, directory, id, spec.object));
   MOUNTD_TRY(CheckClone(context, id, spec));
   return Settle(context, source, clone.tree, directory.file.mount_id, spec);

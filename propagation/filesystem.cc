@@ -20,6 +20,7 @@ using exec::FileFacts;
 using exec::Named;
 
 constexpr char kPoint[] = "fs";
+// Only root passes to the mount itself, because users get clones.
 constexpr unsigned kPointMode = 0700;
 
 // A child that the executor gave up may mount late, so mounts may be stacked.
@@ -76,6 +77,9 @@ Result<void> RunMount(const Context& context, const FilesystemConfig& declared,
                       const std::string& name, int lock) {
   // A quarter of the plan's time stays for undoing what the child did.
   const std::chrono::milliseconds limit = context.config.timeouts.plan * 3 / 4;
+  // The child keeps the lock's descriptor. flock(2) releases a lock with the
+  // last descriptor of its open file, so a child that cannot be killed keeps
+  // other plans from mounting here as long as it may still mount.
   const exec::Sys<std::uint8_t> status = context.kernel.RunChild(
       [&declared, path = PathOf(name)] {
         return MountByLibmount(declared, path);
@@ -157,6 +161,9 @@ Result<void> Mount(const Context& context, const Base& base,
 // does not answer may come back, and other users need what it keeps.
 Result<bool> IsDead(const Context& context, const FilesystemConfig& declared,
                     const std::string& name, const Source& source) {
+  // FUSE answers ENOTCONN when its server has died, and ECONNABORTED after an
+  // abort if the server asked for that (FUSE_ABORT_ERROR, linux/fuse.h). NFS
+  // answers ESTALE for an export that the server no longer has.
   constexpr std::array kGone = {ENOTCONN, ECONNABORTED, ESTALE};
   // A file system on a device has no server that could be gone.
   if (IsOnDevice(declared.type)) {

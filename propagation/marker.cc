@@ -28,6 +28,7 @@ Result<UniqueFd> LockMarker(const Context& context, int part,
     exec::Undo undo;
     MOUNTD_ASSIGN(const UniqueFd made,
                   EnsureDirectory(context, part, source, 0700, source, &undo));
+    // O_RDONLY, because flock(2) refuses an O_PATH descriptor.
     MOUNTD_ASSIGN(
         UniqueFd fd,
         Named(context.kernel.Open(made.get(), ".", O_RDONLY | O_DIRECTORY,
@@ -37,6 +38,7 @@ Result<UniqueFd> LockMarker(const Context& context, int part,
     MOUNTD_ASSIGN(const FileFacts locked,
                   Named(context.kernel.Stat(fd.get(), ""), "statx", source));
     const exec::Sys<FileFacts> now = context.kernel.Stat(part, source);
+    // A directory that another plan has made again has another inode.
     if (now && now->inode == locked.inode) {
       undo.Commit();  // the directory goes with its marker
       return fd;

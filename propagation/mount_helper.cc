@@ -9,6 +9,7 @@ namespace mountd::propagation {
 namespace {
 
 // The exit status of the child: 0, an errno, or one of these.
+// Linux's errnos end at 133 (asm-generic/errno.h).
 constexpr int kHelperFailed = 200;
 constexpr int kLibmountFailed = 201;
 
@@ -17,6 +18,8 @@ struct ContextDeleter {
 };
 
 std::string OptionsOf(const FilesystemConfig& filesystem) {
+  // A mount helper may drop these two, so filesystem.cc sets them again on the
+  // mount.
   std::string text = "nosuid,nodev";
   text += filesystem.read_only ? ",ro" : "";
   for (const std::string& option : filesystem.options) {

@@ -131,9 +131,12 @@ Result<void> UnmountById(const Context& context, std::uint64_t id,
     return Ok();
   }
   const std::size_t slash = mount->point.rfind('/');
+  // The point is empty where it is too long for the kernel's answer (kernel.h).
   if (slash == std::string::npos || slash + 1 == mount->point.size()) {
     return MakeError(Code::kBusy, "umount2", object, "mountd cannot reach it");
   }
+  // The kernel reports a path without links. A link on it means that somebody
+  // has changed the path since, so the open fails with ELOOP.
   MOUNTD_ASSIGN(const UniqueFd parent,
                 Named(context.kernel.Open(
                           exec::kFromRoot,
@@ -195,6 +198,8 @@ Result<void> WritePlaceholder(const Context& context,
                               const std::shared_ptr<Place>& place,
                               const Placeholder& placeholder,
                               exec::Undo* undo) {
+  // symlinkat(2) makes the name and its text in one step, so a kill leaves no
+  // half-written placeholder.
   MOUNTD_TRY(Named(context.kernel.MakeLink(TextOf(placeholder),
                                            place->task.get(), place->name),
                    "symlinkat", place->object));

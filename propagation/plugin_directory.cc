@@ -16,6 +16,8 @@ using exec::Named;
 using exec::PluginPlan;
 using exec::Undo;
 
+// No user may reach a plugin's socket or put another in its place
+// (SECURITY.md).
 constexpr unsigned kPluginMode = 0700;
 
 // Returns whether `mount` is the self-bind that PreparePlugin makes.
@@ -189,6 +191,8 @@ Result<UniqueFd> OpenPlugin(const Context& context, const Base& base,
                             std::string(paths::kPlugins) + "/" + name, name));
   MOUNTD_ASSIGN(const FileFacts file,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", name));
+  // The plugin's mount is a bind of the base's directory on itself, so it has
+  // the base's device.
   if (!file.mount_root || file.device != base.facts.device || file.uid != 0) {
     return MakeError(
         Code::kFailedPrecondition, "check", name,

@@ -19,6 +19,7 @@ using Command = std::vector<std::string>;
 
 constexpr char kSystemctl[] = "/usr/bin/systemctl";
 constexpr char kSystemdRun[] = "/usr/bin/systemd-run";
+// sh(1) answers this status for a program that it cannot find.
 constexpr int kNotExecuted = 127;
 
 std::string UnitOf(const std::string& plugin) {
@@ -82,6 +83,8 @@ std::string Escaped(const std::string& argument) {
 }
 
 Command StartCommand(const std::string& plugin, const PluginConfig& config) {
+  // systemd-run(1): --collect unloads the unit even after a failure, so that
+  // its name is free for the next start.
   const std::string directory =
       std::string(paths::kBase) + "/" + paths::kPlugins + "/" + plugin;
   Command command = {

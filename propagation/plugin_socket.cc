@@ -113,6 +113,8 @@ Result<UniqueFd> ConnectPlugin(const Context& context,
                : file.error();
   }
   MOUNTD_TRY(CheckSocket(context, directory, facts, name));
+  // Connect by the descriptor that CheckSocket has seen, because the plugin can
+  // replace the file at its name at any time.
   exec::Sys<UniqueFd> connected = context.kernel.ConnectUnix(file->get());
   if (!connected) {
     const int err = connected.error();

@@ -32,6 +32,7 @@ Result<UniqueFd> OpenMount(const Context& context, std::uint64_t id,
             "openat2", object));
   MOUNTD_ASSIGN(const FileFacts file,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", object));
+  // Another mount may cover the place by now.
   if (file.mount_id != id) {
     return Gone(object);
   }

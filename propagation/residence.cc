@@ -214,6 +214,8 @@ Result<void> Residence::OpenHost(const Context& context) {
                                               O_PATH | O_DIRECTORY, kNoLinks),
                                   "openat2", "/"));
   MOUNTD_ASSIGN(host_run_, OpenRunDirectory(context));
+  // O_RDONLY, because setns(2) refuses an O_PATH descriptor. No RESOLVE_ flag,
+  // because kSelf is a magic link.
   MOUNTD_ASSIGN(UniqueFd mounts,
                 Named(kernel.Open(exec::kFromRoot, kSelf, O_RDONLY, 0),
                       "openat2", kSelf));
@@ -270,6 +272,7 @@ Result<Residence::Pin> Residence::FindPin(const Context& context,
   MOUNTD_ASSIGN(pin.mounts, Named(kernel.Open(run, kPin, O_RDONLY, kNoLinks),
                                   "openat2", kObject));
   pin.inode = file->inode;
+  // Namespaces of all kinds have files of this device, so ask for the kind.
   MOUNTD_ASSIGN(
       const std::uint64_t type,
       Named(kernel.NamespaceTypeOf(pin.mounts.get()), "ioctl", kObject));
@@ -277,6 +280,7 @@ Result<Residence::Pin> Residence::FindPin(const Context& context,
                 Named(kernel.OwnerOf(pin.mounts.get()), "ioctl", kObject));
   MOUNTD_ASSIGN(const std::uint64_t users,
                 NamespaceAt(context, exec::kFromRoot, "/proc/self/ns/user"));
+  // Another user namespace's owner could change the mounts in it.
   if (type != CLONE_NEWNS || owner != users || pin.inode == host_facts_.inode) {
     return Refused(
         "the pinned namespace is not mountd's, or an executor started in it");
@@ -304,6 +308,8 @@ Result<void> Residence::RemoveOwn(const Context& context, int run, Pin pin) {
     MOUNTD_TRY(Go(context, Side::kHost));
     own_.reset();
     MOUNTD_TRY(unused);
+    // MNT_DETACH, because another executor may have the pin open (FindPin), and
+    // an open file makes a plain unmount fail with EBUSY.
     MOUNTD_TRY(
         Named(kernel.Unmount(run, kPin, MNT_DETACH), "umount2", kObject));
   }
@@ -319,6 +325,8 @@ Result<void> Residence::RemoveOwn(const Context& context, int run, Pin pin) {
 // Settles in a mount namespace of mountd's own.
 Result<void> Residence::SettleApart(const Context& context) {
   MOUNTD_ASSIGN(UniqueFd run, OpenRunDirectory(context));
+  // An executor that starts at the same time waits here and then finds the pin,
+  // so there is only one namespace.
   MOUNTD_TRY(exec::Locked(context.kernel, run.get(), kObject));
   MOUNTD_ASSIGN(Pin pin, FindPin(context, run.get()));
   if (pin.mounts.valid()) {

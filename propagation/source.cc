@@ -29,6 +29,7 @@ Error Refused(const std::string& object, std::string why) {
 // Checks the opened source itself, whatever path led there.
 Result<void> CheckSource(const Context& context, const std::string& object,
                          Source* source) {
+  // A device node would be useless to the task, because every mount is nodev.
   if (!S_ISDIR(source->file.mode) && !S_ISREG(source->file.mode)) {
     return Refused(object, "must be a directory or a regular file");
   }

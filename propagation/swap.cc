@@ -73,6 +73,8 @@ Result<MountState> Swap(const Context& context, const Base& base,
   MOUNTD_ASSIGN(const Clone clone, MakeClone(context, source, spec));
   MOUNTD_TRY(Named(kernel.AttachBeneath(clone.tree.get(), target->point.get()),
                    "move_mount", spec.object));
+  // The clone needs what was mounted for its source, and from here the swap
+  // only goes forward (swap.h).
   undo->Commit();
   MOUNTD_ASSIGN(const MountState state,
                 Finish(context, base, source, target, top, spec));

@@ -29,6 +29,8 @@ Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
   const exec::Sys<void> made =
       directory ? kernel.MakeDirectory(target->task.get(), target->name, 0700)
                 : kernel.MakeFile(target->task.get(), target->name, 0600);
+  // EEXIST: the mount is there already, or an interrupted plan left its
+  // mountpoint.
   if (!made && made.error() != EEXIST) {
     return ErrnoError(made.error(), directory ? "mkdirat" : "openat", object);
   }

@@ -21,6 +21,7 @@ Result<void> SetNoSwap(const Context& context, int fs,
                        const std::string& object) {
   const exec::Sys<void> set =
       context.kernel.ConfigureFilesystem(fs, "noswap", nullptr);
+  // fsconfig(2) answers EINVAL for a key that the file system does not know.
   if (exec::FailedWith(set, EINVAL)) {
     return MakeError(Code::kNotSupported, "fsconfig", object,
                      "the kernel's tmpfs has no noswap before Linux 6.4; mount "
@@ -36,6 +37,8 @@ Result<UniqueFd> MakeTmpfs(const Context& context, const exec::TmpfsPlan& plan,
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const UniqueFd fs,
                 Named(kernel.OpenFilesystem("tmpfs"), "fsopen", object));
+  // tmpfs(5): without "size" a tmpfs takes up to half of the machine's memory,
+  // and without "nr_inodes" as many files as half of its pages.
   for (const auto& [key, value] :
        {std::pair("source", std::string("mountd")),
         std::pair("size", std::to_string(plan.bytes)),

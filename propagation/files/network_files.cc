@@ -54,6 +54,7 @@ Result<void> WriteNetworkFile(const Context& context,
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd all,
                 LockPart(context, base, paths::kNetworkFiles, object));
+  // Read the content first, so that a plan with wrong content changes nothing.
   MOUNTD_ASSIGN(const std::string text,
                 Named(kernel.ReadMemory(content, exec::kMaxNetworkFileBytes),
                       "pread", object));

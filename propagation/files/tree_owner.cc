@@ -71,6 +71,9 @@ struct Entry {
 };
 
 Result<Entry> OpenEntry(const Walk& walk, int dir, const std::string& name) {
+  // O_PATH with O_NOFOLLOW opens a link itself at the last component, which
+  // RESOLVE_NO_SYMLINKS permits (openat2(2)). The walk has to change links,
+  // too.
   Sys<UniqueFd> fd =
       walk.context.kernel.Open(dir, name, O_PATH | O_NOFOLLOW,
                                RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
@@ -103,6 +106,8 @@ Result<void> Change(Walk* walk, const Entry& entry, const std::string& name) {
     return Ok();
   }
   if (entry.file.uid != plan.uid || entry.file.gid != plan.gid) {
+    // Change the descriptor's file, because a task can exchange the name for a
+    // hard link between the check and the change.
     const Sys<void> changed =
         walk->context.kernel.SetOwner(entry.fd.get(), plan.uid, plan.gid);
     if (!changed) {

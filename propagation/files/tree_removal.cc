@@ -67,6 +67,8 @@ Result<bool> Empty(Removal* removal, int dir, std::size_t depth);
 Result<bool> RemoveDirectory(Removal* removal, int parent,
                              const std::string& name, std::size_t depth) {
   exec::Kernel& kernel = removal->context.kernel;
+  // Own the directory before lifting it, because a rename to another parent
+  // changes its "..", which needs the right to write to it (rename(2)).
   MOUNTD_ASSIGN(const UniqueFd dir, OpenOwn(removal->context, parent, name,
                                             removal->trail.Described(name)));
   if (depth == kMaxDepth) {

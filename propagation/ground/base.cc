@@ -19,6 +19,7 @@ using exec::Undo;
 
 constexpr char kObject[] = "base";
 constexpr char kName[] = "base";
+// Users pass through to their own directories and list nobody's.
 constexpr unsigned kBaseMode = 0711;
 constexpr unsigned kAttributes =
     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;

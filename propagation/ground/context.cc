@@ -14,6 +14,9 @@ using exec::Named;
 Result<UniqueFd> OpenBeneath(const Context& context, int dir,
                              const std::string& path,
                              const std::string& object) {
+  // O_PATH opens neither a device nor a FIFO (open(2)), so the open has no
+  // effect on the file. A user may have put a link on the way, and openat2(2)
+  // then fails instead of leaving `dir`.
   return Named(context.kernel.Open(dir, path, O_PATH,
                                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
                                        RESOLVE_NO_MAGICLINKS),
@@ -44,6 +47,7 @@ Result<UniqueFd> EnsureDirectory(const Context& context, int dir,
                 MakeAndOpenDirectory(context, dir, name, mode, object, undo));
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", object));
+  // The executor's umask is 0, so mkdirat(2) has set exactly this mode.
   if (facts.mode != (S_IFDIR | mode) || facts.uid != 0 || facts.gid != 0) {
     return MakeError(
         Code::kFailedPrecondition, "mkdirat", object,

@@ -28,6 +28,8 @@ Result<HostPath> OpenHostPath(const Context& context, const std::string& path,
   }
   HostPath opened;
   opened.name = path.substr(slash + 1);
+  // A user may own a directory on this path and put a link there, so a link
+  // makes the open fail with ELOOP.
   MOUNTD_ASSIGN(
       opened.parent,
       Named(context.kernel.Open(exec::kFromRoot,

@@ -158,6 +158,7 @@ Result<std::uint64_t> MountinfoInspector::CountBelow(std::uint64_t id) const {
                 Select([](const auto&) { return true; }));
   std::unordered_multimap<std::uint64_t, std::uint64_t> children;
   for (const MountFacts& mount : mounts) {
+    // A namespace's root mount may be its own parent (proc_pid_mountinfo(5)).
     if (mount.id != mount.parent_id) {
       children.emplace(mount.parent_id, mount.id);
     }

@@ -694,6 +694,8 @@ void CopySearch::TellFiles() {
 // process that ended may have passed its files to a child that the first list
 // does not have.
 Result<void> CopySearch::LookAtAll(std::set<std::uint32_t> pids) {
+  // Processes that fork without end must not keep the search going until its
+  // deadline.
   constexpr int kMostRounds = 16;
   std::set<std::uint32_t> seen;
   for (int round = 0; !pids.empty(); ++round) {

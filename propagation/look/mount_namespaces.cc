@@ -31,6 +31,7 @@ Sys<void> MountNamespaces::ReadOwn() {
                                          "/proc/self/mountinfo", kMostText));
   Result<MountinfoExcerpt> excerpt = ExcerptOf(text, devices_);
   if (!excerpt) {
+    // No errno says that a text cannot be parsed.
     return EIO;
   }
   own_.seen = std::move(excerpt).value();

@@ -36,6 +36,8 @@ void AskCgroup(const Context& context, const Cgroup& cgroup,
   if (events) {
     state->more = LineAfter(*events, "populated ") == "1" ? 1 : 0;
   } else if (events.error() != ENOENT && events.error() != ENODEV) {
+    // ENOENT and ENODEV mean that the cgroup has been removed, so nothing is in
+    // it. Any other error may hide processes.
     state->incomplete = 1;
   }
 }
