@@ -21,8 +21,10 @@ Sys<void> RunNftCommand(const std::string& commands) {
   if (context == nullptr) {
     return ENOMEM;
   }
+  // Without buffers libnftables writes to stdout and stderr (libnftables(3)).
   nft_ctx_buffer_output(context.get());
   nft_ctx_buffer_error(context.get());
+  // A parse error sets no errno, so an old one must not be taken for its cause.
   errno = 0;
   if (nft_run_cmd_from_buffer(context.get(), commands.c_str()) != 0) {
     return errno != 0 ? errno : EINVAL;

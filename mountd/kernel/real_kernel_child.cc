@@ -101,6 +101,8 @@ bool WasKilled(pid_t child) {
 Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
                                        std::span<const int> kept,
                                        std::chrono::milliseconds limit) {
+  // SIGKILL takes effect once the child leaves the kernel, which usually is at
+  // once.
   constexpr std::chrono::milliseconds kGrace(500);
   const pid_t child = ::fork();
   if (child < 0) {
@@ -160,6 +162,7 @@ Sys<void> WalkNamespaces(UniqueFd mounts, unsigned long direction,
     UniqueFd next(::ioctl(mounts.get(), direction, &info));
     struct stat facts = {};
     if (!next.valid()) {
+      // ENOENT: no namespace follows in this direction (ioctl_nsfs(2)).
       return errno == ENOENT ? Sys<void>() : Sys<void>(errno);
     }
     if (::fstat(next.get(), &facts) < 0) {

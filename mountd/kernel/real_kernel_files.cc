@@ -73,6 +73,9 @@ Sys<UniqueFd> RealKernel::Open(int dir, const std::string& path, int flags,
   open_how how = {};
   how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
   how.resolve = resolve;
+  // openat2(2) answers EAGAIN if a rename or mount anywhere during the lookup
+  // keeps it from proving that ".." stays below `dir`, and asks the caller to
+  // try again. A user who renames all the time must not keep the executor here.
   constexpr int kTries = 100;
   for (int i = 0;; ++i) {
     const long fd =
@@ -105,6 +108,8 @@ bool AreUniqueIdsKnown() {
 
 Sys<FileFacts> StatBy(int dir, const std::string& name, int flags) {
   struct statx stx = {};
+  // AT_NO_AUTOMOUNT, because an automount point at the name would wait for its
+  // daemon or server.
   const unsigned ids = abi::kStatxMountId |
                        (AreUniqueIdsKnown() ? abi::kStatxMountIdUnique : 0U);
   if (::statx(dir, name.c_str(), flags | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
@@ -170,6 +175,7 @@ Sys<void> RealKernel::MakeDirectory(int dir, const std::string& name,
 }
 
 Sys<void> RealKernel::MakeFile(int dir, const std::string& name, mode_t mode) {
+  // O_EXCL, because with it openat(2) follows no link at the name.
   const UniqueFd fd(::openat(dir, name.c_str(),
                              O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, mode));
   return Done(fd.get());
@@ -227,6 +233,7 @@ Sys<std::string> RealKernel::ReadAcl(int fd) {
   const ssize_t size =
       ::getxattr(MagicLink(fd).c_str(), kAclAttribute, acl.data(), acl.size());
   if (size < 0) {
+    // getxattr(2): ENODATA if the file has no such attribute.
     return errno == ENODATA ? Sys<std::string>(std::string()) : errno;
   }
   return std::string(acl.data(), static_cast<std::size_t>(size));
@@ -286,6 +293,7 @@ Sys<void> RealKernel::Lock(int fd) {
   constexpr std::chrono::milliseconds kPause(2);
   const auto deadline = std::chrono::steady_clock::now() + kWait;
   for (;;) {
+    // LOCK_NB and a pause, because flock(2) itself waits without a limit.
     const int err = ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
     // Checked with the lock in hand too. mountd may have given up while this
     // plan waited, and another mountd may have used the object.
@@ -360,6 +368,7 @@ Sys<bool> RealKernel::IsMemory(int fd) {
 }
 
 Sys<std::string> RealKernel::ReadMemory(int fd, std::size_t limit) {
+  // The byte after the limit shows that there is more.
   std::string text(limit + 1, '\0');
   std::size_t done = 0;
   while (done < text.size()) {
@@ -395,6 +404,7 @@ Sys<UniqueFd> RealKernel::OpenKernfs(int fs, std::uint64_t id) {
   handle.handle_type = abi::kFileidKernfs;
   std::memcpy(buffer.data(), &handle, sizeof(handle));
   std::memcpy(&buffer.at(sizeof(handle)), &id, sizeof(id));
+  // Needs CAP_DAC_READ_SEARCH (open_by_handle_at(2)), which the executor has.
   const int fd = ::open_by_handle_at(
       fs, reinterpret_cast<file_handle*>(buffer.data()), O_PATH | O_CLOEXEC);
   if (fd < 0) {

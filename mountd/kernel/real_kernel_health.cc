@@ -105,6 +105,8 @@ Sys<ProbeOutcome> RealKernel::ProbeFilesystem(
     ::kill(child, SIGKILL);
     if (!pidfd.valid() || !EndsWithin(pidfd.get(), kToDie) ||
         !Reaped(child, &status)) {
+      // A child that hangs in the kernel dies when its system call ends, and a
+      // later probe reaps it.
       lost_children_.push_back(child);
     }
   } else if (!Reaped(child, &status) || !WIFEXITED(status)) {

@@ -83,6 +83,8 @@ Sys<UniqueFd> MapNamespace(int socket, pid_t child, const std::string& map) {
 
 Sys<UniqueFd> RealKernel::NewUserNamespace(const std::string& map) {
   std::array<int, 2> ends{};
+  // SOCK_SEQPACKET keeps the answer in one piece, and the end of a child that
+  // sent none reads as an empty message.
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) <
       0) {
     return errno;
@@ -96,6 +98,7 @@ Sys<UniqueFd> RealKernel::NewUserNamespace(const std::string& map) {
   if (child == 0) {
     EnterAndTell(theirs.get());
   }
+  // Close the child's end, so that only the child holds it and its end is seen.
   theirs.reset();
   Sys<UniqueFd> made = MapNamespace(ours.get(), child, map);
   // The namespace lives on by its fd.

@@ -44,6 +44,8 @@ Sys<UniqueFd> RealKernel::MountFilesystem(int fs, unsigned attributes) {
 }
 
 Sys<UniqueFd> RealKernel::CloneTree(int fd, bool recursive) {
+  // AT_EMPTY_PATH clones by the descriptor, because a path may lead elsewhere
+  // by now.
   const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
                          static_cast<unsigned>(AT_EMPTY_PATH) |
                          (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);

@@ -18,6 +18,8 @@
 namespace mountd::exec {
 namespace {
 
+// setns(2) moves one thread, so a process's threads may be in different
+// namespaces.
 constexpr char kOwnNetns[] = "/proc/thread-self/ns/net";
 
 void GoHome(const UniqueFd& home) {
@@ -123,6 +125,8 @@ Sys<UniqueFd> RealKernel::OpenNetlink(int protocol) {
   const int on = 1;
   // Room for the largest plan's batch and its answers, which all come at once.
   // Acknowledgements come without the request's payload.
+  // The FORCE options exceed net.core.wmem_max and rmem_max, as CAP_NET_ADMIN
+  // permits (socket(7)).
   constexpr int kBufferBytes = 4 * 1024 * 1024;
   if (!fd.valid() ||
       ::setsockopt(fd.get(), SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on)) <
