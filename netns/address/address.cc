@@ -154,6 +154,8 @@ bool Overlap(const Ipv6Range& a, const Ipv6Range& b) {
 }
 
 Result<Ipv4Range> ParseIpv4Range(std::string_view text) {
+  // A /30 is the smallest range with an address for an allocation. The other
+  // three are the range's own, the host's and the broadcast.
   return ParseRange<Ipv4>(text, AF_INET, 8, 30);
 }
 
@@ -237,6 +239,7 @@ std::string HostLinkName(const Ipv4& address) {
 }
 
 Mac LinkMac(const Ipv4& address) {
+  // 0x02: a locally administered address of one station (IEEE 802).
   return {0x02, 0x4d, address[0], address[1], address[2], address[3]};
 }
 

@@ -44,6 +44,7 @@ PluginOutcome<void> CheckAllInstalled(const PluginPrograms& plugins,
 }
 
 milliseconds WithJitter(milliseconds time) {
+  // Runs that failed at the same time must not meet again.
   std::random_device random;
   std::uniform_int_distribution<milliseconds::rep> jitter(0, time.count());
   return time + milliseconds(jitter(random));

@@ -221,6 +221,7 @@ PluginCgroup PluginCgroup::Make() {
 
 void PluginCgroup::Enter() const {
   if (exists()) {
+    // cgroups(7): 0 stands for the process that writes.
     static_cast<void>(Write(directory_.get(), "cgroup.procs", "0"));
   }
 }

@@ -40,6 +40,8 @@ void EndAll(const PluginCgroup& cgroup) {
 // fork, so none is missed.
 int RunWorker(const PluginCgroup& cgroup, const std::function<int(int)>& body,
               pid_t parent, const sigset_t& signals) {
+  // A session of its own, so that a kill of the guard's process group does not
+  // reach the worker, which has to end the plugins.
   ::setsid();
   // The guard's death comes as SIGTERM, which makes `stop` readable.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -48,6 +50,7 @@ int RunWorker(const PluginCgroup& cgroup, const std::function<int(int)>& body,
   if (::getppid() != parent || !AdoptOrphans() || !stop.valid()) {
     return EXIT_FAILURE;
   }
+  // A plugin that closes its stdin must not end the worker.
   ::signal(SIGPIPE, SIG_IGN);
   const int status = body(stop.get());
   EndAll(cgroup);

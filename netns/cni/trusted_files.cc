@@ -133,6 +133,9 @@ Result<UniqueFd> OpenTrustedFile(int directory, const std::string& name) {
     return Untrusted(name, "must be a regular file");
   }
   MOUNTD_TRY(CheckOwner(facts, name, Sticky::kRefused));
+  // The name may be a FIFO or a terminal by now. O_NONBLOCK and O_NOCTTY keep
+  // such a file from blocking the open or becoming the controlling terminal,
+  // and the comparison then refuses it.
   MOUNTD_ASSIGN(UniqueFd file,
                 OpenPart(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY));
   MOUNTD_ASSIGN(const struct stat opened, StatOf(file.get(), name));

@@ -20,9 +20,12 @@ bool Take(std::span<const std::byte> bytes, LinkEvents* events) {
     inotify_event event{};
     std::memcpy(&event, bytes.data(), sizeof(event));
     const auto name = bytes.subspan(sizeof(event), event.len);
+    // inotify(7): IN_IGNORED follows the deletion of the directory and the
+    // unmount of its file system.
     if ((event.mask & IN_IGNORED) != 0) {
       return false;
     }
+    // IN_Q_OVERFLOW: the kernel dropped events, so any name may have gone.
     events->overflowed =
         events->overflowed || (event.mask & IN_Q_OVERFLOW) != 0;
     if ((event.mask & IN_DELETE) != 0) {
@@ -37,6 +40,7 @@ bool Take(std::span<const std::byte> bytes, LinkEvents* events) {
 }  // namespace
 
 Result<UniqueFd> WatchNamespaces(const std::string& directory) {
+  // IN_NONBLOCK, because mountd's loop reads the watch.
   UniqueFd watch(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (!watch.valid() ||
       ::inotify_add_watch(watch.get(), directory.c_str(),

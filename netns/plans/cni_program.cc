@@ -20,6 +20,7 @@ using exec::CniVerb;
 using Command = std::vector<std::string>;
 
 constexpr char kProgram[] = "mountd-cni-run";
+// sh(1) answers this status for a program that it cannot find.
 constexpr int kNotExecuted = 127;
 
 const char* VerbOf(CniVerb verb) {
@@ -79,9 +80,13 @@ Command CommandOf(const Config& config, const CniPlan& plan,
   if (plan.allocation.size != 0) {
     Add(&command, "--container-id", Text(plan.allocation));
   }
+  // The runner's own record says what to undo, whatever the configuration says
+  // by now.
   if (plan.verb == CniVerb::kDel || plan.verb == CniVerb::kGc) {
     command.push_back("--recorded");
   }
+  // Only ADD opens ports. DEL and CHECK bring the ports of their ADD, which the
+  // rules may no longer grant (netns/cni/request_bounds.h).
   if (plan.verb == CniVerb::kAdd) {
     Add(&command, "--host-ports", HostPortsOf(config));
     Add(&command, "--netns",
@@ -123,6 +128,8 @@ Result<UniqueFd> RunCniProgram(exec::Kernel& kernel, const Config& config,
         "the configuration has no [cni] section, which CNI networks need");
   }
   MOUNTD_ASSIGN(std::string program, FindProgram(kernel));
+  // The executor passes the answer on unread, so the answer must not depend on
+  // a server: a memfd.
   MOUNTD_ASSIGN(UniqueFd answer,
                 exec::Named(kernel.MakeMemory({}), "memfd_create", object));
   Command command = CommandOf(config, plan, std::move(program));

@@ -130,6 +130,7 @@ Message ElementsMessage(int type, int flags, std::span<const Element> elements,
 Message BatchMarker(int type) {
   nfgenmsg header = {};
   header.version = NFNETLINK_V0;
+  // nfnetlink takes the subsystem of the whole batch from here.
   header.res_id = htons(NFNL_SUBSYS_NFTABLES);
   return Message(type, 0, header);
 }
@@ -180,6 +181,7 @@ Result<int> Transact(Channel* nft, int type, int flags,
 Result<std::uint16_t> FindTakenPort(Channel* nft, std::vector<Element> elements,
                                     const std::string& object) {
   for (Element& element : elements) {
+    // Without data any map of the port counts, whoever made it.
     element.data = {};
   }
   MOUNTD_ASSIGN(const std::vector<bool> found,
@@ -258,6 +260,7 @@ Result<std::vector<bool>> FindElements(Channel* nft,
     MOUNTD_ASSIGN(const std::vector<Answer> answers,
                   nft->Exchange(messages, messages.size() - 1));
     for (const Answer& answer : answers) {
+      // ENOENT: the element, its set or the table is not there.
       if (answer.err != 0 && answer.err != ENOENT) {
         return ErrnoError(answer.err, "NFT_MSG_GETSETELEM", object);
       }

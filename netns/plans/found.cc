@@ -209,6 +209,8 @@ Result<Table> ReadTable(Channel* nft, const Config& config) {
 // Returns the address that HostLinkName made the name from.
 std::optional<Ipv4> AddressOf(const std::string& link) {
   Ipv4 address{};
+  // sscanf(3) also takes upper case, fewer digits and text after them, so
+  // compare the whole name.
   if (std::sscanf(link.c_str(), "md%2hhx%2hhx%2hhx%2hhx", &address[0],
                   &address[1], &address[2], &address[3]) != 4 ||
       HostLinkName(address) != link) {

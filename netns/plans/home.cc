@@ -162,6 +162,7 @@ Result<Home> PinnedHome(Kernel& kernel, const exec::NetworkPlan& plan,
         Code::kFailedPrecondition, "find namespace", NameOfPlan(plan),
         "the allocation's namespace no longer exists; release the allocation");
   }
+  // O_RDONLY, because setns(2) refuses an O_PATH descriptor.
   MOUNTD_ASSIGN(UniqueFd fd,
                 Named(kernel.Open(place.directory, place.name, O_RDONLY,
                                   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),

@@ -237,6 +237,8 @@ std::optional<HostSocket> HostSocketOf(std::span<const std::byte> payload) {
 }
 
 Result<Sockets> HostSocketsOfTable(std::string_view table, unsigned state) {
+  // The columns: sl, local_address, rem_address, st, queues, timer, retrnsmt,
+  // uid, timeout, inode (proc_pid_net(5)).
   constexpr std::size_t kAddress = 1;
   constexpr std::size_t kState = 3;
   constexpr std::size_t kUid = 7;
@@ -258,6 +260,8 @@ Result<Sockets> HostSocketsOfTable(std::string_view table, unsigned state) {
 }
 
 Result<Sockets> HostSocketsOfEndpoints(std::string_view table) {
+  // The columns: ENDPT, SOCK, STY, SST, HBKT, LPORT, UID, INODE, LADDRS
+  // (net/sctp/proc.c).
   constexpr std::size_t kState = 3;
   constexpr std::size_t kPort = 5;
   constexpr std::size_t kUid = 6;

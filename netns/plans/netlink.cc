@@ -10,11 +10,13 @@
 namespace mountd::netns {
 namespace {
 
+// The kernel puts at most 32 KiB of a dump into one read (netlink_recvmsg).
 constexpr std::size_t kReceiveBytes = std::size_t{64} << 10U;
 
 // Returns the errno; 0 means success. A value that is no errno is no
 // acknowledgement either.
 int ErrnoOf(const nlmsgerr& error) {
+  // MAX_ERRNO of linux/err.h.
   constexpr int kMaxErrno = 4095;
   return error.error <= 0 && error.error >= -kMaxErrno ? -error.error : EBADMSG;
 }

@@ -253,6 +253,8 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
     veth = VethFor(plan, *declared);
   }
   const std::string name = NameOf(plan);
+  // A plan that mountd gave up ends before this one looks, so it cannot undo
+  // the links and elements that this one makes (Context::markers).
   MOUNTD_TRY(exec::Locked(context.kernel, context.markers, name));
   MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
   MOUNTD_ASSIGN(const Before before, LookBefore(context, &access, plan));
@@ -261,6 +263,7 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
     return tell({before.pin.inode, before.link.index, 1, 0});
   }
   MOUNTD_TRY(CheckIsFree(plan, before));
+  // Look before anything is made, so that a taken port leaves nothing to undo.
   MOUNTD_TRY(CheckHostPorts(context, plan, passed.kept));
   // `home` closes after the answer, so that the caller does not wait for that.
   MOUNTD_ASSIGN(Home home, HomeFor(context, access, plan, passed.netns));
@@ -270,6 +273,8 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
   }
   MOUNTD_ASSIGN(const NetworkState state,
                 MakeNetwork(context, &access, plan, veth, &home, &undo));
+  // Tell before the commit. If mountd no longer takes the answer, it has no
+  // record of the network, so the undo has to remove it.
   MOUNTD_TRY(tell(state));
   undo.Commit();
   return Ok();
@@ -289,6 +294,7 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   const bool keeps_name = plan.origin == exec::NamespaceOrigin::kExisting;
   const bool foreign = !keeps_name && pin.inode != 0 && plan.netns_inode != 0 &&
                        (!pin.ours || pin.inode != plan.netns_inode);
+  // RemovePin takes away only the marker if the name is another program's.
   if (!keeps_name && (!foreign || !pin.ours)) {
     MOUNTD_TRY(RemovePin(context.kernel, access.place, pin));
   }

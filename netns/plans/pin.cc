@@ -32,6 +32,7 @@ Result<std::uint64_t> NsfsDevice(Kernel& kernel) {
 Result<void> PrepareNetnsDirectory(Kernel& kernel) {
   const exec::Sys<void> made =
       kernel.MakeDirectory(exec::kFromRoot, paths::kNetnsDir, 0755);
+  // EEXIST: ip-netns(8) and other programs use the same directory.
   if (!made && made.error() != EEXIST) {
     return ErrnoError(made.error(), "mkdirat", paths::kNetnsDir);
   }
@@ -41,8 +42,11 @@ Result<void> PrepareNetnsDirectory(Kernel& kernel) {
   if (facts.mount_root) {
     return Ok();
   }
+  // Recursive, so that the names which others have pinned stay visible.
   MOUNTD_ASSIGN(const UniqueFd tree, Named(kernel.CloneTree(dir.get(), true),
                                            "open_tree", paths::kNetnsDir));
+  // The clone leaves the peer group of the mount that the directory lies in.
+  // Shared again after the attach, it gets a group of its own.
   MOUNTD_TRY(
       Named(kernel.SetMount(tree.get(), false, {.propagation = MS_PRIVATE}),
             "mount_setattr", paths::kNetnsDir));
@@ -117,6 +121,7 @@ Result<void> MakePin(Kernel& kernel, const PinPlace& place, int netns,
   MOUNTD_TRY(
       Named(kernel.AttachTree(tree.get(), point.get()), "move_mount", name));
   undo->Add([&kernel, &place] {
+    // MNT_DETACH, because a process may have opened the name already.
     IgnoreBecauseBestEffort(
         kernel.Unmount(place.directory, place.name, MNT_DETACH));
   });

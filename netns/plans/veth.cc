@@ -25,6 +25,7 @@ namespace mountd::netns {
 namespace {
 
 constexpr int kMake = NLM_F_CREATE | NLM_F_EXCL;
+// LOOPBACK_IFINDEX of the kernel: lo is the first link of each namespace.
 constexpr std::uint32_t kLoopback = 1;
 constexpr std::uint8_t kOperUp = 6;  // IF_OPER_UP of linux/if.h, RFC 2863
 
@@ -96,6 +97,7 @@ Message NewNeighbour(std::uint32_t index, const Address& address,
   ndmsg header = {};
   header.ndm_family = FamilyOf<Address>();
   header.ndm_ifindex = static_cast<int>(index);
+  // PERMANENT, so that the kernel never asks for the MAC and never forgets it.
   header.ndm_state = NUD_PERMANENT;
   Message message(RTM_NEWNEIGH, flags, header);
   message.Put(NDA_DST, address).Put(NDA_LLADDR, mac);
@@ -128,6 +130,7 @@ template <typename Address>
 Message GatewayRoute(std::uint32_t index, const Range<Address>& range,
                      const Address& gateway) {
   rtmsg header = RouteHeader<Address>(range.prefix);
+  // ONLINK, because no address of the link covers the gateway's.
   header.rtm_flags = RTNH_F_ONLINK;
   Message message(RTM_NEWROUTE, kMake, header);
   if (range.prefix != 0) {
