@@ -116,6 +116,8 @@ RpcResult<ipc::Reply> CsiChannelClient::Call(ipc::Request request,
   }
   UniqueFd fd;
   if (secrets.valid()) {
+    // A duplicate, because the frame closes its fd after sending, and the
+    // caller may need the secrets for another try.
     fd.reset(::fcntl(secrets.get(), F_DUPFD_CLOEXEC, 0));
     if (!fd.valid()) {
       // Fails before anything is sent, because the call must not go without its

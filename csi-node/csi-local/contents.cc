@@ -22,6 +22,7 @@ constexpr mode_t kVolumeMode = 0777;
 
 Result<void> Sync(const UniqueFd& file, const UniqueFd& directory,
                   const std::string& name) {
+  // fsync(2): the sync of a file does not sync its name in the directory.
   if (::fsync(file.get()) != 0 || ::fsync(directory.get()) != 0) {
     return ErrnoError(errno, "fsync", name);
   }
@@ -143,6 +144,7 @@ Result<void> RemoveContent(const UniqueFd& directory, const std::string& name) {
 }
 
 Result<UniqueFd> OpenImage(const UniqueFd& directory, const std::string& name) {
+  // O_NONBLOCK, so that a FIFO at the name does not block the open.
   UniqueFd image(::openat(directory.get(), name.c_str(),
                           O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
@@ -182,6 +184,7 @@ std::int64_t AllocatedBytes(const UniqueFd& directory,
       !S_ISREG(status.st_mode)) {
     return 0;
   }
+  // stat(2): st_blocks counts units of 512 bytes.
   return std::int64_t{status.st_blocks} * 512;
 }
 

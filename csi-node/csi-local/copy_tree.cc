@@ -19,6 +19,7 @@
 namespace mountd::csi_local {
 namespace {
 
+// Each level of the recursion has two descriptors open.
 constexpr int kMaxDepth = 256;
 constexpr std::size_t kMaxAttribute = 65536;  // XATTR_SIZE_MAX
 
@@ -33,6 +34,7 @@ Result<void> CopyAttributes(int from, int to, const std::string& name) {
   std::vector<char> names(kMaxAttribute);
   const ssize_t length = ::flistxattr(from, names.data(), names.size());
   if (length < 0) {
+    // ENOTSUP: the file system has no extended attributes (listxattr(2)).
     return errno == ENOTSUP
                ? Ok()
                : Result<void>(ErrnoError(errno, "flistxattr", name));
@@ -157,6 +159,8 @@ class TreeCopy {
         from, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat status {};
     if (!source.valid() || ::fstat(source.get(), &status) != 0) {
+      // The file has gone, or a link (ELOOP) or a socket (ENXIO) has taken its
+      // place (open(2)).
       return errno == ENOENT || errno == ELOOP || errno == ENXIO
                  ? Ok()
                  : Result<void>(ErrnoError(errno, "openat", path));
@@ -189,6 +193,7 @@ class TreeCopy {
     const ssize_t length =
         ::readlinkat(from, name.c_str(), text.data(), text.size() - 1);
     if (length < 0) {
+      // EINVAL: the file is no link any more (readlink(2)).
       return errno == ENOENT || errno == EINVAL
                  ? Ok()
                  : Result<void>(ErrnoError(errno, "readlinkat", name));

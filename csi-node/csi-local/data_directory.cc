@@ -23,6 +23,7 @@ constexpr std::chrono::milliseconds kLockPause(20);
 
 Result<void> TakeAlone(const UniqueFd& root, const std::string& path) {
   for (int i = 0; i < kLockTries; ++i) {
+    // LOCK_NB, because flock(2) has no time limit.
     if (::flock(root.get(), LOCK_EX | LOCK_NB) == 0) {
       return Ok();
     }

@@ -22,6 +22,8 @@ constexpr int kProbeTries = 50;
 constexpr std::chrono::milliseconds kProbePause(20);
 
 bool IsRefusedAt(const std::string& path) {
+  // SOCK_NONBLOCK, because connect(2) would wait while the listener's queue is
+  // full.
   const UniqueFd probe(
       ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   return ConnectUnix(probe.get(), path) == ECONNREFUSED;

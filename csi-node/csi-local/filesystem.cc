@@ -150,6 +150,8 @@ std::int64_t LeastBytes(const std::string& fs_type) {
 
 Result<void> MakeFilesystem(const std::string& fs_type, const UniqueFd& image) {
   // No discard, because the image is one hole anyway.
+  // -F, because the image is no block device (mkfs.ext4(8)). -m 0, because root
+  // needs no reserved blocks in a volume.
   const std::vector<std::string> arguments =
       fs_type == "ext4"
           ? std::vector<std::string>{"-q", "-F",        "-m",     "0",

@@ -99,6 +99,8 @@ loop_config ConfigOf(const UniqueFd& image, const std::string& label,
   config.fd = static_cast<__u32>(image.get());
   std::memcpy(config.info.lo_file_name, label.data(),
               std::min(label.size(), kMaxLoopLabel));
+  // AUTOCLEAR unbinds the device at its last close (loop(4)), so the device
+  // goes with the file system's mount.
   if (use == LoopUse::kFilesystem) {
     config.info.lo_flags |= LO_FLAGS_AUTOCLEAR;
   }
@@ -134,6 +136,8 @@ Result<LoopDevice> BindLoop(int number, const UniqueFd& image,
                             const std::string& label, LoopUse use) {
   MOUNTD_ASSIGN(LoopDevice loop, Open(number, O_RDWR));
   const loop_config config = ConfigOf(image, label, use);
+  // LOOP_CONFIGURE (Linux 5.8) binds the image and sets the flags in one step,
+  // so nobody sees the device without its flags (loop(4)).
   if (::ioctl(loop.fd.get(), LOOP_CONFIGURE, &config) != 0) {
     return ErrnoError(errno, "LOOP_CONFIGURE", label);
   }

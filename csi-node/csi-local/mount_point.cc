@@ -158,6 +158,8 @@ Result<void> AttachTree(const UniqueFd& tree, const UniqueFd& point,
                         Contents contents, std::uint64_t attributes) {
   mount_attr attr{};
   attr.attr_set = attributes | MOUNT_ATTR_NOSUID;
+  // The mount of a device's node without MOUNT_ATTR_NODEV, because nobody could
+  // open the device otherwise.
   if (contents == Contents::kDevice) {
     attr.attr_set |= MOUNT_ATTR_NOEXEC;
     attr.attr_clr |= MOUNT_ATTR_NODEV;

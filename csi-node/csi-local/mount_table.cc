@@ -96,6 +96,7 @@ Result<std::vector<MountEntry>> ReadMountTable(const std::string& path) {
 
 Result<MountEntry> MountOf(const UniqueFd& fd) {
   struct statx status {};
+  // STATX_MNT_ID is the reusable id, which mountinfo shows.
   if (::statx(fd.get(), "", AT_EMPTY_PATH, STATX_MNT_ID, &status) != 0) {
     return ErrnoError(errno, "statx", "");
   }

@@ -66,6 +66,7 @@ Result<void> LimitResources() {
 // because its descriptor is of the mount on which csi-local opened it. Makes no
 // user namespace, because a process without capabilities gains none by one.
 Result<void> LeaveNamespaces() {
+  // A tool needs no network, no IPC objects and no host name.
   if (::unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) !=
       0) {
     return ErrnoError(errno, "unshare", "tool");
@@ -92,6 +93,7 @@ Result<void> DropPrivileges() {
     ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }
   ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  // The groups first, because the new user may no longer change them.
   if (::setgroups(0, nullptr) != 0 || ::setresgid(user, user, user) != 0 ||
       ::setresuid(user, user, user) != 0 ||
       ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
@@ -124,6 +126,9 @@ Result<void> EndWithStarter() {
 
 Result<void> Confine() {
   MOUNTD_TRY(LimitResources());
+  // CAP_SYS_ADMIN is needed here, so the capabilities go afterwards. The filter
+  // of system calls comes last, because it forbids the calls of the other
+  // steps.
   MOUNTD_TRY(LeaveNamespaces());
   MOUNTD_TRY(DropPrivileges());
   MOUNTD_TRY(EndWithStarter());

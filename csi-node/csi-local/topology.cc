@@ -11,6 +11,8 @@ namespace {
 
 namespace pb = ::csi::v1;
 
+// CSI spec, Topology: at most 63 letters, digits, "-", "_" and ".",
+// alphanumeric at both ends.
 constexpr std::size_t kMaxValue = 63;
 
 bool IsAlphanumeric(char c) {

@@ -150,6 +150,8 @@ Result<void> FrameSocket::Flush() {
     const auto sent = SendWithFds(
         socket_.get(), std::as_bytes(std::span(out.bytes).subspan(out.sent)),
         std::span(&fd, out.fd.valid() ? 1U : 0U));
+    // EAGAIN: the peer reads more slowly. The loop flushes again once poll(2)
+    // says that there is room.
     if (!sent && sent.error() == EAGAIN) {
       return Ok();
     }
@@ -158,6 +160,7 @@ Result<void> FrameSocket::Flush() {
       error.code = Code::kUnavailable;
       return error;
     }
+    // The fd has gone with the first bytes, so the rest goes without it.
     out.fd.reset();
     out.sent += *sent;
     if (out.sent == out.bytes.size()) {

@@ -239,6 +239,8 @@ VolumeCapability ReadCapability(Fields* outer) {
   Fields fields(outer->Object("capability"));
   VolumeCapability capability;
   capability.block = fields.Flag("block");
+  // Not 0 (UNKNOWN), because a request needs a mode (CSI spec,
+  // VolumeCapability).
   capability.access_mode =
       static_cast<AccessMode>(fields.Number("access_mode", 1, 7));
   capability.fs_type = fields.Text("fs_type", kMaxText);

@@ -86,6 +86,8 @@ bool Call::Prepare(const std::shared_ptr<grpc::ClientContext>& context) {
                      : "the plugin did not answer before the deadline"});
     return false;
   }
+  // On the monotonic clock, because the request's deadline is on it and the
+  // wall clock jumps.
   context->set_deadline(
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                    gpr_time_from_millis(remaining, GPR_TIMESPAN)));

@@ -177,6 +177,8 @@ RpcResult<std::string> ReadController(
     text = response->SerializeAsString();
   } else {
     google::protobuf::util::JsonPrintOptions options;
+    // ipc/controller_json.cc reads the names of csi.proto and enumerations as
+    // numbers.
     options.preserve_proto_field_names = true;
     options.always_print_enums_as_ints = true;
     if (!google::protobuf::util::MessageToJsonString(*response, &text, options)

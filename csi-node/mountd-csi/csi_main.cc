@@ -87,6 +87,8 @@ int ActivatedSocket() {
       ParseFd(count).value_or(0) < 1) {
     return -1;
   }
+  // SD_LISTEN_FDS_START: systemd passes descriptors from 3 on
+  // (sd_listen_fds(3)).
   return 3;
 }
 

@@ -8,6 +8,8 @@
 
 namespace mountd::csi {
 
+// EFD_NONBLOCK, because RunPosted reads the counter even if it is 0, and a post
+// must not wait.
 Poster::Poster() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_.valid()) {
     std::abort();  // only at the start, before there is any work to lose

@@ -154,6 +154,8 @@ PluginSupervisor::Wake PluginSupervisor::Wait(std::chrono::milliseconds timeout,
     // Rounds up, so that poll does not end before the deadline.
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    // POLLRDHUP and not POLLIN, because mountd-csi reads what the plugin sends
+    // on this connection.
     std::array<pollfd, 2> entries{
         {{wake_.get(), POLLIN, 0}, {hang_up_fd, POLLRDHUP, 0}}};
     const int ready =

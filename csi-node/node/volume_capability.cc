@@ -90,6 +90,8 @@ Result<void> CheckCapability(const VolumeCapability& capability,
     return refused(Code::kNotSupported,
                    "the plugin does not offer VOLUME_MOUNT_GROUP");
   }
+  // CSI spec, NodeServiceCapability: a plugin supports these two modes only if
+  // it offers SINGLE_NODE_MULTI_WRITER.
   const bool alpha_mode =
       capability.access_mode == AccessMode::kSingleNodeSingleWriter ||
       capability.access_mode == AccessMode::kSingleNodeMultiWriter;

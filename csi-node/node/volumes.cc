@@ -384,6 +384,8 @@ Result<void> Volumes::AbandonPublication(Call& call) {
 void Volumes::Keep(const Call& call) {
   Kept kept{call.spec, UniqueFd()};
   if (call.secrets.valid()) {
+    // A duplicate, because the call closes its own fd at its end. Not below 3,
+    // so that it never becomes a standard descriptor.
     kept.secrets.reset(fcntl(call.secrets.get(), F_DUPFD_CLOEXEC, 3));
     if (!kept.secrets.valid()) {
       return;  // the next call brings the secrets

@@ -123,6 +123,7 @@ Result<UniqueFd> EncodeSecrets(
   if (size > kMaxSecretsBytes) {
     return Invalid("must be at most 64 KiB");
   }
+  // memfd_create(2): without MFD_ALLOW_SEALING the memfd takes no seals.
   UniqueFd memfd(
       ::memfd_create("csi-secrets", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memfd.valid()) {
