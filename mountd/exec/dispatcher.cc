@@ -116,6 +116,8 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
     if (!inspector_) {
       MOUNTD_ASSIGN(inspector_, propagation::MakeMountInspector(kernel_));
     }
+    // Enter before each plan, because the plan before may have ended on the
+    // other side.
     MOUNTD_TRY(residence_.Enter(ContextOf(), SideOf(request.kind)));
     return Carry(request, fds, &answer, send_now);
   };
@@ -471,6 +473,8 @@ Result<HelloReply> Dispatcher::Hello() {
 }
 
 bool Dispatcher::MakeAhead() {
+  // No markers (-1), because a namespace that is made ahead belongs to nobody
+  // yet.
   return netns::MakeAhead({kernel_, config_, networks_, -1});
 }
 

@@ -80,6 +80,7 @@ Result<UniqueFd> TakeSocket(const Options& options) {
   if (options.socket_fd >= 0) {
     return UniqueFd(options.socket_fd);
   }
+  // Programs that the executor starts must not take the socket for theirs.
   constexpr int kUnsetEnvironment = 1;
   if (::sd_listen_fds(kUnsetEnvironment) != 1 ||
       ::sd_is_socket(SD_LISTEN_FDS_START, AF_UNIX, SOCK_SEQPACKET, 0) <= 0) {

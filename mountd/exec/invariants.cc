@@ -39,6 +39,7 @@ Result<void> CheckTmpfs(const TmpfsPlan& tmpfs, const Config& config) {
   if ((tmpfs.mode & ~kTmpfsModes) != 0) {
     return Invalid("tmpfs mode");
   }
+  // kNoId is no user, because chown(2) reads it as "leave it unchanged".
   if (tmpfs.uid == kNoId || tmpfs.gid == kNoId) {
     return Invalid("tmpfs owner");
   }
@@ -214,6 +215,8 @@ Result<void> CheckHolders(const HoldersPlan& plan) {
   if ((plan.mount_id != 0) == (plan.count != 0)) {
     return Invalid("mount id");
   }
+  // Any process of the node may have received such a descriptor, so only a
+  // search of the whole node finds them.
   if (plan.count > kMaxHandedOut ||
       (plan.count != 0 && plan.scope != HolderScope::kNode)) {
     return Invalid("count");
@@ -302,6 +305,7 @@ Result<Request> DecodeRequest(std::span<const std::byte> message) {
   if (message.size() != sizeof(request)) {
     return Invalid("message size");
   }
+  // memcpy, because the message need not be aligned as a Request is.
   std::memcpy(&request, message.data(), sizeof(request));
   if (request.version != kProtocolVersion) {
     return Invalid("version");

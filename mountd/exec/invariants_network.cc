@@ -69,6 +69,7 @@ Result<void> CheckInterface(const std::array<char, 16>& interface) {
   const std::string_view name(interface.data(),
                               ::strnlen(interface.data(), interface.size()));
   const bool fits = name.size() < interface.size() && IsValidName(name);
+  // Every namespace has a lo already.
   return fits && name != "lo" ? Ok() : Result<void>(Invalid("interface"));
 }
 

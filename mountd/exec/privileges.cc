@@ -13,6 +13,12 @@
 namespace mountd::exec {
 namespace {
 
+// SYS_ADMIN mounts and enters namespaces. NET_ADMIN makes links and rules.
+// DAC_READ_SEARCH opens declared sources, plugin sockets and cgroups by their
+// handles. CHOWN gives directories to their owners. SETUID and SETGID write the
+// maps of idmapped mounts. SYS_PTRACE looks at the files of other users'
+// processes. SYS_CHROOT enters a container's mount namespace (setns(2)).
+// SECURITY.md has the tests.
 constexpr std::array<cap_value_t, 8> kKept = {
     CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_CHOWN,
     CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE,      CAP_SYS_CHROOT};
@@ -63,6 +69,8 @@ Result<void> SetCapabilities(const Values& permitted, const Values& effective) {
 }
 
 Result<void> ForbidNewPrivileges() {
+  // no_new_privs keeps an exec from gaining anything by setuid bits or file
+  // capabilities (prctl(2)).
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
              ? Ok()
              : Result<void>(Failed("prctl"));
@@ -87,6 +95,8 @@ Result<void> DropPrivileges(bool runs_cni) {
   if (runs_cni && Holds(CAP_NET_RAW, CAP_PERMITTED)) {
     permitted.push_back(CAP_NET_RAW);
   }
+  // Ambient capabilities would stay with every program that the executor starts
+  // (capabilities(7)).
   if (cap_reset_ambient() != 0) {
     return Failed("cap_reset_ambient");
   }

@@ -91,6 +91,8 @@ class Within {
 Result<void> CheckPeer(int socket, uid_t allowed) {
   ucred peer = {};
   socklen_t size = sizeof(peer);
+  // SO_PEERCRED names the user at connect(2), whoever has the socket now
+  // (unix(7)).
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
     return ErrnoError(errno, "getsockopt", "peer");
   }
