@@ -136,6 +136,7 @@ ExecutorPool::ExecutorPool(Connector connect, Options options, Ahead ahead)
       // The first plans on an object that hangs take no more executors than
       // this until the first of them is abandoned.
       mounts_(WithSpare(options.mount_lanes, options.mount_lanes)),
+      // One, because rtnetlink is one queue in the kernel anyway.
       networks_({.width = 1}),
       // The runner of CNI's plugins ends by itself.
       cni_(WithSpare(options.cni_lanes, ExecutorLane::kUnlimited)),
@@ -209,6 +210,7 @@ std::size_t ExecutorPool::StuckOf(std::uint32_t user) const {
 }
 
 Result<void> ExecutorPool::CheckStuck(const ExecutorLane::Key& key) const {
+  // Count first, because stuck() forgets the executors that have ended.
   const std::uint32_t count = stuck();
   if (count >= options_.max_stuck_in_all) {
     return MakeError(Code::kUnavailable, "plan", "executor",

@@ -202,6 +202,8 @@ Result<void> ExecutorPool::PrepareNetworks(bool anew) {
 
 Result<NetworkState> ExecutorPool::CreateNetwork(const NetworkPlan& plan,
                                                  int netns, int keeper) {
+  // The executor takes the namespace from the front and the keeper from the
+  // back (mountd/exec/dispatcher.cc).
   std::vector<int> fds = {netns, keeper};
   std::erase(fds, -1);
   MOUNTD_ASSIGN(const Answer answer, Run(networks_,
@@ -247,6 +249,7 @@ Result<UniqueFd> ExecutorPool::WatchNetworks(NetworkWatchKind kind) {
 }
 
 Result<UniqueFd> ExecutorPool::RunCni(const CniPlan& plan, int request) {
+  // A DEL must not wait behind ADDs, because plugins take as long as they take.
   ExecutorLane& lane = plan.verb == CniVerb::kDel ? cni_ends_ : cni_;
   return RunForFd(lane, MakeRequest(PlanKind::kRunCni, &PlanBody::cni, plan),
                   std::span(&request, 1));
