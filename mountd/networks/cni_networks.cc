@@ -91,6 +91,8 @@ Result<void> CniNetworks::Status(const std::string& network) {
 Result<void> CniNetworks::CollectGarbage() {
   exec::CniPlan plan;
   plan.verb = exec::CniVerb::kGc;
+  // Alone, because an attachment that is made meanwhile would be missing on the
+  // list of valid ones, and GC would remove it.
   const std::unique_lock lock(attaching_);
   MOUNTD_ASSIGN(std::vector<NetworkRecord> valid, store_.ListNetworks());
   // An empty store may have been lost, and so may the records of attachments
