@@ -509,6 +509,8 @@ Result<void> BootStore::RemoveNetwork(const NetworkRecord& record) {
 }
 
 Result<void> BootStore::QuarantineNetwork(const NetworkRecord& record) {
+  // One transaction, because an address without either row would be given out
+  // while its link still exists.
   return database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(RemoveNetwork(record));
     MOUNTD_TRY(database_->Run(

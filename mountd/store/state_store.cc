@@ -369,6 +369,7 @@ Result<std::uint64_t> StateStore::PutPlugin(const PluginRecord& record) {
 }
 
 Result<void> StateStore::BeginPluginRemoval(const std::string& id) {
+  // One statement looks and marks, so no volume can be added in between.
   MOUNTD_ASSIGN(
       const int changed,
       database_->Run("UPDATE plugins SET removing=1 WHERE id=?1 AND "
