@@ -68,6 +68,7 @@ Result<MountEvents> ReadMountEvents(int group) {
     if (size < 0 && errno == EINTR) {
       continue;
     }
+    // EAGAIN: the group is non-blocking and has no more events.
     if (size < 0 && errno == EAGAIN) {
       return all;
     }
