@@ -20,6 +20,7 @@ namespace {
 // Checks the length and encoding only, because mountd never opens this path; it
 // returns the text to the task driver.
 Result<void> CheckTaskPath(const std::string& path) {
+  // 4095 is PATH_MAX without the NUL.
   if (path.size() > 4095 || path.find('\0') != std::string::npos ||
       !IsValidUtf8(path)) {
     return MakeError(Code::kInvalidArgument, "check", "options[\"task_path\"]",

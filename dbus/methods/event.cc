@@ -21,6 +21,7 @@ int AppendValue(sd_bus_message* message, const EventDict::value_type& entry) {
     return sd_bus_message_append(message, "{sv}", key, "s", text->c_str());
   }
   if (const auto* yes = std::get_if<bool>(&entry.second)) {
+    // sd-bus takes a boolean as an int (sd_bus_message_append_basic(3)).
     return sd_bus_message_append(message, "{sv}", key, "b", *yes ? 1 : 0);
   }
   if (const auto* number = std::get_if<std::uint64_t>(&entry.second)) {
@@ -240,6 +241,7 @@ void Emit(sd_bus* bus, const char* destination, const Event& event) {
     return;
   }
   const std::unique_ptr<sd_bus_message, UnrefMessage> message(raw);
+  // A peer connection needs no destination, because it has no other receiver.
   if (destination != nullptr &&
       sd_bus_message_set_destination(raw, destination) < 0) {
     return;

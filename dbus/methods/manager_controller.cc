@@ -6,6 +6,7 @@
 namespace mountd::dbus {
 namespace {
 
+// CSI spec, NodeGetInfoResponse.node_id.
 constexpr std::size_t kMaxNodeId = 256;
 constexpr std::size_t kMaxToken = 1024;
 constexpr std::uint32_t kMaxEntries = 1000;
@@ -296,6 +297,8 @@ void ManagerAdaptor::ListPluginVolumes(sdbus::Result<Dict>&& answer,
       std::move(answer), "ListPluginVolumes",
       [&]() -> Result<Decoded<T>> {
         OptionReader reader("options", options);
+        // Not ReadControl, because the request has no secrets (CSI spec,
+        // ListVolumesRequest).
         ControlOptions control;
         MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
         control.plugin = id.str();
@@ -324,6 +327,8 @@ void ManagerAdaptor::GetCapacity(sdbus::Result<Dict>&& answer,
       std::move(answer), "GetCapacity",
       [&]() -> Result<Decoded<T>> {
         OptionReader reader("options", options);
+        // Not ReadControl, because the request has no secrets (CSI spec,
+        // GetCapacityRequest).
         ControlOptions control;
         MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
         control.plugin = id.str();

@@ -9,6 +9,7 @@ namespace mountd::dbus {
 namespace {
 
 Result<exec::UnmountMode> UnmountModeFrom(const std::string& name) {
+  // In the order of UnmountMode.
   constexpr std::array<const char*, 4> kModes = {"plain", "detach", "force",
                                                  "abort"};
   for (std::size_t i = 0; i < kModes.size(); ++i) {

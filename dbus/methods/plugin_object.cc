@@ -69,6 +69,7 @@ constexpr std::array<Property, 19> kProperties = {{
      [](M* m, const I& i) { return Put(m, i.record.stage_publish_base_dir); }},
     {"BareDirectories", "b",
      [](M* m, const I& i) {
+       // sd-bus takes a boolean as an int (sd_bus_message_append_basic(3)).
        const int value = i.record.bare_directories ? 1 : 0;
        return sd_bus_message_append_basic(m, 'b', &value);
      }},
@@ -121,6 +122,9 @@ const sd_bus_vtable* Vtable() {
         {SD_BUS_VTABLE_START(0)}};
     std::transform(kProperties.begin(), kProperties.end(), made.begin() + 1,
                    [](const Property& one) -> sd_bus_vtable {
+                     // EMITS_CHANGE, because AppendChanged sends the new values
+                     // and invalidates none (D-Bus Specification,
+                     // "Introspection Data Format").
                      return SD_BUS_PROPERTY(
                          one.name, one.type, &GetProperty, 0,
                          SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE);
@@ -177,6 +181,8 @@ int AppendChanged(sd_bus_message* message, const PluginInstance& instance) {
 }
 
 int PluginObjects::AddTo(sd_bus* bus) {
+  // A fallback vtable, so that Find decides for each caller whether the object
+  // exists.
   const int added = sd_bus_add_fallback_vtable(bus, &objects_, kTop, kInterface,
                                                Vtable(), &Find, this);
   return added < 0

@@ -10,6 +10,8 @@
 namespace mountd::dbus {
 namespace {
 
+// With these seals nobody can change the secrets after this check (fcntl(2),
+// "File Sealing").
 constexpr int kAllSeals =
     F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
@@ -21,6 +23,8 @@ Result<std::shared_ptr<UniqueFd>> SecretsFrom(OptionReader& reader) {
     return std::make_shared<UniqueFd>();
   }
   const std::shared_ptr<UniqueFd> secrets = TakePassed(given.get());
+  // Fails for files that cannot have seals, such as those of a disk's file
+  // system (fcntl(2)).
   const int seals = secrets->valid() ? fcntl(secrets->get(), F_GET_SEALS) : -1;
   if (seals < 0 || (seals & kAllSeals) != kAllSeals) {
     return MakeError(

@@ -153,6 +153,7 @@ int EventLoop::DispatchTimer(sd_event_source* /*source*/, std::uint64_t /*now*/,
                              void* userdata) {
   return Guarded([&] {
     auto* const timer = static_cast<Timer*>(userdata);
+    // The erase destroys the timer, so its closure moves out first.
     const auto closure = std::move(timer->closure);
     timer->loop.timers_.erase(timer->self);
     closure();
@@ -165,6 +166,8 @@ void EventLoop::After(std::chrono::milliseconds delay,
   timer.self = std::prev(timers_.end());
   const auto microseconds =
       std::chrono::duration_cast<std::chrono::microseconds>(delay).count();
+  // 1 ms of accuracy, because 0 would mean sd-event's default of 250 ms
+  // (sd_event_add_time(3)).
   if (sd_event_add_time_relative(event_, &timer.source, CLOCK_MONOTONIC,
                                  static_cast<std::uint64_t>(microseconds), 1000,
                                  &DispatchTimer, &timer) < 0) {

@@ -183,6 +183,8 @@ void ForeignFds::CloseLeft() {
 }
 
 void ForeignFds::Watch() {
+  // mountd-closer only answers, and Ask reads each answer at once. So an event
+  // here is mountd-closer's end.
   watch_ = loop_.WatchFd(connection_.get(), EPOLLIN | EPOLLRDHUP,
                          [this](std::uint32_t) { LookAtCloser(); });
 }
@@ -208,6 +210,8 @@ void ForeignFds::Replace() {
   watch_.reset();
   ++replaced_;
   spdlog::warn("mountd-closer has no thread left, so mountd uses a new one");
+  // Connect first. Until the next mountd-closer holds everything, the old one
+  // must not retire.
   if (Connect()) {
     SendRequest(old.get(), RequestFor(Kind::kRetire, 0));
   } else {
@@ -276,6 +280,7 @@ Result<ForeignFds::Accepted, int> ForeignFds::Accept() {
   Result<closer::Incoming, int> incoming =
       Ask(RequestFor(Kind::kAccept, accepted.id), &reply, {});
   if (!incoming) {
+    // At each ENOTCONN PeerServer pauses.
     return ENOTCONN;
   }
   if (reply.error != 0 || incoming->fds.size() != 1) {
@@ -351,6 +356,7 @@ Result<ForeignFds::Received, int> ForeignFds::Receive(
   const auto of_owner = fds_of_.find(owner);
   if (fds_ >= bounds_.fds ||
       (of_owner != fds_of_.end() && of_owner->second >= bounds_.fds_of_owner)) {
+    // EDQUOT is no errno of recvmsg(2), so the caller can tell it from those.
     return EDQUOT;
   }
   Request request = RequestFor(Kind::kReceive, id);
@@ -358,6 +364,8 @@ Result<ForeignFds::Received, int> ForeignFds::Receive(
       static_cast<std::uint32_t>(std::min(into.size(), closer::kMostBytes));
   // mountd-closer gives the received fds the ids from `first` on.
   request.first = last_id_ + 1;
+  // As many ids as one message can have fds, because their number is known only
+  // afterwards.
   last_id_ += closer::kMostFds;
   Reply reply;
   Result<closer::Incoming, int> incoming =

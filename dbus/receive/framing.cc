@@ -7,6 +7,8 @@
 namespace mountd::dbus {
 namespace {
 
+// The client's last line. After it both sides send messages (D-Bus
+// Specification, "Authentication Protocol").
 constexpr std::string_view kBegin = "BEGIN\r\n";
 
 std::uint64_t NumberAt(std::span<const std::byte> bytes, std::size_t at,
@@ -19,6 +21,9 @@ std::uint64_t NumberAt(std::span<const std::byte> bytes, std::size_t at,
   return value;
 }
 
+// Byte 0 tells the byte order, a 32-bit number at 4 the body's length, and one
+// at 12 the length of the header's fields, which are padded to 8 bytes (D-Bus
+// Specification, "Message Format").
 std::uint64_t SizeOfMessage(std::span<const std::byte> header) {
   const bool is_big = header[0] == std::byte{'B'};
   const std::uint64_t body = NumberAt(header, 4, is_big);

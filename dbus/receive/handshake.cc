@@ -25,6 +25,7 @@ Handshake StepHandshake(sd_bus* bus, EventLoop::Source& source, int* error) {
       break;
     }
   }
+  // sd-bus gives poll(2)'s flags, and epoll's flags have the same values.
   const int events = sd_bus_get_events(bus);
   source.SetEvents(events < 0 ? EPOLLIN : static_cast<std::uint32_t>(events));
   return Handshake::kUnderWay;

@@ -60,7 +60,8 @@ ssize_t RawReceive(int socket, void* into, std::size_t size, int flags,
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   // MSG_DONTWAIT, because the loop must not wait for a peer. There is no room
-  // for fds, so the kernel sets MSG_CTRUNC if some come.
+  // for fds, so the kernel sets MSG_CTRUNC if some come. By syscall(2), because
+  // recvmsg is mountd's own function here (received_fds.cc).
   const ssize_t received =
       ::syscall(SYS_recvmsg, socket, &message, flags | MSG_DONTWAIT);
   *has_fds = received >= 0 && (message.msg_flags & MSG_CTRUNC) != 0;
@@ -110,6 +111,7 @@ std::shared_ptr<UniqueFd> TakePassed(int fd) {
       return found->second;
     }
   }
+  // Not below 3, so that the fd cannot become a standard stream.
   return std::make_shared<UniqueFd>(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
@@ -231,6 +233,8 @@ ssize_t Inbound::End(PeerDrop kind, std::string why) {
     drops_.Count(kind);
     why_ended_ = std::move(why);
   }
+  // sd-bus takes ECONNRESET for the end of the connection, and closes it as if
+  // the peer had hung up.
   errno = ECONNRESET;
   return -1;
 }

@@ -33,6 +33,7 @@ extern "C" ssize_t recvmsg(int socket, msghdr* message, int flags) {
 extern "C" void* reallocarray(void* array, std::size_t count,
                               std::size_t size) noexcept {
   std::size_t bytes = 0;
+  // Fails as reallocarray(3) does.
   if (__builtin_mul_overflow(count, size, &bytes)) {
     errno = ENOMEM;
     return nullptr;

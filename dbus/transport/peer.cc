@@ -72,6 +72,8 @@ UniqueFd PeerProcess(int socket, pid_t pid) {
 Result<Caller> PeerCaller(int socket) {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
+  // The credentials are those at connect(2) (unix(7)), so a later change of the
+  // peer's user or groups counts for nothing.
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
     return ErrnoError(errno, "SO_PEERCRED", "peer");
   }
@@ -135,6 +137,8 @@ void Peer::Start() {
   UniqueFd socket(::fcntl(inbound_.socket(), F_DUPFD_CLOEXEC, 3));
   const int fd = socket.get();
   inbound_.SetNumber(fd);
+  // The id is the server's GUID, which the handshake sends to the client (D-Bus
+  // Specification, "Authentication Protocol").
   if (fd < 0 || sd_id128_randomize(&id) < 0 || sd_bus_new(&bus_) < 0 ||
       inbound_.Watch(bus_) < 0 || sd_bus_set_fd(bus_, fd, fd) < 0) {
     Drop();

@@ -22,6 +22,7 @@ constexpr std::uint32_t kNobody = UINT32_MAX;
 }  // namespace
 
 void PeerServer::Close() {
+  // The source first, because it watches the socket's descriptor.
   source_.reset();
   listening_.reset();
   peers_.clear();
@@ -56,6 +57,8 @@ void PeerServer::Accept() {
     AcceptOne(*std::move(accepted));
     return;
   }
+  // EMFILE, ENFILE and ENOMEM may last, and ENOTCONN lasts until there is a
+  // mountd-closer.
   const int error = accepted.error();
   if (error == EMFILE || error == ENFILE || error == ENOMEM ||
       error == ENOTCONN) {

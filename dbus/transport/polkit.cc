@@ -12,6 +12,7 @@ namespace {
 constexpr char kPolkit[] = "org.freedesktop.PolicyKit1";
 constexpr char kAuthorityPath[] = "/org/freedesktop/PolicyKit1/Authority";
 constexpr char kAuthority[] = "org.freedesktop.PolicyKit1.Authority";
+// A flag of CheckAuthorization (polkit's org.freedesktop.PolicyKit1.Authority).
 constexpr std::uint32_t kAllowUserInteraction = 1;
 
 // Long, because somebody may have to find the person who knows the password.
@@ -74,6 +75,8 @@ void Polkit::Ask(const AuthorityQuestion& question, OnAnswer on_answer) {
 void Polkit::Send(const AuthorityQuestion& question, OnAnswer on_answer) {
   using Subject =
       sdbus::Struct<std::string, std::map<std::string, sdbus::Variant>>;
+  // Names the caller by the bus's unique name, which is never given again. A
+  // pid may be another process's by then.
   const Subject subject{"system-bus-name",
                         {{"name", sdbus::Variant(question.sender)}}};
   const std::chrono::microseconds patience =

@@ -24,6 +24,7 @@ namespace {
 constexpr char kBusName[] = "org.mountd1";
 constexpr std::chrono::milliseconds kHandshakeTime{5000};
 constexpr std::uint64_t kBusTimeUs = 2'000'000;
+// See RequestName in the D-Bus Specification, "Message Bus Messages".
 constexpr std::uint32_t kPrimaryOwner = 1;  // RequestName's answer
 constexpr std::size_t kMaxRememberedCallers = 1024;
 constexpr std::size_t kMaxSubscriptionsOfUser = 64;
@@ -48,6 +49,8 @@ void AddGroups(Caller& caller) {
   caller.gid = entry.pw_gid;
   int count = 64;
   std::vector<gid_t> groups(static_cast<std::size_t>(count));
+  // If the array is too small, `count` becomes the number of groups
+  // (getgrouplist(3)).
   if (getgrouplist(entry.pw_name, entry.pw_gid, groups.data(), &count) < 0) {
     groups.resize(static_cast<std::size_t>(count));
     getgrouplist(entry.pw_name, entry.pw_gid, groups.data(), &count);
@@ -183,6 +186,8 @@ Result<void> SystemBus::Serve() {
   }
   if (status >= 0) {
     sd_bus_set_close_on_exit(bus_, 0);
+    // No flags, so mountd takes the name from nobody, gives it to nobody and
+    // does not queue for it (sd_bus_request_name(3)). Lost tries again later.
     status = sd_bus_request_name_async(bus_, &named_, kBusName, 0,
                                        &SystemBus::OnName, this);
   }
