@@ -12,6 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// mountd's default (timeouts.patience_ms).
 constexpr milliseconds kDefaultPatience{20'000};
 constexpr milliseconds kJoinPause{10};
 

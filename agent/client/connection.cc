@@ -52,6 +52,8 @@ Result<std::string> SocketPath(const std::string& address) {
   if (path.starts_with(kUnixPath)) {
     path.erase(0, kUnixPath.size());
   }
+  // "," would begin another key and ";" another address (D-Bus Specification,
+  // "Server Addresses").
   if (!path.starts_with('/') || path.find_first_of(",;") != std::string::npos ||
       path.size() >= sizeof(sockaddr_un::sun_path)) {
     return MakeError(Code::kInvalidArgument, kConnect, address,
@@ -61,6 +63,7 @@ Result<std::string> SocketPath(const std::string& address) {
 }
 
 timeval ToTimeval(steady_clock::duration duration) {
+  // At least 1 us, because SO_SNDTIMEO takes 0 for no limit (socket(7)).
   const auto us = std::max<std::int64_t>(
       1, std::chrono::duration_cast<microseconds>(duration).count());
   timeval result{};

@@ -32,6 +32,7 @@ constexpr int kMostMsToRegister = 5000;
 }  // namespace
 
 PolkitAgent::PolkitAgent() {
+  // Without a terminal pkttyagent has nowhere to ask.
   if (isatty(STDIN_FILENO) == 0 || access(kProgram, X_OK) != 0) {
     return;
   }

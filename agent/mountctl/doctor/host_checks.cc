@@ -85,6 +85,7 @@ Check CheckSocket(const SocketFacts& facts) {
     return {Verdict::kFailed, kSocket, facts.path + " does not exist",
             "systemctl enable --now mountd.socket mountd.service"};
   }
+  // The socket's file is there, but nobody listens on it (connect(2)).
   if (error.sys_errno == ECONNREFUSED) {
     return {Verdict::kFailed, kSocket, "no process listens on " + facts.path,
             "systemctl restart mountd.socket"};

@@ -20,6 +20,7 @@ namespace {
 constexpr char kAgents[] = "mountd-agents";
 
 bool IsInGroup(gid_t gid) {
+  // getgroups(2) need not list the effective group, so that is compared apart.
   const int count = ::getgroups(0, nullptr);
   std::vector<gid_t> groups(count > 0 ? static_cast<std::size_t>(count) : 0);
   if (::getgroups(count, groups.data()) < 0) {
@@ -93,6 +94,7 @@ Result<std::string> ReadWhole(const std::string& path) {
 }
 
 Result<std::string> ReadHostMountinfo() {
+  // With hidepid a user may not see pid 1 (proc(5)).
   Result<std::string> host = ReadWhole("/proc/1/mountinfo");
   return host && !host->empty() ? std::move(host)
                                 : ReadWhole("/proc/self/mountinfo");

@@ -6,6 +6,7 @@
 namespace mountd::agent {
 namespace {
 
+// protobuf.dev/programming-guides/encoding, "Message Structure".
 enum WireType : std::uint32_t {
   kVarint = 0,
   kFixed64 = 1,
@@ -154,6 +155,7 @@ Result<void> EachField(std::string_view message, const Read& read) {
 
 // Reads google.protobuf.Timestamp.
 Result<std::optional<Timestamp>> ReadTime(std::string_view message) {
+  // The range of timestamp.proto.
   constexpr std::int64_t kFirst = -62'135'596'800;  // 0001-01-01
   constexpr std::int64_t kLast = 253'402'300'799;   // 9999-12-31
   constexpr std::int64_t kNanosInSecond = 1'000'000'000;
@@ -207,6 +209,8 @@ Result<Snapshot> ReadHolder(std::string_view message) {
 
 }  // namespace
 
+// The numbers of the fields are those of csi.proto. The secrets' field is left
+// out, because mountd-csi fills it.
 std::string EncodeCreateSnapshot(const SnapshotCreation& creation) {
   return Writer()
       .Text(1, creation.source_volume)
