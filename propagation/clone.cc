@@ -14,6 +14,9 @@ using exec::MountState;
 using exec::Named;
 using exec::Propagation;
 
+// A clone of a shared mount begins in its peer group (mount_namespaces(7)).
+// MS_PRIVATE takes it out. MS_SLAVE keeps the way in and ends the way back.
+// MS_SHARED keeps both.
 std::uint64_t PropagationFlag(Propagation asked) {
   switch (asked) {
     case Propagation::kHostToTask:

@@ -243,6 +243,7 @@ Result<MountState> InContainer(
         return EXIT_SUCCESS;
       },
       fds, limit);
+  // ETIMEDOUT: RunChild has killed the child at `limit`.
   if (exec::FailedWith(status, ETIMEDOUT)) {
     return MakeError(Code::kDeadlineExceeded, "enter container", object,
                      "took too long, so mountd killed it; call again");

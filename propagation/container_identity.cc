@@ -24,6 +24,7 @@ Error NoContainer(std::string why) {
 
 Result<Process> OpenCaller(const Context& context, std::uint32_t pid) {
   Result<Process> caller = OpenProcess(context, pid);
+  // ENOENT: /proc has no directory of this process any more.
   if (!caller && caller.error().sys_errno == ENOENT) {
     return NoContainer("the process that connected has ended; connect again");
   }

@@ -112,6 +112,8 @@ Result<void> UnmountLazily(const Context& context, int dir,
                            const std::string& object) {
   MOUNTD_ASSIGN(const MountFacts top, context.inspector.Facts(mount_id));
   MOUNTD_TRY(LeaveGroup(context, dir, name, top, object));
+  // MNT_DETACH takes the mounts below along, and the last user's end frees them
+  // (umount(2)).
   return Named(context.kernel.Unmount(dir, name, MNT_DETACH), "umount2",
                object);
 }
@@ -161,6 +163,8 @@ Result<void> UnmountTop(const Context& context, int dir,
     case exec::UnmountMode::kDetach:
       return UnmountLazily(context, dir, name, mount_id, object);
     case exec::UnmountMode::kForce:
+      // Some file systems, such as NFS, give up pending requests at MNT_FORCE
+      // (umount(2)).
       if (context.kernel.Unmount(dir, name, MNT_FORCE)) {
         return Ok();
       }
@@ -212,6 +216,7 @@ Result<void> Detach(const Context& context, const exec::DetachPlan& plan) {
     return task.error().sys_errno == ENOENT ? Ok() : Result<void>(task.error());
   }
   const exec::Sys<FileFacts> file = kernel.Stat(task->get(), name);
+  // ENOENT: no place for the mount is left, so no mount either.
   if (!file && file.error() != ENOENT) {
     return ErrnoError(file.error(), "statx", object);
   }

@@ -85,6 +85,7 @@ Result<void> RunMount(const Context& context, const FilesystemConfig& declared,
         return MountByLibmount(declared, path);
       },
       std::span(&lock, 1), limit);
+  // ETIMEDOUT: RunChild has killed the child, which may hang in a mount helper.
   if (exec::FailedWith(status, ETIMEDOUT)) {
     return MakeError(Code::kDeadlineExceeded, "mount", name,
                      "took too long, so mountd killed its mount program; check "
@@ -144,6 +145,8 @@ Result<void> Mount(const Context& context, const Base& base,
                              name, undo));
   undo->Add([&context, source, name] {
     source->fd.reset();
+    // MNT_DETACH, because a process may have found the mount already and use
+    // it.
     IgnoreBecauseBestEffort(
         UnmountAll(context, source->lock, name, MNT_DETACH));
     IgnoreBecauseBestEffort(RemoveMarker(context, source->lock.get(), name));

@@ -46,6 +46,8 @@ Result<void> AbortConnection(const Context& context, int dir,
                                                            MOUNT_ATTR_NODEV |
                                                            MOUNT_ATTR_NOEXEC),
                       "fsmount", object));
+  // Any write to this file aborts the connection (the kernel's documentation of
+  // FUSE, "Control filesystem").
   MOUNTD_ASSIGN(
       const UniqueFd abort,
       Named(kernel.Open(control.get(), ConnectionOf(root.device) + "/abort",

@@ -60,6 +60,7 @@ Result<Marker> ReadMarker(const Context& context, int part,
                           const std::string& source) {
   const exec::Sys<std::string> text =
       context.kernel.ReadLink(part, source + "/" + kMarker);
+  // ENOENT: no mount was finished here, because the marker comes last.
   if (exec::FailedWith(text, ENOENT)) {
     return Marker{};
   }

@@ -16,6 +16,7 @@ using exec::MountState;
 using exec::Named;
 
 constexpr char kBaseDir[] = "base";
+// 0711: others may pass to a directory that they know, and list nothing.
 constexpr unsigned kParentMode = 0711;
 constexpr unsigned kFaceMode = 0700;
 

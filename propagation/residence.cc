@@ -133,6 +133,8 @@ Result<void> FollowHost(const Context& context) {
                 Named(context.kernel.Open(exec::kFromRoot, "/",
                                           O_PATH | O_DIRECTORY, kNoLinks),
                       "openat2", kObject));
+  // MS_SLAVE, so that the host's later mounts come here and none goes back
+  // (mount_namespaces(7)).
   MOUNTD_TRY(Named(
       context.kernel.SetMount(root.get(), true, {.propagation = MS_SLAVE}),
       "mount_setattr", kObject));
@@ -364,6 +366,7 @@ Result<void> Residence::MakeOwn(const Context& context) {
   MOUNTD_TRY(Named(kernel.NewMountNamespace(), "unshare", kObject));
   now_ = Side::kTree;
   const auto open = [&]() -> Result<void> {
+    // No RESOLVE flags, because the file is a magic link (namespaces(7)).
     MOUNTD_ASSIGN(own_, Named(kernel.Open(exec::kFromRoot, kSelf, O_RDONLY, 0),
                               "openat2", kSelf));
     MOUNTD_ASSIGN(const FileFacts facts,

@@ -99,6 +99,7 @@ Result<MountState> InspectTarget(const Context& context,
   }
   const exec::Sys<FileFacts> file =
       context.kernel.Stat(task->get(), Text(plan.name));
+  // Nothing can be mounted at a name that does not exist.
   if (exec::FailedWith(file, ENOENT)) {
     return MountState{};
   }

@@ -22,6 +22,7 @@ constexpr char kMountMax[] = "/proc/sys/fs/mount-max";
 
 Result<MountWatch> WatchMounts(const Context& context) {
   exec::Kernel& kernel = context.kernel;
+  // No RESOLVE flags, because the file is a magic link (namespaces(7)).
   MOUNTD_ASSIGN(const UniqueFd mounts,
                 Named(kernel.Open(exec::kFromRoot, kNamespace, O_RDONLY, 0),
                       "openat2", kNamespace));

@@ -47,6 +47,7 @@ Result<void> RemoveOne(Kernel& kernel, int dir, const char* name,
 Result<void> WriteNetworkFile(const Context& context,
                               const NetworkFilePlan& plan, int content,
                               const exec::Tell<exec::MountState>& tell) {
+  // Every user in the task must be able to read it, to look up names.
   constexpr mode_t kFileMode = 0644;
   Kernel& kernel = context.kernel;
   const std::string object = Text(plan.allocation);
@@ -87,6 +88,7 @@ Result<void> CloseNetworkFiles(const Context& context, const Base& base,
       OpenBeneath(context, base.fd.get(),
                   std::string(paths::kNetworkFiles) + "/" + object, object);
   if (!dir) {
+    // ENOENT: the allocation has no network files.
     return dir.error().sys_errno == ENOENT ? Ok() : Result<void>(dir.error());
   }
   return LetPass(context, dir->get(), plan.uid, object);

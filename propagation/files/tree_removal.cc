@@ -37,6 +37,7 @@ struct Removal {
 // user's directory.
 Result<UniqueFd> OpenOwn(const Context& context, int parent,
                          const std::string& name, const std::string& object) {
+  // NO_XDEV, because files below a mount are not the tree's.
   MOUNTD_ASSIGN(
       UniqueFd dir,
       Named(context.kernel.Open(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW,
@@ -82,6 +83,7 @@ Result<bool> RemoveDirectory(Removal* removal, int parent,
     return emptied;
   }
   const Sys<void> removed = kernel.RemoveDirectory(parent, name);
+  // ENOENT: somebody else has removed it meanwhile.
   if (!removed && removed.error() != ENOENT) {
     return removal->trail.Failed(removed.error(), "rmdir", name);
   }
@@ -112,6 +114,7 @@ Result<bool> RemoveEntry(Removal* removal, int dir, const std::string& name,
     return whole;
   }
   const Sys<void> removed = kernel.RemoveFile(dir, name);
+  // ENOENT: somebody else has removed it meanwhile.
   if (!removed && removed.error() != ENOENT) {
     return removal->trail.Failed(removed.error(), "unlinkat", name);
   }

@@ -71,6 +71,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
                      "another mount is at its place; unmount it");
   }
+  // Also for a mount that an interrupted try has left private.
   if (mount.peer_group == 0) {
     MOUNTD_TRY(
         Named(kernel.SetMount(base.get(), false, {.propagation = MS_SHARED}),

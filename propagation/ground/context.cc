@@ -29,6 +29,8 @@ Result<UniqueFd> MakeAndOpenDirectory(const Context& context, int dir,
                                       exec::Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   const exec::Sys<void> made = kernel.MakeDirectory(dir, name, mode);
+  // EEXIST: an earlier plan may have made it. Only a directory that this plan
+  // has made is undone.
   if (!made && made.error() != EEXIST) {
     return ErrnoError(made.error(), "mkdirat", object);
   }
@@ -111,6 +113,7 @@ Result<FileOnMount> LookAt(const Context& context, int dir,
 Result<MountState> StateOf(const Context& context, int dir,
                            const std::string& name, const std::string& object) {
   const exec::Sys<FileFacts> file = context.kernel.Stat(dir, name);
+  // Nothing can be mounted at a name that does not exist.
   if (exec::FailedWith(file, ENOENT)) {
     return MountState{};
   }

@@ -25,6 +25,8 @@ struct PassageList {
 static_assert(sizeof(PassageList) == 44);
 
 PassageList ListFor(std::uint32_t uid) {
+  // The entries of the owner, the group, the others and the mask name no id
+  // (linux/posix_acl.h).
   constexpr auto kNobody = static_cast<std::uint32_t>(ACL_UNDEFINED_ID);
   const auto entry = [](unsigned tag, unsigned permissions, std::uint32_t id) {
     posix_acl_xattr_entry one{};

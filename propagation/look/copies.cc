@@ -346,6 +346,7 @@ void CopySearch::Miss(int error) {
   exec::HoldersState& holders = state_.holders;
   if (holders.incomplete == 0) {
     holders.unseen_error = static_cast<std::uint32_t>(error);
+    // ETIME stands for the deadline, at which no single process is to blame.
     holders.unseen_pid = error == ETIME ? 0 : looked_at_;
   }
   holders.incomplete = 1;
@@ -407,6 +408,7 @@ void CopySearch::LookAtProcess(std::uint32_t pid) {
     return;
   }
   if (names->size() == kMostLinks) {
+    // EFBIG stands for a list that was cut at the limit.
     Miss(EFBIG);
   }
   for (const std::string& name : *names) {

@@ -242,6 +242,7 @@ void Search::LookAtLinks(const Process& process, const char* dir, Holder holder,
 std::vector<Holder> Search::LookAtOne(std::uint32_t pid, bool is_in_cgroup) {
   const Result<Process> process = OpenProcess(context_, pid);
   if (!process) {
+    // ENOENT: the process has ended, so it holds nothing.
     incomplete_ = incomplete_ || process.error().sys_errno != ENOENT;
     return {};
   }

@@ -16,6 +16,7 @@ constexpr std::size_t kMostText = 64U << 20U;
 
 template <typename T>
 bool IsGone(const Sys<T>& outcome) {
+  // ESRCH if the process ends after one of its files in /proc was opened.
   return FailedWith(outcome, ENOENT) || FailedWith(outcome, ESRCH);
 }
 
