@@ -60,6 +60,8 @@ std::vector<pid_t> ChildrenOf(pid_t parent) {
 
 }  // namespace
 
+// A subreaper is the new parent of descendants whose parents end, so it can
+// wait for them (prctl(2)).
 bool AdoptOrphans() { return ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0; }
 
 bool KillDescendants(std::chrono::milliseconds grace) {

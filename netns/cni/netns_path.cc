@@ -22,6 +22,8 @@ constexpr char kOwnNamespace[] = "/proc/self/ns/net";
 
 bool IsNetworkNamespace(int fd) {
   struct statfs filesystem {};
+  // The ioctl comes last, because its number may mean something else to another
+  // file's driver (ioctl(2)).
   return ::fstatfs(fd, &filesystem) == 0 && filesystem.f_type == NSFS_MAGIC &&
          ::ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET;
 }

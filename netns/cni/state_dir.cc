@@ -51,6 +51,8 @@ Result<void> Replace(int directory, const Record& record, bool on_disk) {
     return MakeError(Code::kResourceExhausted, "record", object,
                      "has a record that is too large to store");
   }
+  // O_TRUNC and not O_EXCL, because a run that was killed may have left the
+  // file.
   const UniqueFd file(::openat(
       directory, fresh.c_str(),
       O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kOwnersOnly));

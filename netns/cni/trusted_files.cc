@@ -113,6 +113,7 @@ Result<UniqueFd> OpenPrivateDirectory(const std::string& path) {
 }
 
 Result<UniqueFd> OpenPrivateDirectoryAt(int parent, const std::string& name) {
+  // EEXIST is checked below: owner and mode must fit.
   if (::mkdirat(parent, name.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
     return ErrnoError(errno, "mkdir", name);
   }
@@ -180,6 +181,8 @@ Result<void> CheckTrustedProgram(int directory, const std::string& name) {
 }
 
 Result<std::vector<std::string>> ListNames(int directory) {
+  // fdopendir(3) takes the descriptor over and moves its offset, so it gets one
+  // of its own.
   MOUNTD_ASSIGN(UniqueFd copy,
                 OpenPart(directory, ".", O_RDONLY | O_DIRECTORY));
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(copy.get()),

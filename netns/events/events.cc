@@ -43,6 +43,7 @@ Result<bool> Drain(int socket, Each each) {
     if (size < 0 && errno == EINTR) {
       continue;
     }
+    // EAGAIN: all messages are read (MSG_DONTWAIT).
     if (size < 0 && errno == EAGAIN) {
       return complete;
     }

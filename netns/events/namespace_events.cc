@@ -58,6 +58,7 @@ Result<LinkEvents> ReadNamespaceEvents(int watch) {
     if (size < 0 && errno == EINTR) {
       continue;
     }
+    // EAGAIN: all events are read, because the descriptor is non-blocking.
     if (size < 0 && errno == EAGAIN) {
       return events;
     }

@@ -147,6 +147,7 @@ Result<UniqueFd> RunCniProgram(exec::Kernel& kernel, const Config& config,
     return MakeError(Code::kDeadlineExceeded, "run", object,
                      "did not end in time, so mountd killed it");
   }
+  // ECHILD: a signal has ended the child (real_kernel_child.cc).
   if (exec::FailedWith(status, ECHILD)) {
     return MakeError(Code::kUnavailable, "run", object,
                      "something other than mountd killed it; call again");

@@ -55,6 +55,7 @@ Result<std::vector<FoundElement>> ElementsOfSet(Channel* nft, const char* set) {
   MOUNTD_ASSIGN(const std::vector<Answer> answers, nft->Exchange(messages, 0));
   std::vector<FoundElement> all;
   for (const Answer& answer : answers) {
+    // ENOENT: without mountd's table there is no set, so no element.
     if (answer.err != 0 && answer.err != ENOENT) {
       return ErrnoError(answer.err, "NFT_MSG_GETSETELEM", set);
     }

@@ -17,6 +17,7 @@ using exec::Kernel;
 using exec::Named;
 
 constexpr std::size_t kMostMarkers = 65'536;
+// Each thread has namespaces of its own (setns(2)), so not "self".
 constexpr char kOwn[] = "/proc/thread-self/ns";
 constexpr char kFirst[] = "/proc/1/ns";
 

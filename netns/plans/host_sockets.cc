@@ -25,6 +25,7 @@ namespace {
 using Sockets = std::vector<HostSocket>;
 
 constexpr char kObject[] = "sockets of the host";
+// Each thread has a network namespace of its own (setns(2)), so not "self".
 constexpr char kTables[] = "/proc/thread-self/net";
 constexpr std::size_t kMaxTableBytes = std::size_t{16} << 20U;
 

@@ -24,6 +24,7 @@
 namespace mountd::netns {
 namespace {
 
+// With NLM_F_EXCL the kernel never changes an object that exists (netlink(7)).
 constexpr int kMake = NLM_F_CREATE | NLM_F_EXCL;
 // LOOPBACK_IFINDEX of the kernel: lo is the first link of each namespace.
 constexpr std::uint32_t kLoopback = 1;
@@ -216,6 +217,7 @@ Result<LinkFacts> AskForLink(Channel* channel, Message get,
                 channel->Exchange(messages, 0));
   LinkFacts link;
   for (const Answer& answer : answers) {
+    // ENODEV: no link has this name.
     if (answer.err == ENODEV) {
       return LinkFacts{};
     }
@@ -345,6 +347,7 @@ Result<VethIndexes> CreateVeth(Channel* host, const Veth& veth, int netns) {
 
 Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
                               std::uint32_t index, bool again) {
+  // Addresses and routes of an earlier call may be there.
   const int flags = again ? NLM_F_CREATE | NLM_F_REPLACE : kMake;
   std::vector<Message> messages;
   if (again) {

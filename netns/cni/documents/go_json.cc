@@ -132,6 +132,8 @@ class Builder {
 }  // namespace
 
 std::string FoldedName(std::string_view name) {
+  // The only characters beyond ASCII whose simple case folding is an ASCII
+  // letter, to which Go's encoding/json folds them, too.
   constexpr std::string_view kLongS = "\u017f";
   constexpr std::string_view kKelvin = "\u212a";
   std::string folded;
