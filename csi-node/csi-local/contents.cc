@@ -127,6 +127,7 @@ Result<void> CopyContent(const UniqueFd& from, const std::string& from_name,
 }
 
 Result<void> RemoveContent(const UniqueFd& directory, const std::string& name) {
+  // ENOENT: the deletion of a volume is idempotent (CSI spec, DeleteVolume).
   if (::unlinkat(directory.get(), name.c_str(), 0) == 0 || errno == ENOENT) {
     return Ok();
   }

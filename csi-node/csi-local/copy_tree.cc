@@ -108,6 +108,7 @@ class TreeCopy {
   Result<void> CopyEntry(int from, int to, const std::string& name,
                          const std::string& path, int depth) {
     struct stat status {};
+    // ENOENT: a source that is in use may lose entries during the copy.
     if (::fstatat(from, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
       return errno == ENOENT ? Ok()
                              : Result<void>(ErrnoError(errno, "fstatat", path));
@@ -132,6 +133,8 @@ class TreeCopy {
 
   Result<void> EnterDirectory(int from, int to, const std::string& name,
                               const std::string& path, int depth) {
+    // O_NOFOLLOW, because a link may have replaced the directory since
+    // fstatat(2).
     const UniqueFd source(::openat(
         from, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!source.valid()) {
@@ -177,6 +180,7 @@ class TreeCopy {
                    : Result<void>(ErrnoError(errno, "linkat", path));
       }
     }
+    // 0600 until the copy is whole and gets the owner and mode of its source.
     const UniqueFd target(
         ::openat(to, name.c_str(),
                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -228,6 +232,7 @@ class TreeCopy {
 }  // namespace
 
 Result<void> CopyTree(const UniqueFd& from, const UniqueFd& to) {
+  // Nothing can be listed by a descriptor with O_PATH (open(2)).
   const UniqueFd source(
       ::openat(from.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const UniqueFd target(

@@ -39,6 +39,8 @@ Result<UniqueFd> MakeReadable(int parent, const char* name) {
   bool made = false;
   MOUNTD_ASSIGN(const UniqueFd path,
                 MakeDirectoryAt(parent, name, 0700, &made));
+  // MakeDirectoryAt's descriptor has O_PATH, by which fsync(2) and readdir(3)
+  // fail (open(2)).
   UniqueFd directory(
       ::openat(path.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.valid()) {

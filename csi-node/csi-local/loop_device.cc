@@ -19,6 +19,7 @@
 namespace mountd::csi_local {
 namespace {
 
+// LOOP_MAJOR of linux/major.h.
 constexpr unsigned kLoopMajor = 7;
 constexpr std::string_view kPrefix = "loop";
 constexpr char kControl[] = "/dev/loop-control";
@@ -120,6 +121,7 @@ Result<void> AddLoop(int number) {
   MOUNTD_ASSIGN(const UniqueFd control, OpenControl());
   if (::ioctl(control.get(), LOOP_CTL_ADD, number) < 0) {
     Error error = ErrnoError(errno, "LOOP_CTL_ADD", PathOf(number));
+    // EEXIST: the number is another device's already.
     if (error.sys_errno == EEXIST) {
       error.code = Code::kAlreadyExists;
     }

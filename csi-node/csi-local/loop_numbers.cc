@@ -52,6 +52,7 @@ Result<int> LoopNumbers::ReadNext() const {
 }
 
 Result<void> LoopNumbers::WriteNext(int next) const {
+  // O_TRUNC and not O_EXCL, because a crash before the rename leaves this file.
   const UniqueFd file(
       ::openat(directory_.get(), kNewNumbersFile,
                O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));

@@ -21,6 +21,7 @@ Result<UniqueFd> Open(int parent, const std::string& path,
                       std::uint64_t resolve,
                       std::uint64_t flags = O_DIRECTORY) {
   open_how how{};
+  // O_PATH opens no device and waits for no FIFO (open(2)).
   how.flags = flags | O_PATH | O_NOFOLLOW | O_CLOEXEC;
   how.resolve = resolve;
   const long fd =
@@ -95,6 +96,8 @@ Result<UniqueFd> MakeFileAt(const Target& target, bool* made) {
       ::openat(target.parent.get(), target.name.c_str(),
                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   *made = file.valid();
+  // EEXIST: an earlier call may have made it, because the calls are idempotent
+  // (CSI spec, NodePublishVolume).
   if (!*made && errno != EEXIST) {
     return ErrnoError(errno, "openat", target.name);
   }
@@ -146,6 +149,7 @@ Result<DirectoryState> Inspect(const UniqueFd& directory) {
 }
 
 Result<UniqueFd> CloneTree(const UniqueFd& source) {
+  // Not AT_RECURSIVE, because mounts below the source are none of the volume.
   UniqueFd tree(::open_tree(
       source.get(), "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
   if (!tree.valid()) {
@@ -176,6 +180,7 @@ Result<void> AttachTree(const UniqueFd& tree, const UniqueFd& point,
                       sizeof(attr)) != 0) {
     return ErrnoError(errno, "mount_setattr", "");
   }
+  // Both ends by descriptor, so that no path is looked up once more.
   if (::move_mount(tree.get(), "", point.get(), "",
                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0) {
     return ErrnoError(errno, "move_mount", "");
@@ -202,6 +207,8 @@ Result<void> Unmount(const Target& target) {
 Result<void> RemoveTarget(const Target& target) {
   const int parent = target.parent.get();
   const char* name = target.name.c_str();
+  // ENOENT: an earlier call has removed it. The call is idempotent (CSI spec,
+  // NodeUnpublishVolume).
   if (::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
     return Ok();
   }

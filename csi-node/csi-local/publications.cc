@@ -57,6 +57,7 @@ std::optional<Publication> Read(int directory, const char* name) {
 
 Result<void> Publications::Put(const std::string& volume,
                                const Publication& publication) {
+  // EEXIST: the volume has another publication.
   if (::mkdirat(directory_.get(), volume.c_str(), 0700) != 0 &&
       errno != EEXIST) {
     return ErrnoError(errno, "mkdirat", volume);
@@ -65,6 +66,7 @@ Result<void> Publications::Put(const std::string& volume,
   const std::string text = std::to_string(publication.access_mode) +
                            (publication.read_only ? " 1 " : " 0 ") +
                            publication.target_path;
+  // O_TRUNC and not O_EXCL, because a crash before the rename leaves this file.
   const UniqueFd file(
       ::openat(directory.get(), kNewPublication,
                O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));

@@ -36,6 +36,8 @@ Result<void> RecordFiles::Put(const std::string& id,
   TextFormat::PrintToString(record, &text);
   const std::string temporary = id + kTemporary;
   {
+    // O_TRUNC and not O_EXCL, because a crash before the rename leaves this
+    // file.
     const UniqueFd file(
         ::openat(directory_.get(), temporary.c_str(),
                  O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -80,6 +82,7 @@ Result<void> RecordFiles::Get(const std::string& id,
 }
 
 Result<void> RecordFiles::Remove(const std::string& id) {
+  // ENOENT: an earlier try has removed it.
   if (::unlinkat(directory_.get(), id.c_str(), 0) != 0 && errno != ENOENT) {
     return ErrnoError(errno, "unlinkat", id);
   }

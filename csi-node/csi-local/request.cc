@@ -13,7 +13,10 @@ namespace {
 
 namespace pb = ::csi::v1;
 
+// CSI spec, "Size Limits".
 constexpr std::size_t kMaxName = 128;
+// Kubernetes' external-provisioner adds parameters with this prefix
+// (--extra-create-metadata).
 constexpr std::string_view kForeignPrefix = "csi.storage.k8s.io/";
 
 grpc::Status ParseKind(const std::string& text, VolumeRequest* spec) {

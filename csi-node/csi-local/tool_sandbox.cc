@@ -73,6 +73,7 @@ Result<void> LeaveNamespaces() {
   }
   mount_attr attributes{};
   attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
+  // MS_PRIVATE, so that no mount made later on the host comes in, writable.
   attributes.propagation = MS_PRIVATE;
   if (::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &attributes,
                       sizeof(attributes)) != 0) {

@@ -100,6 +100,7 @@ Result<void> PrepareRoot(Store* store, VolumeRecord* record,
   if (!record->fresh() && !group) {
     return Ok();
   }
+  // fchown(2) and fchmod(2) refuse a descriptor with O_PATH (open(2)).
   const UniqueFd root(
       ::openat(tree.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};

@@ -42,6 +42,7 @@ Result<void> GiveUpPrivileges() {
       ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
     return ErrnoError(errno, "prctl", "mountd-csi");
   }
+  // A core dump would contain the secrets.
   const rlimit no_core{0, 0};
   if (::setrlimit(RLIMIT_CORE, &no_core) != 0) {
     return ErrnoError(errno, "setrlimit", "mountd-csi");

@@ -12,6 +12,7 @@
 namespace mountd::csi {
 namespace {
 
+// gRPC's default.
 constexpr int kMaxReceive = 4 * 1024 * 1024;
 // Bounds gRPC's memory for one plugin, so that no plugin takes the others'.
 constexpr std::size_t kMaxBuffered = std::size_t{32} << 20U;

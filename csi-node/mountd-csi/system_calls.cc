@@ -188,6 +188,8 @@ void AddStrict(Filter* filter) {
 }  // namespace
 
 Result<void> RestrictMemory() {
+  // RLIMIT_DATA also counts the private memory of mmap(2), since Linux 4.7
+  // (setrlimit(2)).
   const rlimit limit{kMaxMemory, kMaxMemory};
   if (!kSanitized && ::setrlimit(RLIMIT_DATA, &limit) != 0) {
     return ErrnoError(errno, "setrlimit", "mountd-csi");

@@ -15,6 +15,8 @@
 namespace mountd::csi {
 namespace {
 
+// With these seals nobody can change the secrets any more (fcntl(2), "File
+// Sealing").
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
 
 Error Invalid(std::string detail) {
