@@ -459,6 +459,7 @@ Result<HelloReply> Dispatcher::Hello() {
   HelloReply hello;
   hello.pid = static_cast<std::uint32_t>(::getpid());
   hello.effective_capabilities = EffectiveCapabilities();
+  // No RESOLVE flags, because the file is a magic link (namespaces(7)).
   MOUNTD_ASSIGN(const UniqueFd mounts,
                 Named(kernel_.Open(kFromRoot, "/proc/self/ns/mnt", O_RDONLY, 0),
                       "openat2", "/proc/self/ns/mnt"));
