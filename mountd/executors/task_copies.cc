@@ -60,6 +60,7 @@ Result<exec::CopiesState> FindCopies(exec::Executor& executor,
 namespace {
 
 std::string WhyUnseen(const exec::HoldersState& found) {
+  // ETIME stands for the deadline (propagation/look/copies.cc).
   if (found.unseen_error == ETIME) {
     return "mountd had no time to look at every process";
   }
