@@ -136,6 +136,7 @@ Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
     return ETIMEDOUT;
   }
   if (!WIFEXITED(status)) {
+    // ECHILD stands for a child that a signal has ended.
     return ECHILD;
   }
   return static_cast<std::uint8_t>(WEXITSTATUS(status));

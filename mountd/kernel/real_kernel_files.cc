@@ -211,6 +211,7 @@ Sys<void> RealKernel::Rename(int dir, const std::string& name, int new_dir,
 }
 
 Sys<void> RealKernel::SetOwner(int fd, uid_t uid, gid_t gid) {
+  // fchown(2) refuses a descriptor with O_PATH (open(2)).
   return Done(::fchownat(fd, "", uid, gid, AT_EMPTY_PATH));
 }
 

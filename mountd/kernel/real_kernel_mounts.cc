@@ -68,17 +68,21 @@ Sys<void> RealKernel::SetMount(int tree, bool recursive,
 }
 
 Sys<void> RealKernel::AttachTree(int tree, int target) {
+  // Both ends by descriptor, so that no path is looked up once more.
   return Done(::move_mount(tree, "", target, "",
                            MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
 }
 
 Sys<void> RealKernel::AttachBeneath(int tree, int target) {
+  // Linux 6.5 has MOVE_MOUNT_BENEATH first.
   return Done(::move_mount(tree, "", target, "",
                            MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH |
                                abi::kMoveMountBeneath));
 }
 
 Sys<void> RealKernel::JoinGroup(int from, int fd) {
+  // MOVE_MOUNT_SET_GROUP (Linux 5.15) moves nothing. It only puts the mount
+  // into the group of `from` (move_mount(2)).
   return Done(::move_mount(from, "", fd, "",
                            MOVE_MOUNT_SET_GROUP | MOVE_MOUNT_F_EMPTY_PATH |
                                MOVE_MOUNT_T_EMPTY_PATH));

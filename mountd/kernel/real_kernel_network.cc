@@ -32,6 +32,7 @@ void GoHome(const UniqueFd& home) {
 }  // namespace
 
 Sys<UniqueFd> RealKernel::ConnectUnix(int file) {
+  // Non-blocking, so that a full backlog gives EAGAIN and no wait (connect(2)).
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) {
     return errno;
@@ -68,6 +69,8 @@ Sys<UniqueFd> RealKernel::PeerProcess(int socket) {
 }
 
 Sys<NetNamespace> RealKernel::NewNetNamespace() {
+  // The way back first, because after unshare(2) the name means the new
+  // namespace.
   const UniqueFd home(::open(kOwnNetns, O_RDONLY | O_CLOEXEC));
   if (!home.valid() || ::unshare(CLONE_NEWNET) < 0) {
     return errno;
@@ -92,6 +95,8 @@ Sys<NetNamespace> RealKernel::NewNetNamespace() {
 }
 
 Sys<UniqueFd> RealKernel::OpenNetlinkIn(int netns, int protocol) {
+  // A socket belongs for ever to the namespace in which it was made, so this
+  // thread goes there for a moment.
   const UniqueFd home(::open(kOwnNetns, O_RDONLY | O_CLOEXEC));
   if (!home.valid() || ::setns(netns, CLONE_NEWNET) < 0) {
     return errno;
