@@ -89,6 +89,8 @@ EventLoop::~EventLoop() {
 }
 
 Result<void> EventLoop::Start() {
+  // EFD_NONBLOCK, because neither the loop nor a thread that posts may wait
+  // here (eventfd(2)).
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) {
     return ErrnoError(errno, "eventfd", "event loop");

@@ -72,6 +72,7 @@ std::uint64_t UserOf(int socket) {
 
 ForeignFds::Connector ForeignFds::ConnectToCloser() {
   return []() -> Result<UniqueFd> {
+    // SOCK_SEQPACKET keeps each message whole, with its own fds (unix(7)).
     UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (!socket.valid()) {
       return ErrnoError(errno, "socket", paths::kCloserSocket);
