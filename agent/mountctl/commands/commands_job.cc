@@ -81,6 +81,7 @@ void AddRun(CLI::App& app, Context& context) {
                   << std::endl;
         return kExitUsage;
       }
+      // O_PATH needs no permission on the directory itself (open(2)).
       const UniqueFd directory(
           cgroup->empty()
               ? -1

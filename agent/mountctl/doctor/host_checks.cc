@@ -78,6 +78,8 @@ Check CheckSocket(const SocketFacts& facts) {
                 "mountd " + facts.version + " answers on " + facts.path);
   }
   const Error& error = *facts.error;
+  // EACCES comes from the socket's mode, PermissionDenied from the bus's
+  // policy.
   if (error.sys_errno == EACCES || error.code == Code::kPermissionDenied) {
     return NotAllowedTo(facts);
   }

@@ -15,6 +15,7 @@
 namespace mountd::agent {
 namespace {
 
+// A collector runs as a user of its own.
 constexpr mode_t kReadableByAll = 0644;
 
 // Beside the file, because a rename stays within one file system. Hidden and

@@ -56,6 +56,7 @@ class Writer {
     Varint(field << kTypeBits | type);
   }
   void Varint(std::uint64_t value) {
+    // Seven bits a byte, the lowest first; the top bit says that more follow.
     for (; value >= kMoreBit; value >>= kVarintBits) {
       bytes_ += static_cast<char>(value % kMoreBit | kMoreBit);
     }
