@@ -125,6 +125,8 @@ void KillListed(int directory) {
 }
 
 void KillAll(int directory) {
+  // cgroup.kill (Linux 5.14) also kills what is forked meanwhile (the kernel's
+  // documentation of cgroup v2, "Core Interface Files").
   if (!Write(directory, "cgroup.kill", "1")) {
     KillListed(directory);
   }

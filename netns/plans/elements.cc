@@ -199,6 +199,7 @@ Result<std::uint16_t> FindTakenPort(Channel* nft, std::vector<Element> elements,
 ElementBytes& ElementBytes::Append(std::span<const std::uint8_t> part) {
   const std::size_t fits = std::min(part.size(), kMost - size_);
   std::copy_n(part.begin(), fits, bytes_.begin() + size_);
+  // Each part of a concatenation fills whole registers of four bytes.
   size_ = std::min((size_ + fits + 3) / 4 * 4, kMost);
   return *this;
 }

@@ -115,13 +115,18 @@ Result<Channel::Sent> Channel::SendAll(const std::vector<Message>& messages,
                        "the request is too long");
     }
     nlmsghdr* header = nlmsg_hdr(messages[i].get());
+    // The numbers tell the answers of this exchange from those of an earlier
+    // one that was given up.
     header->nlmsg_seq = ++sequence_;
     header->nlmsg_pid = 0;
     if (i == last) {
+      // This acknowledgement ends the reading (Collect).
       header->nlmsg_flags |= NLM_F_ACK;
     }
     const auto* data = reinterpret_cast<const std::byte*>(header);
     bytes.insert(bytes.end(), data, data + header->nlmsg_len);
+    // Each message begins at a multiple of four bytes (netlink(3),
+    // NLMSG_ALIGN).
     bytes.resize(NLMSG_ALIGN(bytes.size()));
   }
   MOUNTD_TRY(
@@ -138,6 +143,8 @@ Result<std::vector<Answer>> Channel::Exchange(
     for (bool complete = false; !complete;) {
       MOUNTD_ASSIGN(complete, Collect(sent, &answers));
     }
+    // NLM_F_DUMP_INTR: the list changed during the dump, so entries may be
+    // missing (linux/netlink.h).
     if (!IsInterrupted(answers)) {
       return answers;
     }
