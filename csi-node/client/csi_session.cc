@@ -46,6 +46,8 @@ void CsiSession::Stop() {
 }
 
 void CsiSession::Wake() const {
+  // The write fails only if the counter is full, and then the thread is awake
+  // anyway (eventfd(2)).
   IgnoreBecauseBestEffort(
       ::eventfd_write(wake_.get(), 1) == 0
           ? Ok()
@@ -122,6 +124,7 @@ void CsiSession::Run() {
 
 short CsiSession::AwaitedEvents() {
   const std::lock_guard lock(mutex_);
+  // A socket is writable nearly always, so with POLLOUT poll(2) would not wait.
   return socket_->HasQueued() ? POLLIN | POLLOUT : POLLIN;
 }
 

@@ -52,6 +52,8 @@ Result<LoopDevice> TakeDevice(Store* store, VolumeRecord* record, LoopUse use) {
   MOUNTD_ASSIGN(const UniqueFd image,
                 OpenImage(store->data().volumes(), record->id()));
   MOUNTD_ASSIGN(const int number, AddAnyLoop(store));
+  // Noted before it is bound, so that a kill in between leaves no bound device
+  // without a record.
   if (Result<void> noted = SetNumber(store, record, number); !noted) {
     // No record names the device, so nothing else would remove it.
     record->set_loop_number(0);

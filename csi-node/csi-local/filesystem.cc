@@ -168,6 +168,7 @@ Result<std::int64_t> FilesystemBytes(const std::string& fs_type,
 }
 
 Result<void> GrowUnused(const std::string& fs_type, const UniqueFd& image) {
+  // XFS grows only while it is mounted (xfs_growfs(8)).
   if (fs_type != "ext4") {
     return Ok();
   }
@@ -199,6 +200,7 @@ Result<void> GrowMounted(const std::string& fs_type, const UniqueFd& root,
     return Ok();
   }
   Error error = ErrnoError(errno, "grow", fs_type);
+  // EPERM: ext4's resize needs CAP_SYS_RESOURCE.
   if (error.sys_errno == EPERM) {
     error.code = Code::kFailedPrecondition;
     error.detail =

@@ -11,6 +11,8 @@ Result<std::unique_ptr<Locks::Held>> Locks::Take(
   const std::lock_guard guard(mutex_);
   for (const std::string& key : wanted) {
     if (held_.count(key) != 0) {
+      // ABORTED, as an operation is pending for the volume (CSI spec, "Error
+      // Scheme").
       return MakeError(Code::kAborted, "lock", key,
                        "another operation is pending for it; call again later");
     }

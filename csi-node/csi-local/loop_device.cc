@@ -185,6 +185,8 @@ Result<std::optional<LoopDevice>> FindLabelledLoop(const std::string& label) {
 }
 
 Result<void> UpdateLoopSize(const LoopDevice& loop) {
+  // A bound device keeps its size until this call, whatever the image's size is
+  // (loop(4)).
   if (::ioctl(loop.fd.get(), LOOP_SET_CAPACITY) != 0) {
     return ErrnoError(errno, "LOOP_SET_CAPACITY", loop.label);
   }

@@ -15,6 +15,7 @@
 namespace mountd::csi_local {
 namespace {
 
+// A link in a path could lead a mount to another place (openat2(2)).
 constexpr std::uint64_t kSafe = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
 
 Result<UniqueFd> Open(int parent, const std::string& path,

@@ -15,6 +15,7 @@
 namespace mountd::csi_local {
 namespace {
 
+// More than a path of PATH_MAX and the two fields before it.
 constexpr std::size_t kMaxPublication = 8192;
 constexpr char kNewPublication[] = ".new";
 
@@ -95,6 +96,7 @@ Result<void> Publications::Remove(const std::string& volume,
 Result<std::vector<Publication>> Publications::List(const std::string& volume) {
   std::vector<Publication> publications;
   Result<UniqueFd> directory = OpenVolume(directory_.get(), volume);
+  // ENOENT: the volume has no publication.
   if (!directory && directory.error().sys_errno == ENOENT) {
     return publications;
   }
@@ -117,6 +119,7 @@ Result<std::vector<Publication>> Publications::List(const std::string& volume) {
 Result<void> Publications::Forget(const std::string& volume) {
   Result<UniqueFd> directory = OpenVolume(directory_.get(), volume);
   if (!directory) {
+    // ENOENT: the volume has no publication.
     return directory.error().sys_errno == ENOENT
                ? Ok()
                : Result<void>(directory.error());

@@ -104,6 +104,8 @@ Result<VolumeRecord> Store::MakeVolume(const std::string& id,
 }
 
 Result<void> Store::Reserve(const VolumeRecord& record) {
+  // With the lock until the record is written, so that two volumes cannot get
+  // the same room.
   const std::lock_guard guard(reserve_mutex_);
   MOUNTD_TRY(CheckRoom(record.content().kind(),
                        record.content().capacity_bytes(), record.name()));

@@ -183,6 +183,7 @@ std::optional<T> ReadAnswer(const std::string& text, Read read) {
 ControllerVolume ReadVolume(const Reader& reader) {
   ControllerVolume volume;
   volume.volume_id = reader.Text("volume_id");
+  // The only field that is required (CSI spec, Volume).
   reader.Require(!volume.volume_id.empty());
   volume.capacity_bytes = reader.Size("capacity_bytes");
   volume.volume_context = reader.Map("volume_context");
@@ -212,6 +213,7 @@ ListedVolume ReadListed(const Reader& reader) {
 // value that the plugin leaves out counts as confirmed.
 const char* Missing(const Reader& confirmed, const VolumeCapability& wanted) {
   const int mode = confirmed.Object("access_mode").Number("mode");
+  // 0 is UNKNOWN: the plugin has left the mode out.
   if (mode != 0 && mode != static_cast<int>(wanted.access_mode)) {
     return "the plugin does not confirm the access mode";
   }
@@ -338,6 +340,8 @@ std::optional<Validation> ReadValidation(const std::string& json,
                                          const ValidateRequest& request) {
   return ReadAnswer<Validation>(json, [&](const Reader& reader) {
     Validation validation;
+    // A plugin sets it only if it supports all that was asked (CSI spec,
+    // ValidateVolumeCapabilitiesResponse).
     validation.confirmed = reader.Has("confirmed");
     validation.message = reader.Text("message");
     if (const char* why =

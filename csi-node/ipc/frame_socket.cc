@@ -42,6 +42,8 @@ std::uint32_t GetU32(const std::uint8_t* from) {
 
 FrameSocket::FrameSocket(UniqueFd socket, AcceptFds accept_fds)
     : socket_(std::move(socket)), accept_fds_(accept_fds) {
+  // Receive and Flush go on until EAGAIN, and a loop that calls them must not
+  // wait there.
   const int flags = ::fcntl(socket_.get(), F_GETFL);
   if (flags >= 0) {
     ::fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK);

@@ -23,6 +23,7 @@ Result<Json> Parse(const std::vector<std::uint8_t>& bytes) {
   if (!IsWithin<Json>(bytes, Json::input_format_t::cbor, kBounds)) {
     return Malformed("the message is not CBOR within the limits");
   }
+  // Strict, so that nothing may follow the value, and without exceptions.
   Json value = Json::from_cbor(bytes, true, false);
   if (!value.is_object()) {
     return Malformed("the message is not an object");

@@ -52,6 +52,7 @@ RpcResult<std::shared_ptr<PluginChannel>> MakePluginChannel(UniqueFd socket) {
   grpc::ResourceQuota quota;
   quota.Resize(kMaxBuffered);
   arguments.SetResourceQuota(quota);
+  // gRPC closes the descriptor from here on.
   const std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomInsecureChannelFromFd("plugin", socket.release(),
                                               arguments);

@@ -46,6 +46,7 @@ ssize_t ReadWithoutFds(int socket, msghdr* message, int flags) {
   const ssize_t size =
       RawReceive(socket, &look, flags | MSG_PEEK | MSG_DONTWAIT);
   if (size >= 0 && (look.msg_flags & MSG_CTRUNC) != 0) {
+    // gRPC ends the connection at such an error.
     errno = ECONNRESET;
     return -1;
   }

@@ -282,6 +282,7 @@ void Server::Answer(Connection* connection, const ipc::Reply& reply) {
   if (connection->broken) {
     return;
   }
+  // A peer that does not read must not fill the memory.
   if (connection->frames.queued_bytes() > kMaxUnsent ||
       !connection->frames.Queue({ipc::Encode(reply), UniqueFd()}) ||
       !connection->frames.Flush()) {

@@ -351,6 +351,7 @@ Result<void> Plugins::RemoveAll(const std::string& id,
   MOUNTD_TRY(store_.RemovePlugin(id));
   {
     const std::lock_guard lock(mutex_);
+    // Before Forget, because its signals give this reason.
     plugins_[id].why_gone = "unregistered";
   }
   Forget(id, victims);

@@ -46,6 +46,7 @@ RpcSlots::Slot::~Slot() {
       slots_.queues_.erase(found);
     }
   }
+  // All, because only the one whose turn Serve has made may go on.
   slots_.changed_.notify_all();
 }
 

@@ -269,6 +269,7 @@ Result<void> Volumes::Stage(Call& call) {
   if (Result<exec::MountState> prepared =
           executor_.PrepareVolumeDir(StagingDir(call.volume));
       !prepared) {
+    // The caller gets the first error.
     IgnoreBecauseBestEffort(AbandonPublication(call));
     return std::move(prepared).error();
   }
@@ -293,6 +294,8 @@ Result<void> Volumes::Stage(Call& call) {
       return EndUncertain(call, outcome.error(), "NodeStageVolume");
     }
     if (!outcome) {
+      // If this fails, the publication is recorded as uncertain. The caller
+      // gets the first error.
       IgnoreBecauseBestEffort(AbandonPublication(call));
       return ToError(outcome.error(), "NodeStageVolume", Described(call.spec));
     }
@@ -307,6 +310,7 @@ Result<void> Volumes::PublishStaged(Call& call) {
   const exec::VolumeDirPlan dir = PublishDir(call.volume, call.spec.allocation);
   if (Result<exec::MountState> prepared = executor_.PrepareVolumeDir(dir);
       !prepared) {
+    // The caller gets the first error.
     IgnoreBecauseBestEffort(AbandonPublication(call));
     return std::move(prepared).error();
   }
