@@ -113,6 +113,7 @@ Result<void> CniNetworks::CollectGarbage() {
 }
 
 Result<CniListing> CniNetworks::List() {
+  // Each listing runs a program, so calls that come together share one.
   const std::lock_guard lock(listing_mutex_);
   if (!listing_ || Clock::now() - listed_ > kListingIsFresh) {
     MOUNTD_ASSIGN(const std::string answer, Run(exec::CniPlan{}, ""));

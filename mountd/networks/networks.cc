@@ -494,6 +494,7 @@ Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {
 
 bool Networks::IsOverdue(const netns::Ipv4& ipv4) {
   const std::lock_guard lock(mutex_);
+  // emplace keeps the time of the first look.
   const auto since = dying_.emplace(ipv4, Clock::now()).first->second;
   return Clock::now() - since >= events_.link_grace;
 }

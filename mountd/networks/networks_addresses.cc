@@ -103,6 +103,8 @@ Result<void> Networks::Reserve(const NetworkRequest& request,
 Result<void> Networks::PassPorts(const NetworkRecord& from,
                                  const NetworkRecord& to) {
   const std::lock_guard lock(mutex_);
+  // Free first, because both may have the same ports. Nobody else gets them in
+  // between, because of the lock.
   ports_.Free(OwnerOf(from));
   Result<void> taken = ports_.Take(OwnerOf(to), HostPortsOf(to.ports));
   if (!taken) {
