@@ -10,6 +10,8 @@
 namespace mountd::store {
 
 std::string Row::Text(int column) const {
+  // The bytes first and then their size, because a conversion may change the
+  // size (sqlite.org/c3ref/column_blob.html).
   const void* bytes = sqlite3_column_blob(statement_, column);
   const int size = sqlite3_column_bytes(statement_, column);
   return bytes == nullptr ? std::string()
@@ -72,10 +74,10 @@ Result<void> Database::Configure(Durability durability) {
   // transaction touches, for records of a hundred bytes. Only a new store takes
   // the size, and only before it has a log. Set exclusive locking before WAL.
   // Then the log's index is in this process's memory, and no statement locks
-  // files (sqlite.org/wal.html, section 8).
-  // SQLite checks foreign keys only if it is asked to
-  // (sqlite.org/foreignkeys.html, section 2). trusted_schema=OFF keeps the
-  // schema of a changed file from running functions (sqlite.org/pragma.html).
+  // files (sqlite.org/wal.html, section 8). SQLite checks foreign keys only if
+  // it is asked to (sqlite.org/foreignkeys.html, section 2). trusted_schema=OFF
+  // keeps the schema of a changed file from running functions
+  // (sqlite.org/pragma.html).
   std::string settings =
       "PRAGMA page_size=1024; PRAGMA locking_mode=EXCLUSIVE;"
       "PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON;"
@@ -161,6 +163,8 @@ Error Database::Failure(int status, std::string_view sql) const {
     on_damage_(damage);
     return damage;
   }
+  // The plain code SQLITE_CONSTRAINT also stands for a foreign key that fails
+  // (sqlite.org/rescode.html).
   const int extended = sqlite3_extended_errcode(database_.get());
   const bool unique = extended == SQLITE_CONSTRAINT_UNIQUE ||
                       extended == SQLITE_CONSTRAINT_PRIMARYKEY;

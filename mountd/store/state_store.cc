@@ -282,6 +282,7 @@ Result<ReceiptRecord> StateStore::FinishAllocation(ReceiptRecord receipt) {
               {row.Text(0), row.Text(1), row.Int(2) != 0, row.Int(3) != 0});
         },
         receipt.allocation));
+    // These rows first, because they refer to the allocation (foreign key).
     MOUNTD_TRY(database_->Run("DELETE FROM detached WHERE allocation=?1",
                               receipt.allocation));
     MOUNTD_TRY(database_->Run("DELETE FROM allocations WHERE id=?1",
@@ -401,6 +402,7 @@ Result<void> StateStore::CancelPluginRemoval(const std::string& id) {
 
 Result<void> StateStore::RemovePlugin(const std::string& id) {
   return database_->Transaction([&]() -> Result<void> {
+    // The instances first, because they refer to the plugin (foreign key).
     MOUNTD_TRY(
         database_->Run("DELETE FROM plugin_instances WHERE plugin=?1", id));
     MOUNTD_TRY(database_->Run("DELETE FROM plugins WHERE id=?1", id));
