@@ -377,6 +377,7 @@ void NetworkWatch::Lost(const NetworkRecord& record,
                         const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
+    // Told once, until Forget.
     if (!lost_.insert({record.allocation, record.interface}).second) {
       return;
     }
