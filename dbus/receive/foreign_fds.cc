@@ -267,6 +267,8 @@ bool ForeignFds::TakeLate(int connection) {
 void ForeignFds::AwaitLate(std::uint64_t serial) {
   const std::lock_guard lock(mutex_);
   const auto late = late_.find(serial);
+  // Retire it only then, because it must not close the fds of its answer before
+  // this process has closed them.
   if (TakeLate(late->second.connection.get())) {
     SendRequest(late->second.connection.get(), RequestFor(Kind::kRetire, 0));
     late_.erase(late);

@@ -116,6 +116,8 @@ Peer::Peer(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
 // block for ever.
 Peer::~Peer() {
   handshake_.reset();
+  // Each slot keeps the bus alive (sd_bus_slot_set_floating(3)), so the slots
+  // go before it.
   sd_bus_slot_unref(driver_);
   sd_bus_slot_unref(filter_);
   sd_bus_slot_unref(disconnected_);

@@ -250,6 +250,8 @@ void SystemBus::Disconnect() {
   handshake_.reset();
   callers_.clear();
   subscribed_.clear();
+  // Each of these keeps the bus alive (sd_bus_slot_set_floating(3)), so they go
+  // before it.
   subscribers_ = sd_bus_track_unref(subscribers_);
   disconnected_ = sd_bus_slot_unref(disconnected_);
   named_ = sd_bus_slot_unref(named_);
@@ -313,8 +315,9 @@ Result<Caller> SystemBus::AskBus(const std::string& sender) {
   }
   Caller caller{uid, 0, {}};
   caller.pid = static_cast<std::uint32_t>(pid);
-  // Not pidfd_open(2)'s wrapper, because the header of glibc 2.36 lacks extern
-  // "C".
+  // By its number, so it may be another process by now, as before Linux 6.5
+  // (peer.cc). Not pidfd_open(2)'s wrapper, because the header of glibc 2.36
+  // lacks extern "C".
   caller.process = std::make_shared<const UniqueFd>(
       static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   AddGroups(caller);
