@@ -137,7 +137,9 @@ Result<UniqueBus> OpenSystemBus(bool interactive) {
 }
 
 bool IsLost(const std::string& name) {
-  // The bus answers NoReply if mountd leaves it before it answers.
+  // The bus answers NoReply if mountd leaves it before it answers. sd-bus names
+  // an errno that D-Bus has no name for "System.Error." and the errno
+  // (sd_bus_error(3)).
   return name == "org.freedesktop.DBus.Error.Disconnected" ||
          name == "org.freedesktop.DBus.Error.NoReply" ||
          name == "System.Error.ENOTCONN" || name == "System.Error.EPIPE" ||

@@ -170,6 +170,7 @@ void Drain::ReleaseAll(const std::vector<AllocationEntry>& ready) {
         if (began_ && left() == milliseconds(0)) {
           return;  // the first round runs even if no time is left
         }
+        // Without the mutex, because a release may take long.
         Result<Receipt> released = Release(ready[at].id);
         const std::lock_guard lock(mutex);
         Record(ready[at], std::move(released));

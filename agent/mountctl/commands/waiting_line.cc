@@ -145,6 +145,8 @@ void WaitingLine::Loop() {
   std::optional<Client> client;
   while (AwaitLongCall(lock)) {
     if (!client) {
+      // Without the lock, because the connection may take long and Called must
+      // not wait.
       lock.unlock();
       Result<Client> connected = Client::Connect(asking_);
       lock.lock();
