@@ -131,8 +131,7 @@ Result<ReplacedMount> BindOrReplace(Client& client,
 int Mount(const Context& context, MountArguments arguments) {
   UniqueFd directory;
   if (!arguments.directory.empty()) {
-    // O_PATH needs no permission on the directory itself (open(2)), and mountd
-    // only needs to know which it is.
+    // O_PATH needs no permission on the directory itself (open(2)).
     directory.reset(
         ::open(arguments.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!directory.valid()) {
