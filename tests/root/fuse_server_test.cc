@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 
 #include "tests/support/private_namespaces.h"
@@ -64,6 +65,28 @@ TEST_F(Fuse, WhoWaitsWhenItDiesGetsAnError) {
   EXPECT_EQ(ExitOf(child), ECONNABORTED);
   EXPECT_EQ(StatErrno("/file"), ENOTCONN);
   EXPECT_EQ(::umount2(kPath, 0), 0);
+}
+
+// Fact: SIGKILL ends the wait for a server that has not read the request, and
+// not the wait for a server that has read it.
+TEST_F(Fuse, WhoWaitsForAReadRequestEndsOnlyWithTheServer) {
+  FuseServer server(kPath);
+  ASSERT_TRUE(server.valid()) << errno;
+  ASSERT_EQ(StatErrno("/file"), 0);
+  server.Hang();
+  const pid_t unread = StatInChild(std::string(kPath) + "/file");
+  ASSERT_TRUE(AwaitWaiting(unread));
+  ::kill(unread, SIGKILL);
+  EXPECT_EQ(ExitOf(unread), 128 + SIGKILL);
+  server.GoOn();
+  server.Swallow();
+  const pid_t read = StatInChild(std::string(kPath) + "/file");
+  ASSERT_TRUE(server.AwaitSwallowed());
+  ::kill(read, SIGKILL);
+  EXPECT_TRUE(AwaitUnkillable(read));
+  EXPECT_EQ(::waitpid(read, nullptr, WNOHANG), 0);
+  server.Die();
+  EXPECT_EQ(ExitOf(read), 128 + SIGKILL);
 }
 
 TEST_F(Fuse, ItsRootCanBeBoundWhileItHangs) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -19,17 +20,23 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "mountd/base/unique_fd.h"
+#include "tests/support/eventually.h"
 
 namespace mountd::testing {
 namespace {
 
 constexpr std::string_view kContent = "content";
+
+// How the server treats requests. A signal to the server changes it.
+enum Way { kAnswers, kFailsOneRead, kSwallows };
+volatile std::sig_atomic_t way = kAnswers;
 
 struct Node {
   std::uint64_t id;
@@ -59,7 +66,9 @@ fuse_attr AttributesOf(const Node& node) {
 // gone.
 class Session {
  public:
-  Session(int fd, FuseServer::Writes writes) : fd_(fd), writes_(writes) {}
+  Session(int fd, FuseServer::Writes writes,
+          std::atomic<std::uint32_t>* swallowed)
+      : fd_(fd), writes_(writes), swallowed_(swallowed) {}
 
   void Run() {
     for (;;) {
@@ -71,11 +80,24 @@ class Session {
         return;
       }
       std::memcpy(&in_, buffer_.data(), sizeof(in_));
-      Serve();
+      // The mount itself waits for the answer to FUSE_INIT.
+      if (way == kSwallows && in_.opcode != FUSE_INIT) {
+        swallowed_->fetch_add(HasAnswer() ? 1 : 0);
+      } else if (way == kFailsOneRead && in_.opcode == FUSE_READ) {
+        Fail(EIO);
+        way = kSwallows;
+      } else {
+        Serve();
+      }
     }
   }
 
  private:
+  bool HasAnswer() const {
+    return in_.opcode != FUSE_FORGET && in_.opcode != FUSE_BATCH_FORGET &&
+           in_.opcode != FUSE_INTERRUPT;
+  }
+
   void Serve() {
     switch (in_.opcode) {
       case FUSE_INIT:
@@ -186,19 +208,21 @@ class Session {
 
   const int fd_;
   const FuseServer::Writes writes_;
+  std::atomic<std::uint32_t>* const swallowed_;
   fuse_in_header in_ = {};
   // Room for one written page and its header.
   std::array<char, 2 * FUSE_MIN_READ_BUFFER> buffer_{};
 };
 
-[[noreturn]] void RunServer(int fd, pid_t parent, FuseServer::Writes writes) {
+[[noreturn]] void RunServer(int fd, pid_t parent, FuseServer::Writes writes,
+                            std::atomic<std::uint32_t>* swallowed) {
   constexpr int kOnly = 0;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent || ::dup2(fd, kOnly) < 0 ||
       ::close_range(kOnly + 1, ~0U, 0) != 0) {
     ::_exit(1);
   }
-  Session(kOnly, writes).Run();
+  Session(kOnly, writes, swallowed).Run();
   ::_exit(0);
 }
 
@@ -216,14 +240,33 @@ FuseServer::FuseServer(const std::string& path, Writes writes) {
               options.c_str()) != 0) {
     return;
   }
+  void* const page =
+      ::mmap(nullptr, sizeof(*swallowed_), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) {
+    return;
+  }
+  swallowed_ =
+      std::construct_at(static_cast<std::atomic<std::uint32_t>*>(page));
+  // The server inherits the handlers, so no signal comes too early.
+  const auto before =
+      std::pair(std::signal(SIGUSR1, [](int) { way = kSwallows; }),
+                std::signal(SIGUSR2, [](int) { way = kFailsOneRead; }));
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ == 0) {
-    RunServer(fd.get(), parent, writes);
+    RunServer(fd.get(), parent, writes, swallowed_);
   }
+  std::signal(SIGUSR1, before.first);
+  std::signal(SIGUSR2, before.second);
 }
 
-FuseServer::~FuseServer() { Die(); }
+FuseServer::~FuseServer() {
+  Die();
+  if (swallowed_ != nullptr) {
+    ::munmap(swallowed_, sizeof(*swallowed_));
+  }
+}
 
 void FuseServer::Hang() {
   int status = 0;
@@ -232,6 +275,16 @@ void FuseServer::Hang() {
 }
 
 void FuseServer::GoOn() { ::kill(pid_, SIGCONT); }
+
+// The server reads the request of a later call with the new way, because the
+// kernel runs a handler before a system call returns.
+void FuseServer::Swallow() { ::kill(pid_, SIGUSR1); }
+
+void FuseServer::FailReadAndSwallow() { ::kill(pid_, SIGUSR2); }
+
+bool FuseServer::AwaitSwallowed() const {
+  return Eventually([&] { return swallowed_->load() != 0; });
+}
 
 void FuseServer::Die() {
   if (pid_ > 0) {

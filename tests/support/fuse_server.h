@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 
 namespace mountd::testing {
@@ -36,12 +38,26 @@ class FuseServer {
   void Hang();
   // Answers again, first the requests that came meanwhile.
   void GoOn();
+  // Reads the requests that come from now on, and never answers them. A process
+  // that waits for such an answer ends only after the server (Die), even if it
+  // is killed, whereas a process that waits for a server that has not read its
+  // request ends at once.
+  void Swallow();
+  // Fails the next read of <path>/file with EIO, and swallows all requests from
+  // then on. The kernel then repeats a page fault on that file, and holds the
+  // lock of the process's memory while it waits for the second answer.
+  void FailReadAndSwallow();
+  // Waits until the server has swallowed a request. False if it does not within
+  // some seconds.
+  bool AwaitSwallowed() const;
   // Ends the server. Requests that wait fail with ECONNABORTED, later ones with
   // ENOTCONN. The mount stays.
   void Die();
 
  private:
   pid_t pid_ = -1;
+  // In memory that the server shares.
+  std::atomic<std::uint32_t>* swallowed_ = nullptr;
 };
 
 // Forks a child that makes one stat(2) and exits with its errno, or 0.
@@ -49,8 +65,8 @@ pid_t StatInChild(const std::string& path);
 // Waits until the child waits in the kernel for a FUSE server. False if it does
 // not within some seconds.
 bool AwaitWaiting(pid_t child);
-// Waits until the process waits unkillably in the kernel (state D). False if it
-// does not within some seconds.
+// Waits until the process or thread waits unkillably in the kernel (state D).
+// False if it does not within some seconds.
 bool AwaitUnkillable(pid_t process);
 // Waits for the child's end. Returns its exit status, or 128 and the signal.
 int ExitOf(pid_t child);
