@@ -2,7 +2,6 @@
 #include "propagation/container.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "mountd/base/paths.h"
 #include "mountd/plan/plan_error.h"
 #include "propagation/ground/cgroup.h"
+#include "propagation/ground/shared.h"
 #include "propagation/residence.h"
 
 namespace mountd::propagation {
@@ -102,27 +102,6 @@ Result<void> CheckGranted(const Context& context, const std::string& cgroup,
                                    : "no rule grants containers there; it "
                                      "needs containers = true in mountd.toml"));
 }
-
-// A page that the executor shares with the child, which leaves its answer
-// there.
-class SharedReply {
- public:
-  SharedReply()
-      : page_(::mmap(nullptr, sizeof(Reply), PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
-  ~SharedReply() {
-    if (valid()) {
-      ::munmap(page_, sizeof(Reply));
-    }
-  }
-  SharedReply(const SharedReply&) = delete;
-  SharedReply& operator=(const SharedReply&) = delete;
-  bool valid() const { return page_ != MAP_FAILED; }
-  Reply& operator*() const { return *static_cast<Reply*>(page_); }
-
- private:
-  void* page_;
-};
 
 // Runs in the child. Opens the host's /proc/self first, because the container's
 // mount namespace hides it.
@@ -215,7 +194,7 @@ Result<MountState> InContainer(
     const Context& context, const Container& container,
     std::span<const int> kept, const std::string& object,
     const std::function<Result<MountState>(const Context&)>& body) {
-  const SharedReply answer;
+  const Shared<Reply> answer;
   if (!answer.valid()) {
     return ErrnoError(errno, "mmap", object);
   }

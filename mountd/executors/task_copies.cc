@@ -64,6 +64,12 @@ std::string WhyUnseen(const exec::HoldersState& found) {
   if (found.unseen_error == ETIME) {
     return "mountd had no time to look at every process";
   }
+  // MappedFilesOf: the process kept whoever reads its memory maps waiting.
+  if (found.unseen_error == ETIMEDOUT) {
+    return "process " + std::to_string(found.unseen_pid) +
+           " could not be inspected in time; end it, or call with tasks = "
+           "ignore";
+  }
   const char* const name =
       strerrorname_np(static_cast<int>(found.unseen_error));
   const std::string error = found.unseen_error == 0 || name == nullptr

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "mountd/base/paths.h"
 #include "propagation/ground/base.h"
 #include "propagation/ground/cgroup.h"
+#include "propagation/look/memory_maps.h"
 #include "propagation/look/mount_namespaces.h"
 #include "propagation/plugin_directory.h"
 
@@ -35,7 +37,6 @@ using exec::Named;
 using exec::Sys;
 
 constexpr std::size_t kMostLinks = 1U << 16U;  // of one process and kind
-constexpr std::size_t kMostBytes = 64U << 20U;
 
 bool IsWithin(const std::string& path, const std::string& top) {
   return top == "/" || paths::IsAtOrBelow(path, top);
@@ -140,7 +141,12 @@ class CopySearch {
   void LookAtLinks(std::uint32_t pid, int dir, const char* name,
                    HolderKind kind);
   void LookAtFile(int dir, const std::string& link, Holder holder);
-  bool MapsAny(int dir);
+  void Compare(std::uint64_t device, std::uint64_t node,
+               const std::function<Sys<std::uint64_t>()>& mount_id,
+               Holder holder);
+  void LookAtMaps(const Process& process);
+  bool MapsAny(const std::string& maps) const;
+  bool MayHaveFiles() const;
 
   // ---- What was found ----
   bool Goes(const MountNamespace& space, const MountFacts& copy);
@@ -428,6 +434,7 @@ void CopySearch::LookAtProcess(std::uint32_t pid) {
       LookAtThread(pid, thread->get(), files_too);
     }
   }
+  LookAtMaps(*process);
 }
 
 void CopySearch::LookAtThread(std::uint32_t pid, int dir, bool files_too) {
@@ -436,10 +443,7 @@ void CopySearch::LookAtThread(std::uint32_t pid, int dir, bool files_too) {
     return;
   }
   space->pids.insert(pid);
-  const bool may_have_files = std::any_of(
-      wanted_.begin(), wanted_.end(),
-      [](const Wanted& one) { return one.is_whole() || one.node != 0; });
-  if (files_too && may_have_files) {
+  if (files_too && MayHaveFiles()) {
     LookAtFiles(pid, dir);
   }
 }
@@ -460,32 +464,48 @@ void CopySearch::LookAtFiles(std::uint32_t pid, int dir) {
     LookAtFile(dir, link, holder);
   }
   LookAtLinks(pid, dir, "fd", HolderKind::kFd);
-  // Read the memory maps of the cgroup's processes only, because any other
-  // process may keep the reader of its maps waiting.
-  if (members_.pids.contains(pid) && MapsAny(dir)) {
-    // Use the process's directory, because a thread's directory has no
-    // map_files.
-    const Result<Process> process = OpenProcess(context_, pid);
-    if (process) {
-      LookAtLinks(pid, process->dir.get(), "map_files", HolderKind::kMap);
-    }
+}
+
+// Looks at the memory maps of the cgroup's processes only, because each look
+// needs a child (MappedFilesOf).
+void CopySearch::LookAtMaps(const Process& process) {
+  if (!members_.pids.contains(process.pid) || !MayHaveFiles() || IsOver()) {
+    return;
+  }
+  const MappedFiles mapped = MappedFilesOf(
+      context_, process,
+      [this](const std::string& maps) { return MapsAny(maps); },
+      LimitOfMaps(deadline_));
+  if (mapped.error != 0) {
+    Miss(mapped.error);
+  }
+  Holder holder;
+  holder.pid = process.pid;
+  holder.kind = HolderKind::kMap;
+  for (const MappedFile& file : mapped.files) {
+    const auto id = [&file] { return Sys<std::uint64_t>(file.reusable_id); };
+    Compare(file.device, file.node, id, holder);
   }
 }
 
-// Returns whether the process maps a file that the search looks for. Saves a
-// look at map_files, which has an entry for each mapping, few of them wanted.
-bool CopySearch::MapsAny(int dir) {
-  const Sys<std::string> maps =
-      context_.kernel.ReadFile(dir, "maps", kMostBytes);
-  if (!Got(maps)) {
-    return false;
-  }
+// Returns whether a process with these maps maps a file that the search looks
+// for. Saves a look at map_files, which has an entry for each mapping, few of
+// them wanted.
+bool CopySearch::MapsAny(const std::string& maps) const {
   return std::any_of(wanted_.begin(), wanted_.end(), [&](const Wanted& wanted) {
     // proc_pid_maps(5) shows the device as MAJOR:MINOR in hex.
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), " %02x:%02x ", major(wanted.device),
                   minor(wanted.device));
-    return wanted.is_whole() && maps->find(text.data()) != std::string::npos;
+    return wanted.is_whole() && maps.find(text.data()) != std::string::npos;
+  });
+}
+
+// Returns whether a process may have an open or mapped file that the search
+// looks for.
+bool CopySearch::MayHaveFiles() const {
+  return std::any_of(wanted_.begin(), wanted_.end(), [](const Wanted& one) {
+    return one.is_whole() || one.node != 0;
   });
 }
 
@@ -519,17 +539,26 @@ void CopySearch::LookAtLinks(std::uint32_t pid, int dir, const char* name,
 
 void CopySearch::LookAtFile(int dir, const std::string& link, Holder holder) {
   const Sys<FileFacts> file = context_.kernel.StatLinked(dir, link);
-  if (!Got(file)) {
-    return;
+  if (Got(file)) {
+    Compare(
+        file->device, S_ISBLK(file->mode) ? file->node : 0,
+        [&] { return context_.kernel.LinkedMountId(dir, link); }, holder);
   }
+}
+
+// Notes the file if it is one that the search looks for. `node` is the number
+// of a block device, or 0. `mount_id` asks for the reusable id of its mount.
+void CopySearch::Compare(std::uint64_t device, std::uint64_t node,
+                         const std::function<Sys<std::uint64_t>()>& mount_id,
+                         Holder holder) {
   for (const Wanted& wanted : wanted_) {
     // A device's node may lie in any file system, so compare the node's number.
-    if (wanted.node != 0 && S_ISBLK(file->mode) && file->node == wanted.node) {
+    if (wanted.node != 0 && node == wanted.node) {
       holder.kind = HolderKind::kDevice;
       opened_.push_back({0, &wanted, holder});
-    } else if ((wanted.is_whole() && file->device == wanted.device) ||
-               (wanted.node != 0 && file->device == wanted.node)) {
-      const Sys<std::uint64_t> id = context_.kernel.LinkedMountId(dir, link);
+    } else if ((wanted.is_whole() && device == wanted.device) ||
+               (wanted.node != 0 && device == wanted.node)) {
+      const Sys<std::uint64_t> id = mount_id();
       if (Got(id)) {
         opened_.push_back({*id, &wanted, holder});
       }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,6 +16,7 @@
 
 #include "mountd/base/number.h"
 #include "propagation/ground/cgroup.h"
+#include "propagation/look/memory_maps.h"
 
 namespace mountd::propagation {
 namespace {
@@ -108,6 +110,11 @@ class Search {
 
   void LearnNamespace(const Process& process);
   bool Holds(int dir, const std::string& link, Holder* holder);
+  bool Holds(std::uint64_t mount_id,
+             const std::function<Sys<std::uint64_t>()>& reusable_id,
+             Holder* holder);
+  void LookAtMaps(const Process& process, Holder holder,
+                  std::vector<Holder>* found);
   void LookAtLinks(const Process& process, const char* dir, Holder holder,
                    std::vector<Holder>* found);
   bool HoldsAll(const std::vector<Holder>& found) const {
@@ -188,10 +195,16 @@ void Search::LearnNamespace(const Process& process) {
 
 bool Search::Holds(int dir, const std::string& link, Holder* holder) {
   const Sys<FileFacts> file = context_.kernel.StatLinked(dir, link);
-  if (!Got(file)) {
-    return false;
-  }
-  const auto wanted = wanted_.find(file->mount_id);
+  return Got(file) &&
+         Holds(
+             file->mount_id,
+             [&] { return context_.kernel.LinkedMountId(dir, link); }, holder);
+}
+
+bool Search::Holds(std::uint64_t mount_id,
+                   const std::function<Sys<std::uint64_t>()>& reusable_id,
+                   Holder* holder) {
+  const auto wanted = wanted_.find(mount_id);
   if (wanted != wanted_.end()) {
     holder->mount = wanted->second;
     return true;
@@ -199,7 +212,7 @@ bool Search::Holds(int dir, const std::string& link, Holder* holder) {
   if (here_->copies.empty()) {
     return false;
   }
-  const Sys<std::uint64_t> id = context_.kernel.LinkedMountId(dir, link);
+  const Sys<std::uint64_t> id = reusable_id();
   holder->is_copy = Got(id) && here_->copies.contains(*id) ? 1 : 0;
   return holder->is_copy != 0;
 }
@@ -239,6 +252,21 @@ void Search::LookAtLinks(const Process& process, const char* dir, Holder holder,
   }
 }
 
+void Search::LookAtMaps(const Process& process, Holder holder,
+                        std::vector<Holder>* found) {
+  const MappedFiles mapped =
+      MappedFilesOf(context_, process, /*wanted=*/{}, LimitOfMaps(deadline_));
+  incomplete_ = incomplete_ || mapped.error != 0;
+  for (const MappedFile& file : mapped.files) {
+    const auto reusable_id = [&file] {
+      return Sys<std::uint64_t>(file.reusable_id);
+    };
+    if (Holds(file.mount_id, reusable_id, &holder)) {
+      Add(holder, found);
+    }
+  }
+}
+
 std::vector<Holder> Search::LookAtOne(std::uint32_t pid, bool is_in_cgroup) {
   const Result<Process> process = OpenProcess(context_, pid);
   if (!process) {
@@ -262,11 +290,11 @@ std::vector<Holder> Search::LookAtOne(std::uint32_t pid, bool is_in_cgroup) {
   if (!HoldsAll(found)) {
     LookAtLinks(*process, "fd", holder, &found);
   }
-  // Reads the memory maps of the cgroup's processes only, because any other
-  // process may keep the reader of its maps waiting.
+  // Reads the memory maps of the cgroup's processes only, because each look
+  // needs a child (MappedFilesOf).
   holder.kind = HolderKind::kMap;
   if (is_in_cgroup && !HoldsAll(found)) {
-    LookAtLinks(*process, "map_files", holder, &found);
+    LookAtMaps(*process, holder, &found);
   }
   holder.kind = HolderKind::kMount;
   for (const std::uint32_t place : here_->handed_out) {

@@ -722,9 +722,12 @@ Sys<std::uint8_t> ExecKernel::RunChild(const std::function<int()>& body,
   if (const int error = Fails()) {
     return error;
   }
-  // The fuzzer does not run programs. A child that enters a container runs its
-  // body.
-  if (!kept.empty() && Of(kept.front()).inode == kContainersMounts) {
+  // The fuzzer does not run programs. A child that enters a container or reads
+  // a process's memory maps runs its body.
+  const bool is_search = plan_->kind == PlanKind::kFindHolders ||
+                         plan_->kind == PlanKind::kFindCopies;
+  if (is_search ||
+      (!kept.empty() && Of(kept.front()).inode == kContainersMounts)) {
     in_child_ = true;
     const int status = body();
     in_child_ = false;
