@@ -156,9 +156,7 @@ constexpr int kRepeats = 3;
 // How many steps beyond the counted ones are tried.
 constexpr std::uint32_t kMoreSteps = 16;
 // How many first steps of a searching executor are all interrupted. Each later
-// step is half as far again as the one before, or the first of its name. The
-// number of a step varies with the processes of the machine, so the first step
-// of a name is counted among the steps of that name.
+// step is half as far again as the one before, or the first of its name.
 constexpr std::uint32_t kEachOfASearch = 12;
 
 // Returns the errors for the `nth` step of that name, counted from 0. The
@@ -186,14 +184,11 @@ void FailurePoints::CutOffEverywhere(StepAction action) {
       }
     }
     const std::string expected = k <= steps_.size() ? steps_[k - 1] : "";
-    std::string only;
+    const bool is_new = k <= steps_.size() && !met.contains(expected);
+    const std::string only = is_new ? expected : "";
     if (operation().searches && process() == StepProcess::kExecutor) {
-      const bool is_new = k <= steps_.size() && !met.contains(expected);
       if (k < sample && k <= steps_.size() && !is_new) {
         continue;
-      }
-      if (is_new && k >= kEachOfASearch) {
-        only = expected;
       }
       if (k >= sample) {
         sample = k < kEachOfASearch ? k + 1 : k + k / 2;
@@ -205,7 +200,9 @@ void FailurePoints::CutOffEverywhere(StepAction action) {
     }
     bool reached = false;
     for (const int error : errors) {
-      reached = CutOff({action, only.empty() ? k : 1, error, only}) || reached;
+      // The number of a step varies from run to run, so the first step of a
+      // name is counted among the steps of that name.
+      reached = CutOff({action, is_new ? 1 : k, error, only}) || reached;
       ASSERT_FALSE(HasFailure());
     }
     // The number of steps varies, because mountd also asks plugins by itself.
