@@ -53,6 +53,10 @@ bool UnreadableMaps::Begin() const {
     }
     (void)::mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }).detach();
+  // A sanitizer maps memory as a thread starts, which the fault would prevent.
+  while (steps_->writer == 0) {
+    ::usleep(1000);
+  }
   std::thread([page] {
     (void)*static_cast<volatile const char*>(page);
   }).detach();
