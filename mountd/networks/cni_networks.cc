@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/networks/cni_networks.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
