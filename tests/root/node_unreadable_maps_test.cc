@@ -201,13 +201,6 @@ class NodeUnreadableMaps : public NodeFixture {
     } while (!is_answered());
     return outcome.get();
   }
-  bool NaiveWaits() const {
-    const pid_t naive = ListMapsInChild(task_);
-    const bool waits =
-        AwaitUnkillable(naive) && ::waitpid(naive, nullptr, WNOHANG) == 0;
-    ::kill(naive, SIGKILL);
-    return ExitOf(naive) == 128 + SIGKILL && waits;
-  }
   void ExpectBusyWithTheTask(const Result<void>& outcome) const {
     EXPECT_EQ(Outcome(outcome), "Busy");
     EXPECT_NE(MessageOf(outcome).find("process " + std::to_string(task_) +
@@ -225,7 +218,7 @@ class NodeUnreadableMaps : public NodeFixture {
 };
 
 TEST_F(NodeUnreadableMaps, HoldUpNoOtherUserAndAreNamed) {
-  EXPECT_NAIVE(NaiveWaits());
+  EXPECT_NAIVE(NaiveReaderWaits(task_));
   const auto holders = WhileOthersAreServed<agent::Holders>(
       [&] { return client_->ListHolders("web", "app", "data"); });
   ASSERT_EQ(MessageOf(holders), "Ok");
@@ -249,7 +242,7 @@ TEST_F(NodeUnreadableMaps, HoldUpNoOtherUserAndAreNamed) {
 
 // A caller who does not want to wait for the task need not end it.
 TEST_F(NodeUnreadableMaps, AReleaseThatIgnoresTasksIsDone) {
-  EXPECT_NAIVE(NaiveWaits());
+  EXPECT_NAIVE(NaiveReaderWaits(task_));
   EXPECT_EQ(
       MessageOf(client_->ReleaseAllocation("web", agent::OnTasks::kIgnore)),
       "Ok");

@@ -78,14 +78,6 @@ class UnreadableMapsOfATask : public CgroupFixture {
     });
     ASSERT_TRUE(maps_->Await());
   }
-  // True if the naive reader waits. A fatal signal ends its wait.
-  bool NaiveWaits() {
-    const pid_t naive = ListMapsInChild(task_->pid);
-    const bool waits =
-        AwaitUnkillable(naive) && ::waitpid(naive, nullptr, WNOHANG) == 0;
-    ::kill(naive, SIGKILL);
-    return ExitOf(naive) == 128 + SIGKILL && waits;
-  }
 
   Reply FindHolders(std::uint64_t cgroup) {
     return Call(PlanKind::kFindHolders, [&](PlanBody* body) {
@@ -116,7 +108,7 @@ class UnreadableMapsOfATask : public CgroupFixture {
 
 TEST_F(UnreadableMapsOfATask, ASearchForHoldersEndsAndFindsTheOthers) {
   ASSERT_NO_FATAL_FAILURE(SpawnUnreadable());
-  EXPECT_NAIVE(NaiveWaits());
+  EXPECT_NAIVE(NaiveReaderWaits(task_->pid));
   const Child& other = Spawn("web", MapsFile);
   const Reply reply = FindHolders(cgroup_);
   ASSERT_EQ(ErrorOf(reply), "");
@@ -131,7 +123,7 @@ TEST_F(UnreadableMapsOfATask, ASearchForHoldersEndsAndFindsTheOthers) {
 TEST_F(UnreadableMapsOfATask, ASearchForCopiesEndsAndNamesTheTask) {
   ASSERT_EQ(FindCopies().incomplete, 0U);
   ASSERT_NO_FATAL_FAILURE(SpawnUnreadable());
-  EXPECT_NAIVE(NaiveWaits());
+  EXPECT_NAIVE(NaiveReaderWaits(task_->pid));
   const HoldersState found = FindCopies();
   EXPECT_EQ(found.incomplete, 1U);
   EXPECT_EQ(found.unseen_pid, static_cast<std::uint32_t>(task_->pid));

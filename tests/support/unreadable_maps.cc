@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -72,16 +74,19 @@ bool UnreadableMaps::Await() const {
   return AwaitUnkillable(steps_->writer);
 }
 
-pid_t ListMapsInChild(pid_t process) {
-  const pid_t child = ::fork();
-  if (child == 0) {
+bool NaiveReaderWaits(pid_t process) {
+  const pid_t naive = ::fork();
+  if (naive == 0) {
     std::error_code ignored;
     const std::filesystem::directory_iterator files(
         "/proc/" + std::to_string(process) + "/map_files", ignored);
     const auto count = std::distance(begin(files), end(files));
     ::_exit(static_cast<int>(std::min<std::ptrdiff_t>(count, 127)));
   }
-  return child;
+  const bool waits =
+      AwaitUnkillable(naive) && ::waitpid(naive, nullptr, WNOHANG) == 0;
+  ::kill(naive, SIGKILL);
+  return ExitOf(naive) == 128 + SIGKILL && waits;
 }
 
 }  // namespace mountd::testing

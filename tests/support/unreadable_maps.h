@@ -43,8 +43,8 @@ class UnreadableMaps {
   Steps* const steps_;
 };
 
-// Forks a naive reader, which lists the mapped files of the process. Exits with
-// the number of the files.
-pid_t ListMapsInChild(pid_t process);
+// Forks a naive reader, which lists the mapped files of the process. True if
+// the reader waits until a fatal signal ends the wait.
+bool NaiveReaderWaits(pid_t process);
 
 }  // namespace mountd::testing
