@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "mountd/base/number.h"
 #include "mountd/base/paths.h"
@@ -133,6 +134,7 @@ class CopySearch {
   template <typename T>
   bool Got(const Sys<T>& outcome);
   void LookAtOthers();
+  void AwaitOtherLooks();
   void LookAt(std::uint32_t pid);
   void LookAtProcess(std::uint32_t pid);
   void LookAtThread(std::uint32_t pid, int dir, bool files_too);
@@ -153,6 +155,9 @@ class CopySearch {
   const std::set<std::uint64_t>& FollowersOf(std::uint64_t group);
   static std::string KeyOf(const MountFacts& mount, const MountFacts& parent);
   void IndexOwn();
+  bool IsCopy(const Wanted& wanted, const MountNamespace& space,
+              const MountFacts& mount);
+  bool HasCopy(const MountNamespace& space);
   void Tell(const Wanted& wanted, Holder holder);
   void TellMounts(const MountNamespace& space);
   void TellOwnMounts();
@@ -655,11 +660,26 @@ void CopySearch::Tell(const Wanted& wanted, Holder holder) {
   holders.holders.at(holders.count++) = holder;
 }
 
+bool CopySearch::IsCopy(const Wanted& wanted, const MountNamespace& space,
+                        const MountFacts& mount) {
+  return wanted.Matches(mount) && !Goes(space, mount) &&
+         (wanted.is_volume || !hosts_points_.contains(mount.point));
+}
+
+bool CopySearch::HasCopy(const MountNamespace& space) {
+  return std::any_of(space.seen.mounts.begin(), space.seen.mounts.end(),
+                     [&](const MountFacts& mount) {
+                       return std::any_of(wanted_.begin(), wanted_.end(),
+                                          [&](const Wanted& wanted) {
+                                            return IsCopy(wanted, space, mount);
+                                          });
+                     });
+}
+
 void CopySearch::TellMounts(const MountNamespace& space) {
   for (const MountFacts& mount : space.seen.mounts) {
     for (const Wanted& wanted : wanted_) {
-      if (!wanted.Matches(mount) || Goes(space, mount) ||
-          (!wanted.is_volume && hosts_points_.contains(mount.point))) {
+      if (!IsCopy(wanted, space, mount)) {
         continue;
       }
       Holder holder;
@@ -756,6 +776,25 @@ void CopySearch::LookAtOthers() {
   }
 }
 
+// Waits for the namespaces that exist only because somebody looks at them:
+// another executor's search, or lsns(8). Such a look holds a descriptor of each
+// namespace for a moment, so a namespace can outlive its last process.
+void CopySearch::AwaitOtherLooks() {
+  constexpr std::chrono::milliseconds kLongestLook(500);
+  constexpr std::chrono::milliseconds kPause(2);
+  const Clock::time_point until =
+      std::min(deadline_, Clock::now() + kLongestLook);
+  const auto has_copy = [this](const MountNamespace& one) {
+    return HasCopy(one);
+  };
+  for (Sys<bool> is_left = true; is_left && *is_left && Clock::now() < until;) {
+    is_left = namespaces_->DropGone(has_copy);
+    if (Got(is_left) && *is_left) {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
 Result<exec::CopiesState> CopySearch::Run() {
   // Look at the volume first: the answer describes it (`found`) in any case.
   if (plan_.has_volume != 0) {
@@ -775,6 +814,7 @@ Result<exec::CopiesState> CopySearch::Run() {
   MOUNTD_TRY(LookAtAll(std::move(pids)));
   LookAtOthers();
   IndexOwn();
+  AwaitOtherLooks();
   for (const auto& [inode, space] : namespaces_->others()) {
     TellMounts(space);
   }

@@ -2,6 +2,7 @@
 #include "propagation/look/mount_namespaces.h"
 
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 namespace mountd::propagation {
@@ -161,9 +162,29 @@ Sys<void> MountNamespaces::ReadOthers(const std::function<bool()>& is_over) {
     MOUNTD_ASSIGN(const bool is_there, ReadById(name.id, &seen));
     if (is_there) {
       others_[name.inode].seen = std::move(seen);
+      empty_[name.inode] = name.id;
     }
   }
   return {};
+}
+
+Sys<bool> MountNamespaces::DropGone(
+    const std::function<bool(const MountNamespace&)>& matches) {
+  bool is_left = false;
+  for (auto one = empty_.begin(); one != empty_.end();) {
+    const auto& [inode, id] = *one;
+    MountinfoExcerpt seen;
+    bool is_there = true;
+    if (matches(others_[inode])) {
+      MOUNTD_ASSIGN(is_there, ReadById(id, &seen));
+      is_left = is_left || is_there;
+    }
+    if (!is_there) {
+      others_.erase(inode);
+    }
+    one = is_there ? std::next(one) : empty_.erase(one);
+  }
+  return is_left;
 }
 
 }  // namespace mountd::propagation

@@ -36,6 +36,10 @@ class MountNamespaces {
   // Reads the namespaces in which no process was looked at, if the kernel lists
   // them (see Kernel::MountNamespaces). Stops when `is_over` returns true.
   exec::Sys<void> ReadOthers(const std::function<bool()>& is_over);
+  // Drops each namespace of ReadOthers that `matches` and that is gone by now.
+  // Returns whether one that matches is left.
+  exec::Sys<bool> DropGone(
+      const std::function<bool(const MountNamespace&)>& matches);
 
   const MountNamespace& own() const { return own_; }
   const std::map<std::uint64_t, MountNamespace>& others() const {
@@ -61,6 +65,7 @@ class MountNamespaces {
   std::map<std::uint64_t, MountNamespace> others_;
   // For each namespace read from mountinfo, the views that were read.
   std::map<std::uint64_t, std::set<View>> views_;
+  std::map<std::uint64_t, std::uint64_t> empty_;  // ids by inode, of ReadOthers
 };
 
 }  // namespace mountd::propagation

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // The executor finds copies of a mount that survive its unmount in processes.
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -60,6 +61,28 @@ class Copies : public CgroupFixture {
   }
   HoldersState Found(HolderScope scope = HolderScope::kCgroup) {
     const Reply reply = Find(scope);
+    EXPECT_EQ(ErrorOf(reply), "");
+    return reply.body.copies.holders;
+  }
+  // Looks for copies of a volume that was once mounted from `source`.
+  HoldersState FoundOfVolume(dev_t device, const std::string& source,
+                             HolderScope scope = HolderScope::kCgroup) {
+    const Reply reply = Call(PlanKind::kFindCopies, [&](PlanBody* body) {
+      exec::CopiesPlan plan;
+      plan.scope = scope;
+      plan.budget_ms = 10'000;
+      plan.cgroup = cgroup_;
+      plan.has_volume = 1;
+      plan.volume.plugin = exec::ToWire("p");
+      plan.volume.area = exec::VolumeArea::kPublish;
+      plan.volume.allocation = exec::ToWire("web");
+      plan.volume.volume.fill('0');
+      plan.before.device = device;
+      plan.before.type = {"tmpfs"};
+      plan.before.root = {"/"};
+      source.copy(plan.before.source.data(), source.size());
+      body->copies = plan;
+    });
     EXPECT_EQ(ErrorOf(reply), "");
     return reply.body.copies.holders;
   }
@@ -154,40 +177,50 @@ TEST_F(Copies, AreOfTheWholeNamespaceWhateverAProcessSees) {
   EXPECT_EQ(Found().count, 2U);
 }
 
-// The kernel gives the device number of a removed file system to the next one.
-TEST_F(Copies, AreNoneOfAnotherFileSystemThatGotItsNumber) {
-  Child& task = Spawn("web", [] {
-    ::mkdir(CopyingTask::kPlace, 0755);
-    return ::unshare(CLONE_NEWNS) == 0 &&
-           ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) == 0 &&
-           ::mount("next", CopyingTask::kPlace, "tmpfs", 0, nullptr) == 0;
-  });
+// Mounts a file system named "next" that is in no other mount namespace.
+bool MountNext() {
+  ::mkdir(CopyingTask::kPlace, 0755);
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) == 0 &&
+         ::mount("next", CopyingTask::kPlace, "tmpfs", 0, nullptr) == 0;
+}
+
+dev_t DeviceAtPlace(const Child& task) {
   struct stat st = {};
   const std::string place =
       "/proc/" + std::to_string(task.pid) + "/root" + CopyingTask::kPlace;
-  ASSERT_EQ(::stat(place.c_str(), &st), 0);
-  const auto find = [&](const std::string& source) {
-    return Call(PlanKind::kFindCopies, [&](PlanBody* body) {
-      exec::CopiesPlan plan;
-      plan.budget_ms = 10'000;
-      plan.cgroup = cgroup_;
-      plan.has_volume = 1;
-      plan.volume.plugin = exec::ToWire("p");
-      plan.volume.area = exec::VolumeArea::kPublish;
-      plan.volume.allocation = exec::ToWire("web");
-      plan.volume.volume.fill('0');
-      plan.before.device = st.st_dev;
-      plan.before.type = {"tmpfs"};
-      plan.before.root = {"/"};
-      source.copy(plan.before.source.data(), source.size());
-      body->copies = plan;
-    });
-  };
-  EXPECT_EQ(find("next").body.copies.holders.count, 1U);
-  EXPECT_EQ(find("").body.copies.holders.count, 1U);
-  const Reply reply = find("gone");
-  EXPECT_EQ(ErrorOf(reply), "");
-  EXPECT_EQ(reply.body.copies.holders.count, 0U);
+  EXPECT_EQ(::stat(place.c_str(), &st), 0);
+  return st.st_dev;
+}
+
+// The kernel gives the device number of a removed file system to the next one.
+TEST_F(Copies, AreNoneOfAnotherFileSystemThatGotItsNumber) {
+  const dev_t device = DeviceAtPlace(Spawn("web", MountNext));
+  EXPECT_EQ(FoundOfVolume(device, "next").count, 1U);
+  EXPECT_EQ(FoundOfVolume(device, "").count, 1U);
+  EXPECT_EQ(FoundOfVolume(device, "gone").count, 0U);
+}
+
+// Another search on the node, or lsns(8), holds a descriptor of each namespace
+// while it looks at that namespace.
+TEST_F(Copies, AreNoneInANamespaceThatOnlyALookKeeps) {
+  Child& task = SpawnOutside(MountNext);
+  const std::string process = "/proc/" + std::to_string(task.pid);
+  const UniqueFd directory(::open(process.c_str(), O_PATH | O_CLOEXEC));
+  const auto id = real_.MountNamespaceOf(directory.get());
+  if (!id || !real_.MountNamespaces()) {
+    return;  // the kernel lists no namespaces without a process
+  }
+  UniqueFd look(::open((process + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(look.valid());
+  const dev_t device = DeviceAtPlace(task);
+  End(task);
+  const HoldersState held = FoundOfVolume(device, "next", HolderScope::kNode);
+  ASSERT_EQ(held.count, 1U);
+  EXPECT_EQ(held.holders[0].kind, HolderKind::kNamespace);
+  kernel_.AfterListing(*id, [&] { look.reset(); });
+  EXPECT_EQ(FoundOfVolume(device, "next", HolderScope::kNode).count, 0U);
+  EXPECT_FALSE(look.valid());
 }
 
 TEST_F(Copies, AreNotLookedForLongerThanAsked) {

@@ -144,18 +144,6 @@ TEST_F(NodeCsi, OneThatMountsElsewhere) {
   ExpectAGoodEnd();
 }
 
-// mountd can check no more than the plugin's answer and that a mount is there.
-TEST_F(NodeCsi, OneThatMountsSomethingElse) {
-  for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
-    SCOPED_TRACE(rpc);
-    Tell(rpc, "tmpfs");
-    EXPECT_EQ(Publish(), "Ok");
-    EXPECT_EQ(Recorded(), "staged published");
-    Tell("", "");
-    ExpectReleased();
-  }
-}
-
 TEST_F(NodeCsi, ACancelledWaiterIsToldSoAndTheWorkIsRecorded) {
   auto hasty =
       node_->Connect({.patience = std::chrono::milliseconds(1), .join = false});

@@ -116,6 +116,18 @@ TEST_F(NodeRelease, IsRefusedWhileATaskHasACopy) {
   }
 }
 
+// mountd can check no more than the plugin's answer and that a mount is there.
+TEST_F(NodeRelease, OfWhatThePluginMountedInstead) {
+  for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
+    SCOPED_TRACE(rpc);
+    Tell(rpc, "tmpfs");
+    EXPECT_EQ(Publish(), "Ok");
+    EXPECT_EQ(Recorded(), "staged published");
+    Tell("", "");
+    ExpectReleased();
+  }
+}
+
 TEST_F(NodeRelease, WaitsForTheTasks) {
   const std::string path = PublishOne(false);
   CopyingTask task(path, Kind::kPrivate);

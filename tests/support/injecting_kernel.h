@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mountd/base/steps.h"
@@ -75,6 +76,12 @@ class InjectingKernel final : public Kernel {
   // tables.
   void HideSocketDiag(bool hidden = true) { hide_socket_diag_ = hidden; }
   void HideSocketTables(bool hidden = true) { hide_socket_tables_ = hidden; }
+
+  // Calls `hook` once, after the mounts of this mount namespace were listed.
+  void AfterListing(std::uint64_t mount_namespace, std::function<void()> hook) {
+    listed_namespace_ = mount_namespace;
+    after_listing_ = std::move(hook);
+  }
 
   Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
                      std::uint64_t resolve) override {
@@ -270,8 +277,12 @@ class InjectingKernel final : public Kernel {
     });
   }
   Sys<std::vector<MountFacts>> MountsOfNamespace(std::uint64_t id) override {
-    return Pass<std::vector<MountFacts>>(
+    auto mounts = Pass<std::vector<MountFacts>>(
         "MountsOfNamespace", [&] { return kernel_.MountsOfNamespace(id); });
+    if (after_listing_ && id == listed_namespace_) {
+      std::exchange(after_listing_, nullptr)();
+    }
+    return mounts;
   }
   // Returns how often MountsBelow was called for old mounts, too.
   int listings() const { return listings_; }
@@ -408,6 +419,8 @@ class InjectingKernel final : public Kernel {
   int error_ = 0;
   bool dead_ = false;
   std::function<void(const std::string&)> hook_;
+  std::uint64_t listed_namespace_ = 0;
+  std::function<void()> after_listing_;
   int listings_ = 0;
   bool hide_unique_ids_ = false;
   bool hide_namespaces_ = false;
