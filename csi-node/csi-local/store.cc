@@ -306,10 +306,8 @@ Result<DataDirectory::Space> Store::Capacity(Kind kind) {
       owed += Owed(data_->volumes(), id, record.content());
     }
   }
-  MOUNTD_ASSIGN(const auto snapshots, ListSnapshots());
-  for (const SnapshotRecord& record : snapshots) {
-    promised += AllocatedBytes(data_->snapshots(), record.id());
-  }
+  MOUNTD_ASSIGN(const std::int64_t snapshots, SnapshotBytes());
+  promised += snapshots;
   space.available -= owed;
   if (options_.capacity_bytes != 0) {
     space.total = std::min(space.total, options_.capacity_bytes);

@@ -99,8 +99,11 @@ class Store {
                                   const VolumeRequest& spec);
   Result<void> Fill(const VolumeRecord& record);
   Result<Content> SourceOf(const VolumeRequest& spec);
-  // Writes the intent, if there is room for the volume.
+  // Write the intent, if there is room.
   Result<void> Reserve(const VolumeRecord& record);
+  Result<void> ReserveSnapshot(const SnapshotRecord& record);
+  // Returns the room that the snapshots take, also those in the making.
+  Result<std::int64_t> SnapshotBytes();
   Result<void> CheckRoom(Kind kind, std::int64_t bytes,
                          const std::string& object);
   Result<void> RemoveVolume(VolumeRecord record);

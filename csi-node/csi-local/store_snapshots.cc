@@ -2,6 +2,7 @@
 //
 // Snapshots: copies of volumes that do not depend on the volume afterwards.
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 #include "csi-node/csi-local/contents.h"
@@ -56,6 +57,9 @@ Result<SnapshotRecord> Store::CreateSnapshot(
   MOUNTD_ASSIGN(const auto held, locks_.Take({id, source_volume_id}));
   SnapshotRecord record;
   const Result<void> found = data_->snapshot_records().Get(id, &record);
+  if (!found && found.error().code != Code::kNotFound) {
+    return found.error();
+  }
   if (found && record.state() == READY) {
     if (record.source_volume_id() != source_volume_id) {
       return MakeError(
@@ -75,9 +79,7 @@ Result<SnapshotRecord> Store::CreateSnapshot(
   *record.mutable_content() = source.content();
   record.set_source_volume_id(source_volume_id);
   record.set_created_ns(NowNs());
-  MOUNTD_TRY(CheckRoom(source.content().kind(),
-                       AllocatedBytes(data_->volumes(), source.id()), name));
-  MOUNTD_TRY(data_->snapshot_records().Put(id, record));
+  MOUNTD_TRY(ReserveSnapshot(record));
   const Result<void> copied =
       CopyVolume(source, data_->snapshots(), id, record.content());
   if (!copied) {
@@ -89,6 +91,32 @@ Result<SnapshotRecord> Store::CreateSnapshot(
   record.set_state(READY);
   MOUNTD_TRY(data_->snapshot_records().Put(id, record));
   return record;
+}
+
+Result<void> Store::ReserveSnapshot(const SnapshotRecord& record) {
+  const std::lock_guard guard(reserve_mutex_);
+  MOUNTD_TRY(
+      CheckRoom(record.content().kind(),
+                AllocatedBytes(data_->volumes(), record.source_volume_id()),
+                record.name()));
+  return data_->snapshot_records().Put(record.id(), record);
+}
+
+Result<std::int64_t> Store::SnapshotBytes() {
+  std::int64_t bytes = 0;
+  MOUNTD_ASSIGN(const auto ids, data_->snapshot_records().List());
+  for (const std::string& id : ids) {
+    SnapshotRecord record;
+    const Result<void> found = data_->snapshot_records().Get(id, &record);
+    if (!found && found.error().code != Code::kNotFound) {
+      return found.error();
+    }
+    // The copy of a snapshot that is being made is still growing.
+    bytes += record.state() == MAKING
+                 ? AllocatedBytes(data_->volumes(), record.source_volume_id())
+                 : AllocatedBytes(data_->snapshots(), id);
+  }
+  return bytes;
 }
 
 Result<void> Store::DeleteSnapshot(const std::string& id) {

@@ -9,7 +9,9 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
+#include <string>
 #include <thread>
 
 #include "tests/csi/csi_local.h"
@@ -218,6 +220,41 @@ TEST_F(CsiLocalController, SnapshotsAreIdempotentToo) {
   EXPECT_EQ(StatusCode::OK, DeleteSnapshot(id));
   EXPECT_EQ(StatusCode::OK, DeleteSnapshot(id));
   EXPECT_TRUE(Entries("snapshots").empty());
+}
+
+// A record that cannot be read may be that of a snapshot, which the new one
+// would overwrite.
+TEST_F(CsiLocalController, ASnapshotWithAnUnreadableRecordStays) {
+  const std::string one = MustCreate(CreateRequest("1", "directory", kMiB));
+  const auto made = Snapshot("s", one);
+  ASSERT_EQ(StatusCode::OK, made.code);
+  const std::string record =
+      Data() + "/snapshot-records/" + made.response.snapshot().snapshot_id();
+  std::ofstream(record) << "state: REA";
+  EXPECT_EQ(StatusCode::INTERNAL, Snapshot("s", one).code);
+  EXPECT_EQ(10U, fs::file_size(record));
+  EXPECT_EQ(1U, Entries("snapshots").size());
+}
+
+// The second snapshot finds no room, although the first is still being made.
+TEST_F(CsiLocalController, ASnapshotInTheMakingTakesItsRoom) {
+  Start({"--capacity", "64M"});
+  const std::string id =
+      MustCreate(CreateRequest("1", "image", 24 * kMiB, BlockCapability()));
+  std::ofstream(Data() + "/volumes/" + id, std::ios::in)
+      << std::string(24 * kMiB, 'x');
+  const auto first = Snapshot("first", id);
+  ASSERT_EQ(StatusCode::OK, first.code);
+  const std::string name = first.response.snapshot().snapshot_id();
+  EXPECT_EQ(StatusCode::RESOURCE_EXHAUSTED, Snapshot("second", id).code);
+  // The disk now looks as if csi-local had just begun the first snapshot.
+  const std::string record = Data() + "/snapshot-records/" + name;
+  std::ifstream file(record);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  text.replace(text.find("READY"), 5, "MAKING");
+  std::ofstream(record) << text;
+  fs::resize_file(Data() + "/snapshots/" + name, 0);
+  EXPECT_EQ(StatusCode::RESOURCE_EXHAUSTED, Snapshot("second", id).code);
 }
 
 TEST_F(CsiLocalController, NothingInMemoryIsCopied) {
