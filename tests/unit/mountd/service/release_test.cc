@@ -616,6 +616,7 @@ TEST_F(ReleaseUnderTasksTest, IgnoredTheVolumeStaysUntilTheyHaveNone) {
   EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
   core_.Restart();
   ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   ASSERT_TRUE(TheOwed());
   EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
   EXPECT_TRUE(service().GetReceipt(agent_, NameOf("web"))->volumes[0].owed);
