@@ -3,6 +3,8 @@
 
 #include <sys/mount.h>
 
+#include <utility>
+
 #include "propagation/kernel_filesystems.h"
 
 namespace mountd::propagation {
@@ -29,18 +31,39 @@ Result<void> Uncover(const Context& context, Target* target,
   return Ok();
 }
 
+// Does step 3 on the clone, and checks the clone also after a step that an
+// earlier attempt did, because that attempt may have ended before its check.
+Result<MountState> SettleChecked(const Context& context, const Base& base,
+                                 const Source& source, Target* target,
+                                 const CloneSpec& spec) {
+  MOUNTD_ASSIGN(const MountState state, Settle(context, source, target->point,
+                                               base.facts.mount_id, spec));
+  Result<void> clean = CheckClone(context, state.mount_id, spec);
+  if (clean) {
+    return state;
+  }
+  if (clean.error().code == Code::kFailedPrecondition) {
+    // The old mount is gone. No mount is better than one that shows the
+    // kernel's files.
+    target->point.reset();
+    IgnoreBecauseBestEffort(
+        context.kernel.Unmount(target->task.get(), target->name, MNT_DETACH));
+  }
+  return std::move(clean).error();
+}
+
 // Finishes the swap once the clone is beneath: steps 2 and 3.
 Result<MountState> Finish(const Context& context, const Base& base,
                           const Source& source, Target* target,
                           const FileOnMount& top, const CloneSpec& spec) {
   MOUNTD_TRY(Uncover(context, target, top, spec.object));
-  return Settle(context, source, target->point, base.facts.mount_id, spec);
+  return SettleChecked(context, base, source, target, spec);
 }
 
 // Accepts the mount that is there: an earlier attempt carried out the plan,
 // except perhaps step 3, and its answer was lost.
 Result<MountState> Adopt(const Context& context, const Base& base,
-                         const Source& source, const Target& target,
+                         const Source& source, Target* target,
                          const FileOnMount& top, const CloneSpec& spec) {
   const bool of_source = top.file.device == source.file.device &&
                          top.file.inode == source.file.inode &&
@@ -49,7 +72,7 @@ Result<MountState> Adopt(const Context& context, const Base& base,
     return MakeError(Code::kAlreadyExists, "mount", spec.object,
                      "another mount is at the target");
   }
-  return Settle(context, source, target.point, base.facts.mount_id, spec);
+  return SettleChecked(context, base, source, target, spec);
 }
 
 }  // namespace
@@ -62,7 +85,7 @@ Result<MountState> Swap(const Context& context, const Base& base,
   MOUNTD_ASSIGN(const FileOnMount top,
                 LookAt(context, target->task.get(), target->name, spec.object));
   if (top.mount.id != old_id) {
-    return Adopt(context, base, source, *target, top, spec);
+    return Adopt(context, base, source, target, top, spec);
   }
   // A mount that does not lie right on the base lies on the clone of an earlier
   // attempt, which did step 1.
@@ -76,21 +99,7 @@ Result<MountState> Swap(const Context& context, const Base& base,
   // The clone needs what was mounted for its source, and from here the swap
   // only goes forward (swap.h).
   undo->Commit();
-  MOUNTD_ASSIGN(const MountState state,
-                Finish(context, base, source, target, top, spec));
-  Result<void> clean = CheckClone(context, clone.file.mount_id, spec);
-  if (!clean && clean.error().code != Code::kFailedPrecondition) {
-    return clean.error();
-  }
-  if (!clean) {
-    // The old mount is gone. No mount is better than one that shows the
-    // kernel's files.
-    target->point.reset();
-    IgnoreBecauseBestEffort(
-        kernel.Unmount(target->task.get(), target->name, MNT_DETACH));
-    return clean.error();
-  }
-  return state;
+  return Finish(context, base, source, target, top, spec);
 }
 
 }  // namespace mountd::propagation

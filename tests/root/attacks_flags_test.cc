@@ -307,6 +307,50 @@ TEST_F(FlagAttacks, AKernelsFileSystemThatComesMeanwhileIsTakenAway) {
   }
 }
 
+// Mounts proc in the source between the executor's check and its clone, and
+// ends the executor at each call after the clone is beneath the old mount. The
+// same plan, sent again, has to check the clone.
+TEST_F(FlagAttacks, AKernelsFileSystemInAHalfDoneSwapIsTakenAway) {
+  const std::string proc = std::string(kChroot) + "/proc";
+  MakeDirectories(proc);
+  ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate, "kept")), "");
+  bool naive = false;
+  bool has_ended = true;
+  for (std::size_t calls = 1; has_ended; ++calls) {
+    SCOPED_TRACE(calls);
+    const Reply old = Attach("data", Propagation::kPrivate);
+    ASSERT_EQ(ErrorOf(old), "");
+    Request swap = AttachRequest("data", Propagation::kPrivate);
+    swap.body.attach.replaces = old.body.mount.mount_id;
+    kernel_.FailAt(0, 0);
+    int clones = 0;
+    bool is_beneath = false;
+    std::size_t calls_after = 0;
+    kernel_.Before([&](const std::string& call) {
+      clones += call == "CloneTree" ? 1 : 0;
+      if (call == "CloneTree" && clones == 1) {
+        ASSERT_TRUE(MountAt(proc, "proc"));
+      }
+      calls_after += is_beneath ? 1 : 0;
+      if (call == "AttachBeneath") {
+        is_beneath = true;
+        kernel_.DieAfter(calls);
+      }
+    });
+    EXPECT_NE(ErrorOf(Send(swap)), "");
+    has_ended = calls_after >= calls;
+    kernel_.Before(nullptr);
+    kernel_.FailAt(0, 0);
+    Unmount(proc);
+    naive = naive || Exists(std::string(kInTarget) + "/proc/self");
+    if (has_ended) {
+      EXPECT_EQ(CodeOf(Send(swap)), "FailedPrecondition");
+    }
+    EXPECT_FALSE(Exists(kInTarget));
+  }
+  EXPECT_NAIVE(naive);
+}
+
 std::uint64_t MountIdOf(const std::string& path) {
   struct statx stx = {};
   EXPECT_EQ(::statx(AT_FDCWD, path.c_str(), 0, STATX_MNT_ID, &stx), 0);

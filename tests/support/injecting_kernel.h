@@ -51,6 +51,12 @@ class InjectingKernel final : public Kernel {
     FailAt(k, EIO);
     dead_ = true;
   }
+  // Dies at the k-th call after the current one.
+  void DieAfter(std::size_t k) {
+    fail_at_ = calls_.size() + k;
+    error_ = EIO;
+    dead_ = true;
+  }
   // Dies at the k-th call if `err` is 0, otherwise fails it.
   void FailOrDieAt(std::size_t k, int err) {
     err == 0 ? DieAt(k) : FailAt(k, err);
