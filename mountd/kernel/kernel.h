@@ -33,6 +33,7 @@ struct FileFacts {
   std::uint32_t mode = 0;
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
+  std::uint32_t links = 0;  // st_nlink
   std::uint64_t inode = 0;
   std::uint64_t device = 0;
   std::uint64_t node = 0;           // st_rdev, of a device

@@ -120,6 +120,7 @@ Sys<FileFacts> StatBy(int dir, const std::string& name, int flags) {
   facts.mode = stx.stx_mode;
   facts.uid = stx.stx_uid;
   facts.gid = stx.stx_gid;
+  facts.links = stx.stx_nlink;
   facts.inode = stx.stx_ino;
   facts.device = makedev(stx.stx_dev_major, stx.stx_dev_minor);
   facts.node = makedev(stx.stx_rdev_major, stx.stx_rdev_minor);

@@ -137,6 +137,7 @@ class CopySearch {
   void AwaitOtherLooks();
   void LookAt(std::uint32_t pid);
   void LookAtProcess(std::uint32_t pid);
+  void LookAtThreads(std::uint32_t pid, int process);
   void LookAtThread(std::uint32_t pid, int dir, bool files_too);
   MountNamespace* NamespaceOf(int dir);
   void LookAtFiles(std::uint32_t pid, int dir);
@@ -407,8 +408,26 @@ void CopySearch::LookAtProcess(std::uint32_t pid) {
     }
     return;
   }
+  // The kernel counts each thread as a link of this directory
+  // (proc_task_getattr). Most processes have one thread, whose own directory
+  // tells nothing more than the process's.
+  constexpr std::uint32_t kLinksWithOneThread = 3;
+  const Sys<FileFacts> threads =
+      context_.kernel.Stat(process->dir.get(), "task");
+  if (!Got(threads)) {
+    return;
+  }
+  if (threads->links == kLinksWithOneThread) {
+    LookAtThread(pid, process->dir.get(), /*files_too=*/true);
+  } else {
+    LookAtThreads(pid, process->dir.get());
+  }
+  LookAtMaps(*process);
+}
+
+void CopySearch::LookAtThreads(std::uint32_t pid, int process) {
   const Sys<UniqueFd> tasks =
-      context_.kernel.Open(process->dir.get(), "task", O_PATH | O_DIRECTORY,
+      context_.kernel.Open(process, "task", O_PATH | O_DIRECTORY,
                            RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
   if (!Got(tasks)) {
     return;
@@ -439,7 +458,6 @@ void CopySearch::LookAtProcess(std::uint32_t pid) {
       LookAtThread(pid, thread->get(), files_too);
     }
   }
-  LookAtMaps(*process);
 }
 
 void CopySearch::LookAtThread(std::uint32_t pid, int dir, bool files_too) {
