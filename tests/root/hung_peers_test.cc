@@ -227,9 +227,7 @@ TEST_F(HungPeers, AFileInTheQueueOfASocketThatIsSent) {
   EXPECT_NAIVE(SticksWhenItCloses(naive));
   const auto raw = ConnectAndGreet();
   ASSERT_TRUE(
-      raw->WriteWithFd(test::MarshalIntrospectWithFd(1), pair[1].get()));
-  pair[1].reset();
-  pair[0].reset();
+      SendAndLetGo(*raw, test::MarshalIntrospectWithFd(1), std::move(pair)));
   ASSERT_TRUE(raw->ReadMessage());
   ExpectMountdToGoOnAndToStartAgain();
 }
@@ -403,6 +401,7 @@ TEST_F(HungPeers, AConnectionThatSendsOnWhatSticksIsDropped) {
   test::RawSocket root{std::string(paths::kBusSocket)};
   ASSERT_TRUE(root.Write(test::kHandshake));
   EXPECT_TRUE(root.ReadLine());
+  server_->GoOn();  // the pairs that were not sent are closed here
 }
 
 // mountd-closer is killed while it holds stuck files. mountd starts another
