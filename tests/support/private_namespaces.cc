@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "tests/support/eventually.h"
@@ -73,14 +74,19 @@ void AddFiles(std::set<std::string>* items) {
   }
 }
 
+// Names a file by its path at the open. ctest's log, which each test inherits,
+// may be removed meanwhile, because a test may run another ctest.
 void AddOpenFds(std::set<std::string>* items) {
+  constexpr std::string_view kRemoved = " (deleted)";
   std::error_code ignored;
   std::set<std::string> found;
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
-    const fs::path target = fs::read_symlink(entry.path(), ignored);
-    if (target.string().find("/proc/") != 0) {
-      found.insert("fd " + entry.path().filename().string() + " " +
-                   target.string());
+    std::string target = fs::read_symlink(entry.path(), ignored).string();
+    if (target.ends_with(kRemoved)) {
+      target.resize(target.size() - kRemoved.size());
+    }
+    if (!target.starts_with("/proc/")) {
+      found.insert("fd " + entry.path().filename().string() + " " + target);
     }
   }
   items->insert(found.begin(), found.end());
