@@ -39,8 +39,8 @@ constexpr char kUsage[] =
     "  --peer-user NAME    the only user whose plans are taken (mountd)\n"
     "  --socket-fd N       the connected socket, if not by LISTEN_FDS\n";
 
-// Longer than an executor rests (server.cc).
-constexpr std::chrono::seconds kIdle{40};
+// An executor begins the idle time again after each rest.
+constexpr std::chrono::seconds kIdle = kRest + std::chrono::seconds(10);
 
 struct Options {
   std::string config = paths::kConfig;

@@ -116,7 +116,7 @@ std::chrono::seconds LimitOf(std::span<const std::byte> message,
 void AwaitRequest(int socket, Dispatcher* dispatcher, const LastResort& end,
                   const Longest& longest) {
   constexpr int kQuietMs = 4;
-  constexpr int kRestMs = 30'000;
+  constexpr int kRestMs = std::chrono::milliseconds(kRest).count();
   pollfd entry = {socket, POLLIN, 0};
   for (bool more = true;;) {
     const int ready = ::poll(&entry, 1, more ? kQuietMs : kRestMs);

@@ -12,12 +12,16 @@ namespace mountd::exec {
 // PermissionDenied unless the peer of the connected Unix socket has this uid.
 Result<void> CheckPeer(int socket, uid_t allowed);
 
+// An executor without a request rests for so long, and then gives up a part of
+// what it made ahead.
+inline constexpr std::chrono::seconds kRest{30};
+
 // The longest time for a request; 0: no limit.
 struct Longest {
   std::chrono::seconds plan{0};
   std::chrono::seconds cni{0};  // kRunCni
   // From one request to the next. An executor that rests begins this time again
-  // every 30 seconds.
+  // after each kRest.
   std::chrono::seconds idle{0};
 };
 
