@@ -108,10 +108,9 @@ std::string PlaceOf(const MountFacts& mount, const MountFacts& parent) {
 
 class CopySearch {
  public:
-  CopySearch(const Context& context, const exec::CopiesPlan& plan)
-      : context_(context),
-        plan_(plan),
-        deadline_(Clock::now() + std::chrono::milliseconds(plan.budget_ms)) {}
+  CopySearch(const Context& context, const exec::CopiesPlan& plan,
+             Clock::time_point deadline)
+      : context_(context), plan_(plan), deadline_(deadline) {}
 
   Result<exec::CopiesState> Run();
 
@@ -134,7 +133,6 @@ class CopySearch {
   template <typename T>
   bool Got(const Sys<T>& outcome);
   void LookAtOthers();
-  void AwaitOtherLooks();
   void LookAt(std::uint32_t pid);
   void LookAtProcess(std::uint32_t pid);
   void LookAtThreads(std::uint32_t pid, int process);
@@ -156,9 +154,6 @@ class CopySearch {
   const std::set<std::uint64_t>& FollowersOf(std::uint64_t group);
   static std::string KeyOf(const MountFacts& mount, const MountFacts& parent);
   void IndexOwn();
-  bool IsCopy(const Wanted& wanted, const MountNamespace& space,
-              const MountFacts& mount);
-  bool HasCopy(const MountNamespace& space);
   void Tell(const Wanted& wanted, Holder holder);
   void TellMounts(const MountNamespace& space);
   void TellOwnMounts();
@@ -516,6 +511,10 @@ void CopySearch::LookAtMaps(const Process& process) {
 // them wanted.
 bool CopySearch::MapsAny(const std::string& maps) const {
   return std::any_of(wanted_.begin(), wanted_.end(), [&](const Wanted& wanted) {
+    // The maps do not tell the number of a device that is mapped.
+    if (wanted.node != 0) {
+      return true;
+    }
     // proc_pid_maps(5) shows the device as MAJOR:MINOR in hex.
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), " %02x:%02x ", major(wanted.device),
@@ -678,26 +677,11 @@ void CopySearch::Tell(const Wanted& wanted, Holder holder) {
   holders.holders.at(holders.count++) = holder;
 }
 
-bool CopySearch::IsCopy(const Wanted& wanted, const MountNamespace& space,
-                        const MountFacts& mount) {
-  return wanted.Matches(mount) && !Goes(space, mount) &&
-         (wanted.is_volume || !hosts_points_.contains(mount.point));
-}
-
-bool CopySearch::HasCopy(const MountNamespace& space) {
-  return std::any_of(space.seen.mounts.begin(), space.seen.mounts.end(),
-                     [&](const MountFacts& mount) {
-                       return std::any_of(wanted_.begin(), wanted_.end(),
-                                          [&](const Wanted& wanted) {
-                                            return IsCopy(wanted, space, mount);
-                                          });
-                     });
-}
-
 void CopySearch::TellMounts(const MountNamespace& space) {
   for (const MountFacts& mount : space.seen.mounts) {
     for (const Wanted& wanted : wanted_) {
-      if (!IsCopy(wanted, space, mount)) {
+      if (!wanted.Matches(mount) || Goes(space, mount) ||
+          (!wanted.is_volume && hosts_points_.contains(mount.point))) {
         continue;
       }
       Holder holder;
@@ -794,25 +778,6 @@ void CopySearch::LookAtOthers() {
   }
 }
 
-// Waits for the namespaces that exist only because somebody looks at them:
-// another executor's search, or lsns(8). Such a look holds a descriptor of each
-// namespace for a moment, so a namespace can outlive its last process.
-void CopySearch::AwaitOtherLooks() {
-  constexpr std::chrono::milliseconds kLongestLook(500);
-  constexpr std::chrono::milliseconds kPause(2);
-  const Clock::time_point until =
-      std::min(deadline_, Clock::now() + kLongestLook);
-  const auto has_copy = [this](const MountNamespace& one) {
-    return HasCopy(one);
-  };
-  for (Sys<bool> is_left = true; is_left && *is_left && Clock::now() < until;) {
-    is_left = namespaces_->DropGone(has_copy);
-    if (Got(is_left) && *is_left) {
-      std::this_thread::sleep_for(kPause);
-    }
-  }
-}
-
 Result<exec::CopiesState> CopySearch::Run() {
   // Look at the volume first: the answer describes it (`found`) in any case.
   if (plan_.has_volume != 0) {
@@ -832,7 +797,6 @@ Result<exec::CopiesState> CopySearch::Run() {
   MOUNTD_TRY(LookAtAll(std::move(pids)));
   LookAtOthers();
   IndexOwn();
-  AwaitOtherLooks();
   for (const auto& [inode, space] : namespaces_->others()) {
     TellMounts(space);
   }
@@ -841,11 +805,35 @@ Result<exec::CopiesState> CopySearch::Run() {
   return state_;
 }
 
+// Returns whether the only holder is a namespace without a process.
+bool IsLoneNamespace(const exec::HoldersState& found) {
+  return found.count == 1 && found.more == 0 &&
+         found.holders[0].kind == HolderKind::kNamespace;
+}
+
 }  // namespace
 
+// Searches again while the only copy is in a namespace without a process. Such
+// a namespace may exist only because somebody looks at it (another executor's
+// search, lsns(8)), because a look holds a descriptor of each namespace for a
+// moment. Each search is a whole one, because a task can move its copy from
+// one namespace to the next.
 Result<exec::CopiesState> FindCopies(const Context& context,
                                      const exec::CopiesPlan& plan) {
-  return CopySearch(context, plan).Run();
+  constexpr int kMostSearches = 8;
+  const Clock::time_point deadline =
+      Clock::now() + std::chrono::milliseconds(plan.budget_ms);
+  std::chrono::milliseconds pause(4);
+  for (int searches = 1;; ++searches) {
+    MOUNTD_ASSIGN(const exec::CopiesState found,
+                  CopySearch(context, plan, deadline).Run());
+    if (!IsLoneNamespace(found.holders) || searches == kMostSearches ||
+        Clock::now() + 2 * pause > deadline) {
+      return found;
+    }
+    std::this_thread::sleep_for(pause);
+    pause *= 2;
+  }
 }
 
 }  // namespace mountd::propagation

@@ -2,7 +2,6 @@
 #include "propagation/look/mount_namespaces.h"
 
 #include <cerrno>
-#include <iterator>
 #include <utility>
 
 namespace mountd::propagation {
@@ -141,19 +140,15 @@ Sys<MountNamespace*> MountNamespaces::Widened(int process,
   return &others_[inode];
 }
 
-Sys<void> MountNamespaces::ReadOthers(const std::function<bool()>& is_over) {
-  const Sys<std::vector<exec::MountNamespaceName>> all =
-      context_.kernel.MountNamespaces();
-  // ENOTTY: a kernel that cannot list namespaces. EPERM: it does not let us.
-  if (FailedWith(all, ENOTTY) || FailedWith(all, EPERM)) {
-    return {};
-  }
-  if (!all) {
-    return all.error();
-  }
-  for (const exec::MountNamespaceName& name : *all) {
+// Returns whether the kernel's list had a namespace that was not read before.
+// Such a namespace may be the copy of another one that was listed and is gone.
+Sys<bool> MountNamespaces::ReadListed(const std::function<bool()>& is_over) {
+  MOUNTD_ASSIGN(const std::vector<exec::MountNamespaceName> all,
+                context_.kernel.MountNamespaces());
+  bool has_new = false;
+  for (const exec::MountNamespaceName& name : all) {
     if (is_over()) {
-      break;
+      return false;
     }
     if (name.inode == own_inode_ || others_.contains(name.inode)) {
       continue;
@@ -162,29 +157,31 @@ Sys<void> MountNamespaces::ReadOthers(const std::function<bool()>& is_over) {
     MOUNTD_ASSIGN(const bool is_there, ReadById(name.id, &seen));
     if (is_there) {
       others_[name.inode].seen = std::move(seen);
-      empty_[name.inode] = name.id;
     }
+    has_new = true;
   }
-  return {};
+  return has_new;
 }
 
-Sys<bool> MountNamespaces::DropGone(
-    const std::function<bool(const MountNamespace&)>& matches) {
-  bool is_left = false;
-  for (auto one = empty_.begin(); one != empty_.end();) {
-    const auto& [inode, id] = *one;
-    MountinfoExcerpt seen;
-    bool is_there = true;
-    if (matches(others_[inode])) {
-      MOUNTD_ASSIGN(is_there, ReadById(id, &seen));
-      is_left = is_left || is_there;
+// A task can move its copy from one namespace to the next while this function
+// reads, so that each namespace is gone when its turn comes. Therefore the
+// function reads until a list has nothing new.
+Sys<void> MountNamespaces::ReadOthers(const std::function<bool()>& is_over) {
+  constexpr int kMostRounds = 16;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const Sys<bool> has_new = ReadListed(is_over);
+    // ENOTTY: a kernel that cannot list namespaces. EPERM: it does not let us.
+    if (FailedWith(has_new, ENOTTY) || FailedWith(has_new, EPERM)) {
+      return {};
     }
-    if (!is_there) {
-      others_.erase(inode);
+    if (!has_new) {
+      return has_new.error();
     }
-    one = is_there ? std::next(one) : empty_.erase(one);
+    if (!*has_new) {
+      return {};
+    }
   }
-  return is_left;
+  return EAGAIN;
 }
 
 }  // namespace mountd::propagation

@@ -35,12 +35,8 @@ class MountNamespaces {
   exec::Sys<MountNamespace*> Of(int process);
   // Reads the namespaces in which no process was looked at, if the kernel lists
   // them (see Kernel::MountNamespaces). Stops when `is_over` returns true.
+  // EAGAIN if namespaces come and go so fast that some could not be read.
   exec::Sys<void> ReadOthers(const std::function<bool()>& is_over);
-  // Drops each namespace of ReadOthers that `matches` and that is gone by now.
-  // Returns whether one that matches is left.
-  exec::Sys<bool> DropGone(
-      const std::function<bool(const MountNamespace&)>& matches);
-
   const MountNamespace& own() const { return own_; }
   const std::map<std::uint64_t, MountNamespace>& others() const {
     return others_;  // by inode
@@ -54,6 +50,7 @@ class MountNamespaces {
     friend auto operator<=>(const View&, const View&) = default;
   };
 
+  exec::Sys<bool> ReadListed(const std::function<bool()>& is_over);
   exec::Sys<bool> ReadById(std::uint64_t id, MountinfoExcerpt* seen) const;
   exec::Sys<bool> ReadMountinfo(int process, MountinfoExcerpt* seen) const;
   exec::Sys<MountNamespace*> Widened(int process, std::uint64_t inode);
@@ -65,7 +62,6 @@ class MountNamespaces {
   std::map<std::uint64_t, MountNamespace> others_;
   // For each namespace read from mountinfo, the views that were read.
   std::map<std::uint64_t, std::set<View>> views_;
-  std::map<std::uint64_t, std::uint64_t> empty_;  // ids by inode, of ReadOthers
 };
 
 }  // namespace mountd::propagation

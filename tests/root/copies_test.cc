@@ -6,10 +6,13 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <functional>
 
 #include "tests/root/cgroup_fixture.h"
 #include "tests/support/copying_task.h"
@@ -221,6 +224,89 @@ TEST_F(Copies, AreNoneInANamespaceThatOnlyALookKeeps) {
   kernel_.AfterListing(*id, [&] { look.reset(); });
   EXPECT_EQ(FoundOfVolume(device, "next", HolderScope::kNode).count, 0U);
   EXPECT_FALSE(look.valid());
+}
+
+// Owns a copy of MountNext in a namespace without a process.
+class LoneCopy {
+ public:
+  explicit LoneCopy(const Child& task) {
+    Hold("/proc/" + std::to_string(task.pid));
+  }
+  std::uint64_t id() const { return id_; }
+  // Moves the copy to a new namespace, so that the old one is gone.
+  void Hop() {
+    std::array<int, 2> ready{};
+    ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
+    const UniqueFd reading(ready[0]);
+    UniqueFd writing(ready[1]);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      const bool is_made = ::setns(space_.get(), CLONE_NEWNS) == 0 &&
+                           ::unshare(CLONE_NEWNS) == 0 &&
+                           ::write(writing.get(), "x", 1) == 1;
+      for (; is_made;) {
+        ::pause();
+      }
+      ::_exit(1);
+    }
+    writing.reset();
+    char made = 0;
+    EXPECT_EQ(::read(reading.get(), &made, 1), 1);
+    Hold("/proc/" + std::to_string(pid));
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+
+ private:
+  void Hold(const std::string& process) {
+    const UniqueFd directory(::open(process.c_str(), O_PATH | O_CLOEXEC));
+    const auto id = exec::RealKernel().MountNamespaceOf(directory.get());
+    id_ = id ? *id : 0;
+    space_.reset(::open((process + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC));
+    EXPECT_TRUE(space_.valid());
+  }
+
+  UniqueFd space_;
+  std::uint64_t id_ = 0;
+};
+
+// A task moves its copy from namespace to namespace while the executor looks:
+// after each list of namespaces, or after the executor has seen the copy.
+TEST_F(Copies, InANamespaceThatIsAlwaysAnotherAreTold) {
+  if (!real_.MountNamespaces()) {
+    return;  // the kernel lists no namespaces without a process
+  }
+  for (const bool is_seen : {false, true}) {
+    SCOPED_TRACE(is_seen);
+    Child& task = SpawnOutside(MountNext);
+    const dev_t device = DeviceAtPlace(task);
+    LoneCopy copy(task);
+    End(task);
+    int hops = 0;
+    bool is_listed = false;
+    std::function<void()> hop = [&] {
+      ++hops;
+      copy.Hop();
+      kernel_.AfterListing(copy.id(), hop);
+    };
+    if (is_seen) {
+      kernel_.AfterListing(copy.id(), hop);
+    } else {
+      kernel_.Before([&](const std::string& call) {
+        if (call == "MountsOfNamespace" && is_listed && hops < 3) {
+          ++hops;
+          copy.Hop();
+        }
+        is_listed = call == "MountNamespaces";
+      });
+    }
+    const HoldersState found =
+        FoundOfVolume(device, "next", HolderScope::kNode);
+    kernel_.Before(nullptr);
+    kernel_.AfterListing(0, nullptr);
+    EXPECT_GT(hops, 1);
+    EXPECT_TRUE(found.count == 1U || found.incomplete != 0);
+  }
 }
 
 TEST_F(Copies, AreNotLookedForLongerThanAsked) {
