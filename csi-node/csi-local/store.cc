@@ -306,8 +306,9 @@ Result<DataDirectory::Space> Store::Capacity(Kind kind) {
       owed += Owed(data_->volumes(), id, record.content());
     }
   }
-  MOUNTD_ASSIGN(const std::int64_t snapshots, SnapshotBytes());
-  promised += snapshots;
+  MOUNTD_ASSIGN(const SnapshotRoom snapshots, RoomOfSnapshots());
+  promised += snapshots.taken + snapshots.owed;
+  owed += snapshots.owed;
   space.available -= owed;
   if (options_.capacity_bytes != 0) {
     space.total = std::min(space.total, options_.capacity_bytes);

@@ -102,8 +102,11 @@ class Store {
   // Write the intent, if there is room.
   Result<void> Reserve(const VolumeRecord& record);
   Result<void> ReserveSnapshot(const SnapshotRecord& record);
-  // Returns the room that the snapshots take, also those in the making.
-  Result<std::int64_t> SnapshotBytes();
+  struct SnapshotRoom {
+    std::int64_t taken = 0;  // bytes on the disk
+    std::int64_t owed = 0;   // bytes that the copies being made still need
+  };
+  Result<SnapshotRoom> RoomOfSnapshots();
   Result<void> CheckRoom(Kind kind, std::int64_t bytes,
                          const std::string& object);
   Result<void> RemoveVolume(VolumeRecord record);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Snapshots: copies of volumes that do not depend on the volume afterwards.
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <utility>
@@ -102,8 +103,8 @@ Result<void> Store::ReserveSnapshot(const SnapshotRecord& record) {
   return data_->snapshot_records().Put(record.id(), record);
 }
 
-Result<std::int64_t> Store::SnapshotBytes() {
-  std::int64_t bytes = 0;
+Result<Store::SnapshotRoom> Store::RoomOfSnapshots() {
+  SnapshotRoom room;
   MOUNTD_ASSIGN(const auto ids, data_->snapshot_records().List());
   for (const std::string& id : ids) {
     SnapshotRecord record;
@@ -111,12 +112,15 @@ Result<std::int64_t> Store::SnapshotBytes() {
     if (!found && found.error().code != Code::kNotFound) {
       return found.error();
     }
-    // The copy of a snapshot that is being made is still growing.
-    bytes += record.state() == MAKING
-                 ? AllocatedBytes(data_->volumes(), record.source_volume_id())
-                 : AllocatedBytes(data_->snapshots(), id);
+    const std::int64_t bytes = AllocatedBytes(data_->snapshots(), id);
+    room.taken += bytes;
+    if (record.state() == MAKING) {
+      const std::int64_t all =
+          AllocatedBytes(data_->volumes(), record.source_volume_id());
+      room.owed += std::max<std::int64_t>(0, all - bytes);
+    }
   }
-  return bytes;
+  return room;
 }
 
 Result<void> Store::DeleteSnapshot(const std::string& id) {
