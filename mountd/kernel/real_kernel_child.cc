@@ -50,9 +50,12 @@ void SetDefaultSignals() {
 // Runs the body in the child. Programs that the body starts inherit only the
 // executor's capabilities.
 [[noreturn]] void RunIn(const std::function<int()>& body,
-                        std::span<const int> kept) {
+                        std::span<const int> kept, pid_t executor) {
   // The child must not outlive the executor, which would kill it at the limit.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The executor may have ended before the signal was set.
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || ::getppid() != executor) {
+    ::_exit(EXIT_FAILURE);
+  }
   // A session of its own makes a process group, which RunChild can kill.
   ::setsid();
   SetDefaultSignals();
@@ -104,12 +107,13 @@ Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
   // SIGKILL takes effect once the child leaves the kernel, which usually is at
   // once.
   constexpr std::chrono::milliseconds kGrace(500);
+  const pid_t executor = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {
     return errno;
   }
   if (child == 0) {
-    RunIn(body, kept);
+    RunIn(body, kept, executor);
   }
   // Not the function of glibc 2.36, whose header lacks extern "C".
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
