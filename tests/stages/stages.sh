@@ -210,6 +210,12 @@ run_seeds() {
   run_checks tests/seeds --runs "$runs" "$@" --result
 }
 
+# run_known_seeds: runs the seeds that once found a fault.
+run_known_seeds() {
+  stage "seeds: known"
+  run_checks tests/seeds --known --result
+}
+
 # CI runs this beside its own seeds, which never change.
 run_seed_of_the_day() {
   stage "seed of the day: $DAY"
