@@ -192,7 +192,8 @@ class NodeCsiSecrets : public NodeCsi {
   }
   // Returns where a daemon has the secret in its memory; "" if none has it.
   static std::string FindInDaemons(const std::string& secret) {
-    for (const char* name : {"mountd", "mountd-exec", "mountd-csi"}) {
+    for (const char* name :
+         {"mountd", "mountd-exec", "mountd-csi", "mountd-closer"}) {
       for (const UniqueFd& process : Node::Processes(name)) {
         const std::string found =
             kHasShadow ? "" : FindInMemory(PidOf(process), secret);

@@ -128,6 +128,28 @@ TEST_F(NodeRelease, OfWhatThePluginMountedInstead) {
   }
 }
 
+TEST_F(NodeRelease, AnUnmountIsRefusedWhileATaskHasACopy) {
+  EXPECT_NAIVE(NaiveReleaseLosesData("/run/host/a", Kind::kPrivate));
+  agent::BindMountSpec spec;
+  spec.task = "task";
+  spec.name = "tmp";
+  spec.source_type = agent::SourceType::kTmpfs;
+  spec.tmpfs = agent::TmpfsOptions{.size = 1U << 20U};
+  const auto mounted = client_->BindMount("web", spec);
+  ASSERT_EQ(MessageOf(mounted), "Ok");
+  CopyingTask task("/run/mountd/base/a/web/task/tmp", Kind::kPrivate);
+  ASSERT_GT(task.pid(), 0);
+  const auto unmounted = client_->Unmount("web", "task", "tmp");
+  EXPECT_EQ(Outcome(unmounted), "Busy");
+  EXPECT_NE(MessageOf(unmounted).find("pid " + std::to_string(task.pid())),
+            std::string::npos)
+      << MessageOf(unmounted);
+  EXPECT_EQ(task.Write("one"), 0);
+  EXPECT_TRUE(IsThere("/run/mountd/base/a/web/task/tmp/one"));
+  task.End();
+  EXPECT_EQ(MessageOf(client_->Unmount("web", "task", "tmp")), "Ok");
+}
+
 TEST_F(NodeRelease, WaitsForTheTasks) {
   const std::string path = PublishOne(false);
   CopyingTask task(path, Kind::kPrivate);

@@ -593,6 +593,23 @@ TEST_F(ReleaseUnderTasksTest, WaitsUntilTheyHaveNone) {
   EXPECT_EQ(executor().Existing(), only_the_plugin_);
 }
 
+// The wait takes `rpc_retries_ms`.
+TEST_F(ReleaseUnderTasksTest, AWaitThatTakesTooLongHasDoneNothing) {
+  Fill();
+  executor().AddCopy(PublishedMount(), "nfs", Task());
+  const Texts before = executor().Existing();
+  executor().script().Forget();
+  const auto released = ReleaseBut(OnTasks::kWait);
+  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_NE(MessageOf(released).find("sh (pid 4711, mount)"), std::string::npos)
+      << MessageOf(released);
+  EXPECT_GT(executor().script().Count("FindCopies"), 1U);
+  EXPECT_EQ(executor().Existing(), before);
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  executor().EndProcesses();
+  EXPECT_EQ(MessageOf(ReleaseBut(OnTasks::kWait)), "Ok");
+}
+
 TEST_F(ReleaseUnderTasksTest, AWaitThatIsCancelledHasDoneNothing) {
   Fill();
   executor().AddCopy(PublishedMount(), "nfs", Task());
