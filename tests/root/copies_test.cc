@@ -244,8 +244,8 @@ class LoneCopy {
       const bool is_made = ::setns(space_.get(), CLONE_NEWNS) == 0 &&
                            ::unshare(CLONE_NEWNS) == 0 &&
                            ::write(writing.get(), "x", 1) == 1;
-      for (; is_made;) {
-        ::pause();
+      if (is_made) {
+        ::pause();  // until the SIGKILL below
       }
       ::_exit(1);
     }
