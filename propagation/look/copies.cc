@@ -820,20 +820,25 @@ bool IsLoneNamespace(const exec::HoldersState& found) {
 // one namespace to the next.
 Result<exec::CopiesState> FindCopies(const Context& context,
                                      const exec::CopiesPlan& plan) {
-  constexpr int kMostSearches = 8;
+  constexpr std::chrono::milliseconds kLongestLook(500);
   const Clock::time_point deadline =
       Clock::now() + std::chrono::milliseconds(plan.budget_ms);
-  std::chrono::milliseconds pause(4);
-  for (int searches = 1;; ++searches) {
-    MOUNTD_ASSIGN(const exec::CopiesState found,
-                  CopySearch(context, plan, deadline).Run());
-    if (!IsLoneNamespace(found.holders) || searches == kMostSearches ||
-        Clock::now() + 2 * pause > deadline) {
-      return found;
-    }
+  MOUNTD_ASSIGN(exec::CopiesState found,
+                CopySearch(context, plan, deadline).Run());
+  const Clock::time_point until =
+      std::min(deadline, Clock::now() + kLongestLook);
+  for (std::chrono::milliseconds pause(4);
+       IsLoneNamespace(found.holders) && Clock::now() + pause < until;
+       pause *= 2) {
     std::this_thread::sleep_for(pause);
-    pause *= 2;
+    MOUNTD_ASSIGN(exec::CopiesState again,
+                  CopySearch(context, plan, deadline).Run());
+    if (again.holders.incomplete != 0) {
+      break;  // the search before it has seen more
+    }
+    found = again;
   }
+  return found;
 }
 
 }  // namespace mountd::propagation

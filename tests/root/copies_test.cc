@@ -304,7 +304,7 @@ TEST_F(Copies, InANamespaceThatIsAlwaysAnotherAreTold) {
         FoundOfVolume(device, "next", HolderScope::kNode);
     kernel_.Before(nullptr);
     kernel_.AfterListing(0, nullptr);
-    EXPECT_GT(hops, 1);
+    EXPECT_GT(hops, 0);
     EXPECT_TRUE(found.count == 1U || found.incomplete != 0);
   }
 }
