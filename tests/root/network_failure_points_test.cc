@@ -108,7 +108,7 @@ TEST_F(NetworkFailurePoints, APreparationIsFinishedByTheNext) {
   EXPECT_EQ(ErrorOf(prepare()), "");
   Create(Plan("web", 2, 18080));
   ExpectTraffic("10.88.0.2");
-  ExpectFailed({"RunNft", "WriteSetting"});
+  ExpectFailed({"ReadSetting", "RunNft", "WriteSetting"});
 }
 
 // ---- Delete ----

@@ -64,6 +64,18 @@ class RebootTest : public ::testing::Test {
   Core core_;
 };
 
+// Nothing can be found again where the base is not mounted.
+TEST_F(RebootTest, WithoutTheBaseNothingIsRecovered) {
+  Prepare("web");
+  core_.Restart(/*same_boot=*/false);
+  core_.executor->FailNext("PrepareBase", Code::kUnavailable);
+  EXPECT_EQ(Outcome(core_.Recover()), "Unavailable");
+  EXPECT_EQ(core_.executor->script().Count(""),
+            core_.executor->script().Count("PrepareBase"));
+  EXPECT_EQ(MessageOf(core_.Recover()), "Ok");
+  EXPECT_EQ(core_.executor->Existing(), Texts{"allocation web"});
+}
+
 TEST_F(RebootTest, AllocationsStayAndTheirDirectoriesAreMadeAnew) {
   Prepare("web");
   Mount();
