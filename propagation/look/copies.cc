@@ -612,7 +612,7 @@ const std::set<std::uint64_t>& CopySearch::FollowersOf(std::uint64_t group) {
   bool grown = true;
   while (grown) {
     grown = add(namespaces_->own());
-    for (const auto& [inode, space] : namespaces_->others()) {
+    for (const auto& [key, space] : namespaces_->others()) {
       grown = add(space) || grown;
     }
   }
@@ -797,7 +797,7 @@ Result<exec::CopiesState> CopySearch::Run() {
   MOUNTD_TRY(LookAtAll(std::move(pids)));
   LookAtOthers();
   IndexOwn();
-  for (const auto& [inode, space] : namespaces_->others()) {
+  for (const auto& [key, space] : namespaces_->others()) {
     TellMounts(space);
   }
   TellOwnMounts();

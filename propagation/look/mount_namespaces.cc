@@ -50,10 +50,6 @@ Sys<MountNamespace*> MountNamespaces::Of(int process) {
   if (file->inode == own_inode_) {
     return &own_;
   }
-  const auto known = others_.find(file->inode);
-  if (known != others_.end() && !views_.contains(file->inode)) {
-    return &known->second;
-  }
   const Sys<std::uint64_t> id = context_.kernel.MountNamespaceOf(process);
   if (IsGone(id)) {
     return nullptr;
@@ -62,15 +58,19 @@ Sys<MountNamespace*> MountNamespaces::Of(int process) {
   if (!id && !FailedWith(id, ENOTTY) && !FailedWith(id, EPERM)) {
     return id.error();
   }
-  MountinfoExcerpt seen;
-  const Sys<bool> read = id ? ReadById(*id, &seen) : Sys<bool>(false);
-  if (!read) {
-    return read.error();
-  }
-  if (!*read) {
+  if (!id) {
     return Widened(process, file->inode);
   }
-  MountNamespace& made = others_[file->inode];
+  const auto known = others_.find({.id = *id});
+  if (known != others_.end()) {
+    return &known->second;
+  }
+  MountinfoExcerpt seen;
+  MOUNTD_ASSIGN(const bool is_there, ReadById(*id, &seen));
+  if (!is_there) {
+    return Widened(process, file->inode);
+  }
+  MountNamespace& made = others_[{.id = *id}];
   made.seen = std::move(seen);
   return &made;
 }
@@ -132,12 +132,12 @@ Sys<MountNamespace*> MountNamespaces::Widened(int process,
       return nullptr;
     }
     views.insert({root->mount_id, root->inode});
-    MountNamespace& made = others_[inode];
+    MountNamespace& made = others_[{.inode = inode}];
     if (seen.ids.size() > made.seen.ids.size()) {
       made.seen = std::move(seen);
     }
   }
-  return &others_[inode];
+  return &others_[{.inode = inode}];
 }
 
 // Returns whether the kernel's list had a namespace that was not read before.
@@ -150,13 +150,13 @@ Sys<bool> MountNamespaces::ReadListed(const std::function<bool()>& is_over) {
     if (is_over()) {
       return false;
     }
-    if (name.inode == own_inode_ || others_.contains(name.inode)) {
+    if (name.inode == own_inode_ || others_.contains({.id = name.id})) {
       continue;
     }
     MountinfoExcerpt seen;
     MOUNTD_ASSIGN(const bool is_there, ReadById(name.id, &seen));
     if (is_there) {
-      others_[name.inode].seen = std::move(seen);
+      others_[{.id = name.id}].seen = std::move(seen);
     }
     has_new = true;
   }

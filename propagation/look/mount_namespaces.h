@@ -37,10 +37,16 @@ class MountNamespaces {
   // them (see Kernel::MountNamespaces). Stops when `is_over` returns true.
   // EAGAIN if namespaces come and go so fast that some could not be read.
   exec::Sys<void> ReadOthers(const std::function<bool()>& is_over);
+
   const MountNamespace& own() const { return own_; }
-  const std::map<std::uint64_t, MountNamespace>& others() const {
-    return others_;  // by inode
-  }
+  // The kernel gives a number of /proc/<pid>/ns/mnt that is free to the next
+  // namespace, and an id never again.
+  struct Key {
+    std::uint64_t id = 0;     // 0 before Linux 6.11
+    std::uint64_t inode = 0;  // 0 if the id is known
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  const std::map<Key, MountNamespace>& others() const { return others_; }
 
  private:
   // The root directory that a process or thread sees mounts from.
@@ -59,7 +65,7 @@ class MountNamespaces {
   const std::set<std::uint64_t> devices_;
   std::uint64_t own_inode_ = 0;
   MountNamespace own_;
-  std::map<std::uint64_t, MountNamespace> others_;
+  std::map<Key, MountNamespace> others_;
   // For each namespace read from mountinfo, the views that were read.
   std::map<std::uint64_t, std::set<View>> views_;
 };

@@ -3,6 +3,7 @@
 // The executor finds copies of a mount that survive its unmount in processes.
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -307,6 +308,54 @@ TEST_F(Copies, InANamespaceThatIsAlwaysAnotherAreTold) {
     EXPECT_GT(hops, 0);
     EXPECT_TRUE(found.count == 1U || found.incomplete != 0);
   }
+}
+
+// Moves a copy of MountNext from namespace to namespace, in a child that is in
+// the test's own namespace for most of the time. Writes the copy's device.
+bool HopForEver(dev_t* device) {
+  const int clean = ::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+  struct stat st = {};
+  if (clean < 0 || !MountNext() || ::stat(CopyingTask::kPlace, &st) != 0) {
+    return false;
+  }
+  *device = st.st_dev;
+  int space = ::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+  const pid_t parent = ::getpid();
+  if (::fork() == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (::getppid() == parent) {
+      ::setns(space, CLONE_NEWNS);
+      ::unshare(CLONE_NEWNS);
+      const int next = ::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+      ::setns(clean, CLONE_NEWNS);
+      ::close(space);
+      space = next;
+      ::usleep(100);
+    }
+    ::_exit(0);
+  }
+  ::close(space);
+  return ::setns(clean, CLONE_NEWNS) == 0;
+}
+
+// The kernel gives the number of a namespace that is gone to the next one, so
+// the number alone does not tell that a namespace was read.
+TEST_F(Copies, InANamespaceThatIsSoonAnotherAreTold) {
+  if (!real_.MountNamespaces()) {
+    return;  // the kernel lists no namespaces without a process
+  }
+  void* const shared = ::mmap(nullptr, sizeof(dev_t), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const device = static_cast<dev_t*>(shared);
+  SpawnOutside([device] { return HopForEver(device); });
+  for (int i = 0; i < 6; ++i) {
+    SCOPED_TRACE(i);
+    const HoldersState found =
+        FoundOfVolume(*device, "next", HolderScope::kNode);
+    EXPECT_TRUE(found.count > 0 || found.incomplete != 0);
+  }
+  ::munmap(shared, sizeof(dev_t));
 }
 
 TEST_F(Copies, AreNotLookedForLongerThanAsked) {
