@@ -27,7 +27,7 @@ enum class StepAction : std::uint32_t {
 const char* NameOf(StepAction action);
 
 inline constexpr std::size_t kStepProcesses = 4;
-inline constexpr std::size_t kMostSteps = 8192;  // with names, in one count
+inline constexpr std::size_t kMostSteps = 32768;  // with names, in one count
 inline constexpr std::size_t kLongestStep = 48;  // with its NUL
 
 // Plain memory, so that a block of zeros is one that is not armed.
