@@ -64,7 +64,8 @@ run_ctest_in_vm() {
 # The tests on the real kernel, with the kernel that Debian's users have. It leaves out
 # the tests that load a plugin of gRPC, because gRPC's own timers expire under
 # emulation. The memory is for csi-local's images.
-readonly VM_TARGETS=(exec_root_test exec_failure_points_test node_test csi_codec_test
+readonly VM_TARGETS=(exec_root_test copies_root_test exec_failure_points_test node_test
+  csi_codec_test
   csi_local_test csi_channel_test
   # contents of the packages
   mountd mountd-closer mountd-exec mountd-csi csi-local mountctl mountd-cni mountd-cni-run
