@@ -22,6 +22,9 @@
 //   elsewhere     mounts beside the path, at PATH.elsewhere
 //   tmpfs         mounts an empty tmpfs in place of the volume
 //
+// The calls that mount and unmount one volume run one after the other, because
+// a call whose client is gone still mounts when its delay ends.
+//
 // Each call adds a line of JSON to DIRECTORY/calls as it begins: {"rpc", "n",
 // "volume", "path", "secrets": how many}, never a secret. A volume's data is
 // DIRECTORY/data/<its id in hex>; an attachment is DIRECTORY/attached/<id in
@@ -33,12 +36,16 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -111,6 +118,7 @@ class Plugin {
   Status Run(grpc::ServerContext* context, const CallInfo& call,
              const std::function<Status(const Fault&)>& effect) {
     const Fault fault = FaultOf(call.rpc, Record(call));
+    const auto turn = TurnOf(call);
     if (fault.action == "delay") {
       std::this_thread::sleep_for(
           std::chrono::milliseconds(std::atoi(fault.argument.c_str())));
@@ -141,6 +149,23 @@ class Plugin {
   }
 
  private:
+  // Returns the turn of a call that mounts or unmounts a volume, once the calls
+  // before it have ended. A call of another kind needs none.
+  std::unique_lock<std::mutex> TurnOf(const CallInfo& call) {
+    static constexpr std::array kMounts = {
+        "NodeStageVolume", "NodeUnstageVolume", "NodePublishVolume",
+        "NodeUnpublishVolume"};
+    if (std::find(kMounts.begin(), kMounts.end(), call.rpc) == kMounts.end()) {
+      return {};
+    }
+    return std::unique_lock(MutexOf(call.volume));
+  }
+
+  std::mutex& MutexOf(const std::string& volume) {
+    const std::scoped_lock hold(turns_lock_);
+    return turns_[volume];  // a map's elements stay where they are
+  }
+
   // Returns the status of a fault whose argument is a code.
   static Status Told(const Fault& fault) {
     return {static_cast<StatusCode>(std::atoi(fault.argument.c_str())),
@@ -203,6 +228,8 @@ class Plugin {
 
   const fs::path directory_;
   const std::string node_;
+  std::mutex turns_lock_;
+  std::map<std::string, std::mutex> turns_;  // by the volume's id
 };
 
 std::string Answer(const std::string& text, const Fault& fault) {
