@@ -3,6 +3,7 @@
 # The counts of ./test: passed, failed and skipped tests, of each stage and in total.
 
 PASSED=0 FAILED=0 SKIPPED=0
+UNSTEADY=()  # tests that failed, and passed when they ran again (run_again)
 # Each failure so far, with its output. The end of the run prints all of them again,
 # because a log is often cut to its end.
 FAILURES=$(mktemp)
@@ -45,6 +46,8 @@ finish() {
   printf '\n%-28s %7s %7s %8s %9s\n' stage passed failed skipped minutes
   ((!${#ROWS[@]})) || printf '%s\n' "${ROWS[@]}"
   ((PASSED + FAILED + SKIPPED)) || broken "no test was run"
+  ((!${#UNSTEADY[@]})) || printf 'unsteady, failed and then passed three times alone: %s\n' \
+    "${UNSTEADY[@]}"
   printf '\n%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
   ((FAILED == 0))
   exit
@@ -82,6 +85,27 @@ PYTHON
   PASSED=$((PASSED + total - failed - skipped))
   FAILED=$((FAILED + failed))
   SKIPPED=$((SKIPPED + skipped))
+}
+
+# is_maybe_luck JUNIT_FILE: one or two tests failed.
+is_maybe_luck() {
+  local failed
+  failed=$(grep -c '<testcase [^>]*status="fail"' "$1") || return
+  ((failed <= 2))
+}
+
+# count_unsteady JUNIT_FILE: counts the failed tests of before that pass here as passed,
+# and remembers their names.
+count_unsteady() {
+  local name
+  while read -r name; do
+    UNSTEADY+=("$STAGE: $name")
+    PASSED=$((PASSED + 1)) FAILED=$((FAILED - 1))
+  done < <(python3 -c '
+import sys, xml.etree.ElementTree as tree
+for case in tree.parse(sys.argv[1]).getroot().findall("testcase"):
+    if case.get("status") == "run":
+        print(case.get("name"))' "$1")
 }
 
 skipped_names() {

@@ -22,9 +22,24 @@ run_ctest() {
     count_ctest "$junit"
     judge_skips "$junit" tests/may-skip.txt
     tell_failures "$junit"
+    run_again "$dir" "$junit" "${prefix[@]}"
   else
     broken "ctest of $1 wrote no results"
   fi
+}
+
+# run_again DIR JUNIT_FILE PREFIX...: runs one or two failed tests three times more, each
+# alone, and counts as unsteady what passes all three. Only CI does so, because a test
+# that failed by luck is no reason to refuse a change; the nightly run and a developer
+# mend it. Three failures are no luck.
+run_again() {
+  local dir=$1 first=$2 again=$PWD/$1/junit-again.xml
+  shift 2
+  [[ ${CI:-} == true ]] && ((!NIGHTLY)) && is_maybe_luck "$first" || return
+  rm -f "$again"
+  "$@" ctest --test-dir "$dir" --rerun-failed --repeat until-fail:3 --output-on-failure \
+    --output-junit "$again" </dev/null
+  [[ -e $again ]] && count_unsteady "$again"
 }
 
 # Checks only that the bench runs through, because its figures depend on the machine.
