@@ -77,7 +77,11 @@ Result<void> MakeEtc(const std::string& config) {
   fs::create_directories(etc + "/mountd", error);
   const std::string path = etc + "/mountd/mountd.toml";
   std::ofstream(path) << config;
-  fs::permissions(etc + "/mountd", fs::perms(0755), error);
+  // The mode of a new directory depends on the test's umask, but nobody except
+  // root may write to /etc.
+  for (const std::string& directory : {etc, etc + "/mountd"}) {
+    fs::permissions(directory, fs::perms(0755), error);
+  }
   fs::permissions(path, fs::perms(0644), error);
   if (error) {
     return ErrnoError(error.value(), "copy", "/etc");
