@@ -39,6 +39,12 @@ using exec::Sys;
 
 constexpr std::size_t kMostLinks = 1U << 16U;  // of one process and kind
 
+// Returns whether the thread has ended; `dir` is its directory in /proc.
+bool HasThreadEnded(const Context& context, int dir) {
+  const Sys<FileFacts> left = context.kernel.Stat(dir, "ns");
+  return exec::FailedWith(left, ENOENT) || exec::FailedWith(left, ESRCH);
+}
+
 bool IsWithin(const std::string& path, const std::string& top) {
   return top == "/" || paths::IsAtOrBelow(path, top);
 }
@@ -133,6 +139,8 @@ class CopySearch {
   template <typename T>
   bool Got(const Sys<T>& outcome);
   void LookAtOthers();
+  void Forgive(const std::function<void()>& look,
+               const std::function<bool()>& holds_nothing);
   void LookAt(std::uint32_t pid);
   void LookAtProcess(std::uint32_t pid);
   void LookAtThreads(std::uint32_t pid, int process);
@@ -377,19 +385,27 @@ bool CopySearch::Got(const Sys<T>& outcome) {
   return outcome.has_value();
 }
 
-void CopySearch::LookAt(std::uint32_t pid) {
+// Forgets what `look` missed if `holds_nothing` returns true after it. The
+// kernel answers EACCES for a process or thread that ends during a call.
+void CopySearch::Forgive(const std::function<void()>& look,
+                         const std::function<bool()>& holds_nothing) {
   exec::HoldersState& holders = state_.holders;
   const bool before = holders.incomplete != 0;
-  looked_at_ = pid;
-  LookAtProcess(pid);
-  looked_at_ = 0;
-  // A process that has ended holds nothing. A sandbox may hide init, which the
-  // answer says by itself (init_unseen).
-  if (holders.incomplete != 0 && !before &&
-      (pid == kInit || HasGone(context_, pid))) {
+  look();
+  if (holders.incomplete != 0 && !before && holds_nothing()) {
     holders.incomplete = 0;  // IsOver notices a passed deadline again
-    holders.init_unseen |= pid == kInit ? 1U : 0U;
   }
+}
+
+void CopySearch::LookAt(std::uint32_t pid) {
+  looked_at_ = pid;
+  Forgive([&] { LookAtProcess(pid); },
+          [&] {
+            // A sandbox may hide init, which the answer says by itself.
+            state_.holders.init_unseen |= pid == kInit ? 1U : 0U;
+            return pid == kInit || HasGone(context_, pid);
+          });
+  looked_at_ = 0;
 }
 
 // Looks at each thread of the process. A thread may have a mount namespace of
@@ -450,7 +466,8 @@ void CopySearch::LookAtThreads(std::uint32_t pid, int process) {
       const bool files_too = name == names->front() ||
                              name == std::to_string(pid) ||
                              members_.pids.contains(pid);
-      LookAtThread(pid, thread->get(), files_too);
+      Forgive([&] { LookAtThread(pid, thread->get(), files_too); },
+              [&] { return HasThreadEnded(context_, thread->get()); });
     }
   }
 }

@@ -10,13 +10,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/root/cgroup_fixture.h"
 #include "tests/support/copying_task.h"
+#include "tests/support/eventually.h"
 
 namespace mountd::testing {
 namespace {
@@ -356,6 +363,68 @@ TEST_F(Copies, InANamespaceThatIsSoonAnotherAreTold) {
     EXPECT_TRUE(found.count > 0 || found.incomplete != 0);
   }
   ::munmap(shared, sizeof(dev_t));
+}
+
+// A task with a copy and a second thread, which ends when the test says so.
+class CopyWithAThread {
+ public:
+  CopyWithAThread() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    read_.reset(ends[0]);
+    write_.reset(ends[1]);
+  }
+  bool Start() const {
+    if (!BindPrivately()) {
+      return false;
+    }
+    const int end = read_.get();
+    std::thread([end] {
+      char byte = 0;
+      while (::read(end, &byte, 1) < 0 && errno == EINTR) {
+      }
+    }).detach();
+    return true;
+  }
+  void EndThread(pid_t pid) const {
+    EXPECT_EQ(::write(write_.get(), "", 1), 1);
+    const std::string threads = "/proc/" + std::to_string(pid) + "/task";
+    EXPECT_TRUE(Eventually([&] {
+      return std::distance(std::filesystem::directory_iterator(threads), {}) ==
+             1;
+    }));
+  }
+
+ private:
+  UniqueFd read_;
+  UniqueFd write_;
+};
+
+// The kernel answers EACCES for a thread that ends while the executor follows
+// one of the thread's links in /proc.
+TEST_F(Copies, AThreadThatEndsMeanwhileIsNoMiss) {
+  const CopyWithAThread copy;
+  const Child& task = Spawn("web", [&copy] { return copy.Start(); });
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(Found().count, 1U);
+  const std::vector<std::string> calls = kernel_.calls();
+  const auto last = std::find(calls.rbegin(), calls.rend(), "MountNamespaceOf");
+  ASSERT_NE(last, calls.rend());
+  ASSERT_EQ(std::count(calls.begin(), calls.end(), "MountNamespaceOf"), 2);
+  const auto second = static_cast<std::size_t>(calls.rend() - last);
+  kernel_.FailAt(second, EACCES);
+  EXPECT_EQ(Found().incomplete, 1U);
+
+  kernel_.FailAt(second, EACCES);
+  kernel_.Before([&](const std::string&) {
+    if (kernel_.calls().size() == second) {
+      copy.EndThread(task.pid);
+    }
+  });
+  const HoldersState found = Found();
+  kernel_.Before(nullptr);
+  EXPECT_EQ(found.incomplete, 0U);
+  EXPECT_EQ(found.count, 1U);
 }
 
 TEST_F(Copies, AreNotLookedForLongerThanAsked) {
