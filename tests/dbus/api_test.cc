@@ -141,7 +141,7 @@ void BothTransports::Publish(BusClient& client) {
   ASSERT_TRUE(published.ok()) << published.message;
 }
 
-std::string NameOfTransport(const testing::TestParamInfo<Transport>& info) {
+std::string NameOfTransport(const ::testing::TestParamInfo<Transport>& info) {
   return info.param == Transport::kBus ? "Bus" : "Peer";
 }
 

@@ -16,7 +16,7 @@ namespace mountd::test {
 
 // Runs the API as clients meet it: all of mountd in this process, its
 // peer-to-peer socket, and with `with_bus` a dbus-daemon of the test's own.
-class ApiTest : public testing::Test {
+class ApiTest : public ::testing::Test {
  protected:
   // The users exist in every Debian, because dbus-daemon serves no user that it
   // cannot look up.
@@ -63,7 +63,7 @@ enum class Transport { kPeer, kBus };
 
 // Runs each test on both transports.
 class BothTransports : public ApiTest,
-                       public testing::WithParamInterface<Transport> {
+                       public ::testing::WithParamInterface<Transport> {
  protected:
   void SetUp() override;
   std::unique_ptr<BusClient> Connect(uid_t uid = kSelf);
@@ -78,15 +78,15 @@ class BothTransports : public ApiTest,
 };
 
 // Returns a name for INSTANTIATE_TEST_SUITE_P.
-std::string NameOfTransport(const testing::TestParamInfo<Transport>& info);
+std::string NameOfTransport(const ::testing::TestParamInfo<Transport>& info);
 
 // True if this test can connect as other users, which only root can.
 inline bool IsRoot() { return ::geteuid() == 0; }
 
 }  // namespace mountd::test
 
-#define MOUNTD_ON_BOTH_TRANSPORTS(suite)                                   \
-  INSTANTIATE_TEST_SUITE_P(, suite,                                        \
-                           testing::Values(mountd::test::Transport::kPeer, \
-                                           mountd::test::Transport::kBus), \
+#define MOUNTD_ON_BOTH_TRANSPORTS(suite)                                     \
+  INSTANTIATE_TEST_SUITE_P(, suite,                                          \
+                           ::testing::Values(mountd::test::Transport::kPeer, \
+                                             mountd::test::Transport::kBus), \
                            mountd::test::NameOfTransport)

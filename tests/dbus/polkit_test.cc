@@ -12,6 +12,7 @@
 #include "dbus/methods/administrator_actions.h"
 #include "tests/dbus/api_test.h"
 #include "tests/support/fake_polkit.h"
+#include "tests/support/naive.h"
 
 namespace mountd::test {
 namespace {
@@ -51,6 +52,30 @@ class PolkitCalls : public ApiTest {
     const char* name = nullptr;
     sd_bus_get_unique_name(client.raw(), &name);
     return name;
+  }
+  struct Answers {
+    Answer allowed;
+    Answer other;
+  };
+  // Releases "web" by two connections at once. polkit allows it to the first,
+  // and no longer when the other one makes the same call.
+  Answers ReleaseByBoth(FakePolkit& polkit, BusClient& allowed,
+                        BusClient& other) {
+    polkit.Say(Says::kYes);
+    executor().script().Block("RemoveAllocation");
+    const std::uint64_t first =
+        allowed.Send("ReleaseAllocation", "sa{sv}", "web", 0);
+    allowed.Fence();
+    EXPECT_TRUE(executor().script().AwaitBlocked("RemoveAllocation"));
+    polkit.Say(Says::kNo);
+    const std::uint64_t second =
+        other.Send("ReleaseAllocation", "sa{sv}", "web", 0);
+    other.Fence();
+    executor().script().UnblockAll();
+    Answers answers;
+    answers.allowed = allowed.Await(first);
+    answers.other = other.Await(second);
+    return answers;
   }
   bool AwaitQuestions(const FakePolkit& polkit, std::size_t count) {
     return Eventually([&] { return polkit.questions().size() >= count; });
@@ -251,23 +276,20 @@ TEST_F(PolkitCalls, TheSameCallJoinsWhatIsUnderWay) {
 // apply to the other, even while the allowed call hangs.
 TEST_F(PolkitCalls, AnotherSessionOfTheUserIsAskedAboutItself) {
   FakePolkit polkit(Says::kYes);
-  executor().script().Block("RemoveAllocation");
-  executor().script().FailNext("RemoveAllocation",
-                               MakeError(Code::kInternal, "unlink", "web"));
-  const std::uint64_t first =
-      bob_->Send("ReleaseAllocation", "sa{sv}", "web", 0);
-  bob_->Fence();
-  ASSERT_TRUE(executor().script().AwaitBlocked("RemoveAllocation"));
+  // A naive mountd tells callers apart by their uid alone, as mountd tells
+  // connections apart. To it two sessions are one connection.
+  EXPECT_NAIVE(ReleaseByBoth(polkit, *bob_, *bob_).other.ok() &&
+               polkit.questions().size() == 1);
+  Prepare(*alice_);
   const auto other_session = ConnectBus(kBob);
   ASSERT_NE(other_session, nullptr);
-  polkit.Say(Says::kNo);
-  const std::uint64_t second =
-      other_session->Send("ReleaseAllocation", "sa{sv}", "web", 0);
-  executor().script().UnblockAll();
-  EXPECT_FALSE(bob_->Await(first).ok());
+  executor().script().FailNext("RemoveAllocation",
+                               MakeError(Code::kInternal, "unlink", "web"));
+  const Answers answers = ReleaseByBoth(polkit, *bob_, *other_session);
+  EXPECT_FALSE(answers.allowed.ok());
   // The second call has not joined the first session's call.
-  EXPECT_EQ(other_session->Await(second).error, kDenied);
-  ASSERT_EQ(polkit.questions().size(), 2U);
+  EXPECT_EQ(answers.other.error, kDenied);
+  ASSERT_EQ(polkit.questions().size(), 3U);
   EXPECT_EQ(polkit.questions().back().sender, NameOf(*other_session));
 }
 
