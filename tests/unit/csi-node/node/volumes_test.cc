@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "tests/support/naive.h"
 #include "tests/unit/csi-node/node/volumes_fixture.h"
 
 namespace mountd::csi {
@@ -116,8 +117,18 @@ TEST_F(VolumesTest, OneVolumeDoesNotHoldUpAnother) {
 
 TEST_F(VolumesTest, AnotherUserCannotJoin) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
+  // True if the volume is published once more from the staging that is there.
+  const auto joins = [&](const PublishSpec& spec) {
+    const std::size_t stages = Calls("NodeStageVolume");
+    return Publish(spec) && Calls("NodeStageVolume") == stages;
+  };
   PublishSpec other = Spec("db");
+  // A naive node knows the volume's id and not its user, so to it all users
+  // are one.
+  EXPECT_NAIVE(joins(other));
+  ASSERT_EQ(MessageOf(Unpublish("db")), "Ok");
   other.uid = Core::kOther;
+  EXPECT_FALSE(joins(other));
   const auto refused = Publish(other);
   EXPECT_EQ(Outcome(refused), "PermissionDenied");
   // The error does not name the owner.

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "tests/support/core.h"
+#include "tests/support/naive.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {
@@ -103,10 +107,47 @@ TEST_F(ServiceTest, PreparingMakesTheDirectoryForItsOwner) {
   EXPECT_TRUE(status->networks.empty());
 }
 
+// Knows allocations by their ids, as a naive service does, and not by their
+// owners.
+class NaiveIds {
+ public:
+  Result<std::string> PrepareAllocation(const CallContext& /*call*/,
+                                        const Name& allocation,
+                                        const std::string& /*scope*/) {
+    ids_.insert(allocation.str());
+    return "/run/mountd/base/a/" + allocation.str();
+  }
+  Result<void> ReleaseAllocation(const CallContext& /*call*/,
+                                 const Name& allocation) {
+    if (ids_.erase(allocation.str()) == 0) {
+      return MakeError(Code::kNotFound, "find", allocation.str());
+    }
+    return Ok();
+  }
+
+ private:
+  std::set<std::string> ids_;
+};
+
+// Takes the id of an allocation before its user does, and releases the
+// allocation as soon as that user has it. True if all of that succeeds.
+template <typename Ids>
+bool TakesAnIdAndWhatComesThere(Ids& ids) {
+  const CallContext attacker = Core::By(Core::kOther);
+  const auto taken = ids.PrepareAllocation(attacker, NameOf("web"), "scope");
+  const auto used =
+      ids.PrepareAllocation(Core::By(Core::kAgent), NameOf("web"), "scope");
+  return taken && used && *used == *taken &&
+         ids.ReleaseAllocation(attacker, NameOf("web"));
+}
+
 // SECURITY.md says that ids belong to the node. A user who takes another user's
 // id first keeps it until its release, by an administrator if necessary, and
 // then the id is the name of a receipt.
 TEST_F(ServiceTest, AnIdIsWhoseTheFirstCallIs) {
+  NaiveIds naive;
+  EXPECT_NAIVE(TakesAnIdAndWhatComesThere(naive));
+  EXPECT_FALSE(TakesAnIdAndWhatComesThere(service()));
   ASSERT_EQ(MessageOf(Prepare("web", Core::kOther)), "Ok");
   const auto refused = Prepare("web");
   EXPECT_EQ(Outcome(refused), "PermissionDenied");
