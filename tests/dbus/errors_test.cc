@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Errors as clients branch on them, and as people read them.
+#include <set>
+
 #include "tests/dbus/api_test.h"
+#include "tests/support/naive.h"
 
 namespace mountd::test {
 namespace {
@@ -158,7 +161,24 @@ TEST_P(Callers, TheSameCallOfAnotherUserIsNotJoined) {
 MOUNTD_ON_BOTH_TRANSPORTS(Errors);
 
 // SECURITY.md lists all that a user learns about other users.
-class OtherUsers : public BothTransports {};
+class OtherUsers : public BothTransports {
+ protected:
+  // Asks for everything that there is. Returns the methods whose answers tell
+  // of alice's objects, each of which has "secret" in its name.
+  static std::set<std::string> MethodsThatTell(BusClient& client) {
+    std::set<std::string> methods;
+    for (const char* method :
+         {"ListAllocations", "ListVolumes", "ListOwed", "ListPlugins",
+          "ListOperations", "GetCapabilities", "GetStatistics"}) {
+      const Answer answer = client.Call(method, "a{sv}", 0);
+      EXPECT_TRUE(answer.ok()) << method << ": " << answer.message;
+      if (answer.text.find("secret") != std::string::npos) {
+        methods.insert(method);
+      }
+    }
+    return methods;
+  }
+};
 
 TEST_P(OtherUsers, AreKnownByNumbersAlone) {
   if (!IsRoot()) {
@@ -166,8 +186,10 @@ TEST_P(OtherUsers, AreKnownByNumbersAlone) {
   }
   const auto alice = Connect(kAlice);
   const auto bob = Connect(kBob);
+  const auto root = Connect();
   ASSERT_NE(alice, nullptr);
   ASSERT_NE(bob, nullptr);
+  ASSERT_NE(root, nullptr);
   ASSERT_TRUE(alice
                   ->Call("PrepareAllocation", "sa{sv}", "secret-id", 1, "scope",
                          "s", "secret-scope")
@@ -176,18 +198,30 @@ TEST_P(OtherUsers, AreKnownByNumbersAlone) {
                   ->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "secret-id",
                          "bridge", 0, 0)
                   .ok());
-  for (const char* method :
-       {"ListAllocations", "ListVolumes", "ListOwed", "ListPlugins",
-        "ListOperations", "GetCapabilities", "GetStatistics"}) {
-    SCOPED_TRACE(method);
-    const Answer answer = bob->Call(method, "a{sv}", 0);
-    EXPECT_TRUE(answer.ok()) << answer.message;
-    EXPECT_EQ(answer.text.find("secret"), std::string::npos) << answer.text;
-  }
+  RegisterPlugin(*alice);
+  ASSERT_TRUE(alice
+                  ->Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}",
+                         "secret-id", "data", "secret-volume", "csi", 0, 0, 0,
+                         0)
+                  .ok());
+  executor().script().Block("PrepareAllocation");
+  const std::uint64_t call =
+      alice->Send("PrepareAllocation", "sa{sv}", "secret-second", 0);
+  alice->Fence();
+  ASSERT_TRUE(executor().script().AwaitBlocked("PrepareAllocation"));
+  // A naive mountd answers each user as mountd answers root, who sees
+  // everything.
+  const std::set<std::string> naive = MethodsThatTell(*root);
+  EXPECT_NAIVE(naive.contains("ListAllocations") &&
+               naive.contains("ListVolumes") &&
+               naive.contains("ListOperations"));
+  EXPECT_EQ(MethodsThatTell(*bob), std::set<std::string>());
   // The statistics are of all users together.
   EXPECT_NE(bob->Call("GetStatistics", "a{sv}", 0)
                 .text.find(R"(("PrepareAllocation", 1, 0, )"),
             std::string::npos);
+  executor().script().UnblockAll();
+  EXPECT_TRUE(alice->Await(call).ok());
   // The error says that the name exists, and neither its owner nor its purpose.
   const Answer taken = bob->Call("PrepareAllocation", "sa{sv}", "secret-id", 0);
   EXPECT_EQ(taken.error, "org.mountd1.Error.PermissionDenied");

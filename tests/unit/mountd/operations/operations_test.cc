@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <memory>
 #include <thread>
 
 #include "tests/support/manual_loop.h"
+#include "tests/support/naive.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {
@@ -381,6 +383,25 @@ TEST_F(OperationsTest, StatisticsCountCallsAndErrors) {
   EXPECT_EQ(statistics[0].calls, 2U);
   EXPECT_EQ(statistics[0].errors, 1U);
   EXPECT_LE(statistics[0].median_us, statistics[0].p99_us);
+}
+
+// Every user may ask for the statistics, so these have no user's objects.
+TEST_F(OperationsTest, StatisticsTellOfMethodsAlone) {
+  Release();
+  Run(Call("a"));
+  ASSERT_TRUE(AwaitTold(1));
+  const auto tell_of_web = [](const std::vector<MethodStatistics>& all) {
+    return std::any_of(all.begin(), all.end(), [](const MethodStatistics& one) {
+      return one.method.find("web") != std::string::npos;
+    });
+  };
+  // A naive mountd counts what it logs: methods with their objects.
+  std::vector<MethodStatistics> naive;
+  for (const Told& told : told_) {
+    naive.push_back({told.method + " " + told.object, 1, 0, 0, 0});
+  }
+  EXPECT_NAIVE(tell_of_web(naive));
+  EXPECT_FALSE(tell_of_web(operations_.GetStatistics()));
 }
 
 TEST_F(OperationsTest, StatisticsAreOfTheLastCalls) {
