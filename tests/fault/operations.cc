@@ -272,11 +272,14 @@ std::vector<Operation> OfAllocations() {
          if (!all) {
            return agent.Told(all);
          }
-         const auto kept =
-             std::find_if(all->begin(), all->end(),
-                          [](const agent::ReconciledAllocation& one) {
-                            return one.outcome != "released";
-                          });
+         // An allocation that another call prepares meanwhile is kept, as if
+         // that call had come afterwards.
+         const auto kept = std::find_if(
+             all->begin(), all->end(),
+             [](const agent::ReconciledAllocation& one) {
+               return one.outcome != "released" &&
+                      one.reason != "another call prepared it meanwhile";
+             });
          return kept == all->end() ? std::string("Ok") : kept->outcome;
        },
        [](Agent& agent) -> std::string {
