@@ -122,6 +122,8 @@ Result<std::string> Controller::Make(const std::string& plugin,
                                      const ControllerCall& call,
                                      const std::string& subject,
                                      const Context& context) {
+  context.progress.At(Step::kPlugin);
+  plugins_.AwaitFirstAttempt(plugin);
   MOUNTD_ASSIGN(const Plugins::Session session, plugins_.UseController(plugin));
   MOUNTD_TRY(CheckOffers(session.status, rpc));
   // Counted before the wait below, so that calls that wait are bounded, too.

@@ -49,6 +49,7 @@ Result<std::int64_t> Volumes::Expand(const ExpandSpec& spec,
   // Reads the records again, because they may have changed during the wait.
   MOUNTD_ASSIGN(const InUse use,
                 FindInUse("expand", spec.allocation, spec.alias));
+  AwaitPlugin(use.volume.plugin, progress);
   MOUNTD_ASSIGN(const Plugins::Session first, plugins_.Use(use.volume.plugin));
   if (!Offers(first.status.capabilities, NodeRpc::kExpandVolume)) {
     return MakeError(Code::kNotSupported, "expand", object,
@@ -78,6 +79,7 @@ Result<VolumeStats> Volumes::Stats(const std::string& allocation,
                                    const std::string& alias) {
   const std::string object = Described(allocation, alias);
   MOUNTD_ASSIGN(const InUse use, FindInUse("get stats", allocation, alias));
+  plugins_.AwaitFirstAttempt(use.volume.plugin);
   MOUNTD_ASSIGN(const Plugins::Session session,
                 plugins_.Use(use.volume.plugin));
   if (!Offers(session.status.capabilities, NodeRpc::kGetVolumeStats)) {

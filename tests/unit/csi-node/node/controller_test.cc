@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+#include <iterator>
+#include <string>
+
 #include "tests/unit/csi-node/node/volumes_fixture.h"
 
 namespace mountd::csi {
@@ -50,6 +55,19 @@ TEST_F(ControllerTest, ThePublishContextComesBackAsItIs) {
   ASSERT_EQ(Outcome(attached), "Ok");
   EXPECT_EQ(*attached, (StringMap{{"lun", "7"}}));
   EXPECT_EQ(client().last_controller_call().rpc, "ControllerPublishVolume");
+}
+
+// A plugin that runs is not away only because mountd has just started.
+TEST_F(ControllerTest, ACallAfterAStartWaitsForThePlugin) {
+  executor().script().Block("ConnectPlugin");
+  core_.Restart();
+  ASSERT_EQ(Outcome(core_.Recover()), "Ok");
+  auto told = std::async(std::launch::async, [&] { return Outcome(Attach()); });
+  ASSERT_TRUE(executor().script().AwaitBlocked("ConnectPlugin"));
+  EXPECT_EQ(told.wait_for(std::chrono::milliseconds(20)),
+            std::future_status::timeout);
+  executor().script().Unblock("ConnectPlugin");
+  EXPECT_EQ(told.get(), "Ok");
 }
 
 TEST_F(ControllerTest, DetachingFromNoNodeIsRefusedUncalled) {

@@ -4,7 +4,11 @@
 // volumes in use.
 #include <sys/mman.h>
 
+#include <chrono>
+#include <functional>
+#include <future>
 #include <optional>
+#include <string>
 
 #include "tests/unit/csi-node/node/volumes_fixture.h"
 
@@ -227,6 +231,25 @@ TEST_F(InUseTest, AConditionThatIsNotOfferedIsNotTold) {
   ASSERT_EQ(MessageOf(stats), "Ok");
   EXPECT_EQ(stats->usage.size(), 1U);
   EXPECT_FALSE(stats->condition.has_value());
+}
+
+// A plugin that runs is not away only because mountd has just started.
+TEST_F(InUseTest, ACallAfterAStartWaitsForThePlugin) {
+  ASSERT_EQ(MessageOf(PublishOf("big")), "Ok");
+  const std::function<std::string()> calls[] = {
+      [&] { return Outcome(Expand(1 << 20)); },
+      [&] { return Outcome(core_.volumes->Stats("web", "alias")); }};
+  for (const auto& call : calls) {
+    executor().script().Block("ConnectPlugin");
+    core_.Restart();
+    ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+    auto told = std::async(std::launch::async, call);
+    ASSERT_TRUE(executor().script().AwaitBlocked("ConnectPlugin"));
+    EXPECT_EQ(told.wait_for(std::chrono::milliseconds(20)),
+              std::future_status::timeout);
+    executor().script().Unblock("ConnectPlugin");
+    EXPECT_EQ(told.get(), "Ok");
+  }
 }
 
 TEST_F(InUseTest, AVolumeGrowsAndTellsItsStats) {
