@@ -156,20 +156,23 @@ class TreeCopy {
 
   Result<void> CopyFile(int from, int to, const std::string& name,
                         const std::string& path) {
-    // O_NONBLOCK, so that a pipe that has taken the file's place does not
-    // block.
-    const UniqueFd source(::openat(
-        from, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    // O_PATH, because the open of a device that has taken the file's place may
+    // have effects.
+    const UniqueFd found(
+        ::openat(from, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};
-    if (!source.valid() || ::fstat(source.get(), &status) != 0) {
-      // The file has gone, or a link (ELOOP) or a socket (ENXIO) has taken its
-      // place (open(2)).
-      return errno == ENOENT || errno == ELOOP || errno == ENXIO
-                 ? Ok()
-                 : Result<void>(ErrnoError(errno, "openat", path));
+    if (!found.valid() || ::fstat(found.get(), &status) != 0) {
+      return errno == ENOENT ? Ok()
+                             : Result<void>(ErrnoError(errno, "openat", path));
     }
     if (!S_ISREG(status.st_mode) || status.st_dev != device_) {
       return Ok();
+    }
+    const UniqueFd source(
+        ::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(),
+               O_RDONLY | O_CLOEXEC));
+    if (!source.valid()) {
+      return ErrnoError(errno, "open", path);
     }
     if (status.st_nlink > 1) {
       const auto [first, added] = linked_.emplace(status.st_ino, path);
