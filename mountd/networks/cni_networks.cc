@@ -97,12 +97,12 @@ Result<void> CniNetworks::CollectGarbage() {
   const std::unique_lock lock(attaching_);
   MOUNTD_ASSIGN(std::vector<NetworkRecord> valid, store_.ListNetworks());
   // An empty store may have been lost, and so may the records of attachments
-  // beside networks that recovery has found without a record. Then GC must
-  // spare this boot's attachments.
+  // beside networks that recovery has found without a record, also once a call
+  // has taken these networks over. Then GC must spare this boot's attachments.
   const bool may_be_lost =
       valid.empty() ||
       std::any_of(valid.begin(), valid.end(), [](const NetworkRecord& record) {
-        return record.state == NetworkRecordState::kFound;
+        return record.state == NetworkRecordState::kFound || record.taken_over;
       });
   std::erase_if(valid, [](const NetworkRecord& record) {
     return record.mode != NetworkMode::kCni;

@@ -37,8 +37,9 @@ class CniNetworks {
   // Whether the network's plugins could attach one now.
   Result<void> Status(const std::string& network);
   // Undoes attachments without a record in the store, and has plugins do the
-  // same. If the store is empty, undoes only attachments of an earlier boot.
-  // DeadlineExceeded while another operation runs.
+  // same. If the store is empty or a network in it had lost its record, undoes
+  // only attachments of an earlier boot. DeadlineExceeded while another
+  // operation runs.
   Result<void> CollectGarbage();
   // Returns the list, at most kListingIsFresh old, because asking starts
   // several processes.

@@ -284,6 +284,7 @@ Result<NetworkStatus> Networks::TakeOver(
   record.ipv4 = found->ipv4;
   record.ipv6 = found->ipv6;
   record.netns_inode = found->netns_inode;
+  record.taken_over = true;
   MOUNTD_TRY(PassRoom(uid, *found, record));
   if (Result<void> taken = TakeOver(given, uid, *found, &record); !taken) {
     room_.Free(record);

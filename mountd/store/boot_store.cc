@@ -93,13 +93,13 @@ CREATE TABLE handed_out(
   device INTEGER NOT NULL, allocation TEXT NOT NULL, uid INTEGER NOT NULL,
   kind INTEGER NOT NULL, source_kind INTEGER NOT NULL, name TEXT NOT NULL);
 )sql";
-constexpr std::array<std::string_view, 11> kBootSchema = {
-    kBootSchema1,  kTmpfsMounts,
-    kMappedIds,    kAnchorsOfKinds,
-    kMountsById,   kTargetsAndInboxes,
-    kFewerIndexes, kNetworksByInterface,
-    kCniNetworks,  kMeta,
-    kHandedOut};
+constexpr std::string_view kTakenOver =
+    "ALTER TABLE networks ADD COLUMN taken_over INTEGER NOT NULL DEFAULT 0;";
+constexpr std::array<std::string_view, 12> kBootSchema = {
+    kBootSchema1,    kTmpfsMounts,         kMappedIds,
+    kAnchorsOfKinds, kMountsById,          kTargetsAndInboxes,
+    kFewerIndexes,   kNetworksByInterface, kCniNetworks,
+    kMeta,           kHandedOut,           kTakenOver};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
@@ -431,14 +431,14 @@ Result<void> BootStore::RemoveAnchor(const AnchorKey& key) {
 Result<void> BootStore::AddNetwork(const NetworkRecord& record) {
   MOUNTD_TRY(database_->Run(
       "INSERT INTO networks(allocation,interface,mode,network,ipv4,ipv6,flags,"
-      "ports,state,netns_inode,netns_given,files,cni) "
-      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+      "ports,state,netns_inode,netns_given,files,cni,taken_over) "
+      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
       record.allocation, record.interface, static_cast<int>(record.mode),
       record.network, netns::ToString(record.ipv4),
       netns::ToString(record.ipv6), record.flags, ToColumn(record.ports),
       static_cast<int>(record.state), record.netns_inode,
       static_cast<int>(record.netns_given), ToColumn(record.files),
-      ToColumn(record.cni)));
+      ToColumn(record.cni), static_cast<int>(record.taken_over)));
   return Ok();
 }
 
@@ -447,8 +447,8 @@ Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
   std::vector<NetworkRecord> all;
   MOUNTD_TRY(database_->Query(
       std::string("SELECT allocation,interface,mode,network,ipv4,ipv6,flags,"
-                  "ports,state,netns_inode,netns_given,files,cni,cni_result "
-                  "FROM networks WHERE ")
+                  "ports,state,netns_inode,netns_given,files,cni,cni_result,"
+                  "taken_over FROM networks WHERE ")
           .append(where)
           .append(" ORDER BY allocation,interface"),
       [&](const Row& row) {
@@ -467,6 +467,7 @@ Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
         record.files = FilesFromColumn(row.Text(11));
         record.cni = CniSettingsFromColumn(row.Text(12));
         record.cni_result = CniResultFromColumn(row.Text(13));
+        record.taken_over = row.Int(14) != 0;
         all.push_back(std::move(record));
       },
       argument));

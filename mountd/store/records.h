@@ -313,6 +313,9 @@ struct NetworkRecord {
   NetworkFiles files{};      // mountd writes them with the network
   CniSettings cni{};         // kCni only
   CniResult cni_result{};    // kCni only, once created
+  // A call took over this network, which had lost its record. So its allocation
+  // may have lost other records, too.
+  bool taken_over = false;
 };
 
 // Addresses that mountd does not give out, because their link is still ending.

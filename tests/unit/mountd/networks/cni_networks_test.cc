@@ -328,6 +328,38 @@ TEST_F(CniNetworksTest, NothingOfThisBootIsGarbageAfterTheStoreWasLost) {
   EXPECT_EQ(Existing(), web_);
 }
 
+// The allocation's attachment still has no record, even if mountd starts again
+// before its agent repeats the call.
+TEST_F(CniNetworksTest, NorOnceACallHasTakenOverWhatWasFound) {
+  NetworkRequest second = CniSpec();
+  second.interface = "eth1";
+  ASSERT_EQ(SetUpNetwork({}), "Ok");
+  ASSERT_EQ(SetUpNetwork(second), "Ok");
+  for (const NetworkRecord& record : Records()) {
+    ASSERT_EQ(MessageOf(core_.boot->RemoveNetwork(record)), "Ok");
+  }
+  core_.Restart();
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  ASSERT_EQ(SetUpNetwork({}), "Ok");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  ASSERT_EQ(Records().size(), 1U);
+  EXPECT_EQ(Records().at(0).state, NetworkRecordState::kCreated);
+  const std::vector<std::string> all = {"cni web/eth1", "link 10.0.0.2",
+                                        "network web"};
+  ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
+  EXPECT_EQ(LastRequest(), Json({{"earlier_boots", true}}));
+  EXPECT_EQ(Existing(), all);
+  ASSERT_EQ(SetUpNetwork(second), "Ok");
+  EXPECT_EQ(Existing(), all);
+
+  // Without the network that was taken over, the records are whole again.
+  ASSERT_EQ(MessageOf(networks().Teardown("web", "eth0")), "Ok");
+  ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
+  EXPECT_EQ(LastRequest().at("valid"),
+            Json({{{"container_id", "web"}, {"ifname", "eth1"}}}));
+}
+
 TEST_F(CniNetworksTest, CheckTellsWhatItsPluginsFind) {
   ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
   EXPECT_EQ(MessageOf(networks().cni().Check(Records().at(0))), "Ok");

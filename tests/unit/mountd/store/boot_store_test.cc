@@ -44,6 +44,7 @@ NetworkRecord Network(const std::string& allocation, std::uint8_t last_byte,
   record.network = "default";
   record.flags = exec::kIsolated;
   record.netns_given = true;
+  record.taken_over = true;
   record.ipv4 = {10, 0, 0, last_byte};
   record.ipv6 = {0xfd};
   record.ipv6[15] = last_byte;
@@ -219,6 +220,7 @@ TEST_F(BootStoreTest, NetworksAreKept) {
   EXPECT_EQ(record.mode, NetworkMode::kBridge);
   EXPECT_EQ(record.flags, exec::kIsolated);
   EXPECT_TRUE(record.netns_given);
+  EXPECT_TRUE(record.taken_over);
   EXPECT_EQ(record.allocation, "web");
   EXPECT_EQ(record.network, "default");
   EXPECT_EQ(record.ipv4, added.ipv4);

@@ -22,7 +22,7 @@ namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
 constexpr int kStateVersions = 7;
-constexpr int kBootVersions = 11;
+constexpr int kBootVersions = 12;
 
 struct CloseRaw {
   void operator()(sqlite3* database) const { sqlite3_close(database); }
@@ -251,6 +251,20 @@ TEST_P(BootMigration, KeepsAnchorsAndInboxes) {
   EXPECT_EQ(inboxes->size(), version() >= 6 ? 1U : 0U);
 }
 
+TEST_P(BootMigration, KeepsWhatWasHandedOut) {
+  const auto all = store_->HandedOutOf("web");
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), version() >= 11 ? 1U : 0U);
+  for (const HandedOutRecord& record : *all) {
+    EXPECT_EQ(record.mount.mount_id, 4712U);
+    EXPECT_EQ(record.mount.reusable_id, 43U);
+    EXPECT_EQ(record.mount.device, 2049U);
+    EXPECT_EQ(record.uid, 1000U);
+    EXPECT_EQ(record.kind, HandedOutKind::kInbox);
+    EXPECT_EQ(record.name, "app");
+  }
+}
+
 TEST_P(BootMigration, KeepsNetworksAndWhatIsDying) {
   const auto networks = store_->NetworksOf("web");
   ASSERT_TRUE(networks && networks->size() == 1U);
@@ -268,6 +282,7 @@ TEST_P(BootMigration, KeepsNetworksAndWhatIsDying) {
                                : std::uint32_t{exec::kDefaultRoute});
   EXPECT_EQ(network.netns_given, version() >= 8);
   EXPECT_EQ(network.files.hostname, version() >= 8 ? "host" : "");
+  EXPECT_FALSE(network.taken_over);
   ASSERT_EQ(network.ports.size(), 1U);
   EXPECT_EQ(network.ports[0].label, "http");
   EXPECT_EQ(network.ports[0].host_port, 8080U);
