@@ -61,16 +61,16 @@ Result<bool> IsMounted(const Context& context, const UniqueFd& dir,
 
 Result<void> UnmountAll(const Context& context, const UniqueFd& dir,
                         const std::string& name, int flags) {
-  for (int i = 0; i < kMostStacked; ++i) {
-    MOUNTD_ASSIGN(const bool mounted, IsMounted(context, dir, name));
-    if (!mounted) {
-      return Ok();
-    }
+  MOUNTD_ASSIGN(bool mounted, IsMounted(context, dir, name));
+  for (int left = kMostStacked; mounted && left > 0; --left) {
     MOUNTD_TRY(Named(context.kernel.Unmount(dir.get(), kPoint, flags),
                      "umount2", name));
+    MOUNTD_ASSIGN(mounted, IsMounted(context, dir, name));
   }
-  return MakeError(Code::kAborted, "umount2", name,
-                   "another program mounts it again and again");
+  return mounted ? Result<void>(
+                       MakeError(Code::kAborted, "umount2", name,
+                                 "another program mounts it again and again"))
+                 : Ok();
 }
 
 Result<void> RunMount(const Context& context, const FilesystemConfig& declared,

@@ -105,17 +105,17 @@ namespace {
 Result<void> DetachAll(const Context& context, int dir, const std::string& name,
                        const std::string& object) {
   constexpr int kMost = 64;
-  for (int left = kMost; left > 0; --left) {
-    MOUNTD_ASSIGN(const MountState now, StateOf(context, dir, name, object));
-    if (now.mount_id == 0) {
-      return Ok();
-    }
+  MOUNTD_ASSIGN(MountState now, StateOf(context, dir, name, object));
+  for (int left = kMost; now.mount_id != 0 && left > 0; --left) {
     MOUNTD_TRY(Named(context.kernel.Unmount(dir, name, MNT_DETACH), "umount2",
                      object));
+    MOUNTD_ASSIGN(now, StateOf(context, dir, name, object));
   }
-  return MakeError(
-      Code::kBusy, "umount2", object,
-      "too many mounts are stacked at its place; unmount them first");
+  return now.mount_id == 0
+             ? Ok()
+             : Result<void>(MakeError(
+                   Code::kBusy, "umount2", object,
+                   "too many mounts are stacked there; unmount them first"));
 }
 
 Result<void> RemoveVolumeEntry(const Context& context, int dir,

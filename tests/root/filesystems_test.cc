@@ -466,5 +466,24 @@ TEST_F(Filesystems, WhatWasMountedLateIsTakenAway) {
   EXPECT_EQ(DifferenceWithin(before_, 10), "");
 }
 
+TEST_F(Filesystems, UpToEightThatWereMountedLateAreTakenAwayAtOnce) {
+  const auto stack = [](int count) {
+    for (int i = 0; i < count; ++i) {
+      MountLate();
+    }
+  };
+  stack(8);
+  const Reply reply = AttachFilesystem("image");
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(Undo("image", reply), "");
+  stack(8);
+  EXPECT_EQ(ErrorOf(ReleaseFilesystem("image", 0)), "");
+  EXPECT_EQ(DifferenceWithin(before_, 10), "");
+  stack(9);
+  EXPECT_EQ(CodeOf(ReleaseFilesystem("image", 0)), "Aborted");
+  EXPECT_EQ(ErrorOf(ReleaseFilesystem("image", 0)), "");
+  EXPECT_EQ(DifferenceWithin(before_, 10), "");
+}
+
 }  // namespace
 }  // namespace mountd::testing

@@ -404,6 +404,26 @@ TEST_F(Plugins, WithoutThePluginItsMountsAreDetached) {
   EXPECT_EQ(CodeOf(DetachVolume(VolumeArea::kStaging)), "InvalidArgument");
 }
 
+TEST_F(Plugins, UpToSixtyFourStackedMountsAreDetachedAtOnce) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const Inventory prepared = Inventory::Take();
+  const auto stack = [&](int count) {
+    ASSERT_EQ(
+        ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kPublish)),
+        "");
+    for (int i = 0; i < count; ++i) {
+      MountTmpfs(Published());
+    }
+  };
+  stack(64);
+  EXPECT_EQ(ErrorOf(DetachVolume(VolumeArea::kPublish)), "");
+  EXPECT_EQ(Difference(prepared, Inventory::Take()), "");
+  stack(65);
+  EXPECT_EQ(CodeOf(DetachVolume(VolumeArea::kPublish)), "Busy");
+  EXPECT_EQ(ErrorOf(DetachVolume(VolumeArea::kPublish)), "");
+  EXPECT_EQ(Difference(prepared, Inventory::Take()), "");
+}
+
 TEST_F(Plugins, WhatThePluginMountedBesideGoesWithTheLastVolume) {
   ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
   const Inventory prepared = Inventory::Take();
