@@ -50,36 +50,22 @@ Result<PassedNetns> NetnsFrom(OptionReader& reader) {
 }
 
 void AddCni(const CniSettings& cni, Arguments* arguments) {
-  for (const auto& [key, value] : cni.args) {
-    arguments->Add(key).Add(value);
-  }
-  arguments->Add("").Add(cni.mac);
-  for (const std::string& ip : cni.ips) {
-    arguments->Add(ip);
-  }
+  arguments->Add(cni.args).Add(cni.mac).Add(cni.ips);
   const CniSettings::Bandwidth& rates = cni.bandwidth;
-  arguments->Add("")
-      .Add(std::to_string(rates.ingress_rate))
+  arguments->Add(std::to_string(rates.ingress_rate))
       .Add(std::to_string(rates.ingress_burst))
       .Add(std::to_string(rates.egress_rate))
       .Add(std::to_string(rates.egress_burst));
 }
 
 void AddFiles(const NetworkFiles& files, Arguments* arguments) {
-  arguments->Add(files.hostname);
-  for (const auto* words :
-       {&files.dns.servers, &files.dns.searches, &files.dns.options}) {
-    arguments->Add(std::to_string(words->size()));
-    for (const std::string& word : *words) {
-      arguments->Add(word);
-    }
-  }
+  arguments->Add(files.hostname)
+      .Add(files.dns.servers)
+      .Add(files.dns.searches)
+      .Add(files.dns.options)
+      .Add(std::to_string(files.hosts.size()));
   for (const HostEntry& entry : files.hosts) {
-    arguments->Add(entry.address);
-    for (const std::string& name : entry.names) {
-      arguments->Add(name);
-    }
-    arguments->Add("");
+    arguments->Add(entry.address).Add(entry.names);
   }
 }
 

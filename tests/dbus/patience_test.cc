@@ -63,6 +63,31 @@ TEST_P(Patience, OtherArgumentsAreAnotherOperation) {
   EXPECT_NE(other.message, id);
 }
 
+// The calls of each pair have the same words in the same order, in other lists.
+TEST_P(Patience, OtherNamesOrAddressesAreAnotherOperation) {
+  PrepareImpatiently(*client_);
+  constexpr char kTypes[] = "ssa(ssqqqs)a{sv}";
+  const Answer two_hosts = client_->Call(
+      "SetupNetwork", kTypes, "web", "bridge", 0, 2, "patience_ms", "u", 1,
+      "hosts", "a(sas)", 2, "10.0.0.8", 1, "a", "10.0.0.9", 1, "b");
+  const Answer one_host = client_->Call(
+      "SetupNetwork", kTypes, "web", "bridge", 0, 2, "patience_ms", "u", 1,
+      "hosts", "a(sas)", 1, "10.0.0.8", 4, "a", "", "10.0.0.9", "b");
+  EXPECT_EQ(two_hosts.error, kInProgress) << two_hosts.message;
+  EXPECT_EQ(one_host.error, kInProgress) << one_host.message;
+  EXPECT_NE(one_host.message, two_hosts.message);
+
+  const Answer an_argument = client_->Call(
+      "SetupNetwork", kTypes, "web", "cni/net", 0, 3, "patience_ms", "u", 1,
+      "cni_args", "a{ss}", 1, "", "x", "mac", "s", "y");
+  const Answer no_argument = client_->Call(
+      "SetupNetwork", kTypes, "web", "cni/net", 0, 3, "patience_ms", "u", 1,
+      "mac", "s", "x", "ips", "as", 2, "", "y");
+  EXPECT_EQ(an_argument.error, kInProgress) << an_argument.message;
+  EXPECT_EQ(no_argument.error, kInProgress) << no_argument.message;
+  EXPECT_NE(no_argument.message, an_argument.message);
+}
+
 TEST_P(Patience, ACallThatIsOverAnswersTheSameAgain) {
   const auto first = SendPrepare(*client_);
   Unblock();
