@@ -77,6 +77,24 @@ bool OverlapOracle::MetForTree(std::size_t operation, const Outcome& outcome,
   return false;
 }
 
+// True if a ChownTree came after a removal of the same tree that has failed.
+// Such a removal leaves directories that it has made root's, and a ChownTree
+// leaves what is root's.
+bool OverlapOracle::LeftRemains(std::size_t operation, const Outcome& outcome,
+                                Sharing sharing) const {
+  if (sharing != Sharing::kAllocation ||
+      AllOperations()[operations_[operation]].name != "ChownTree") {
+    return false;
+  }
+  for (std::size_t i = 0; i < operation; ++i) {
+    if (AllOperations()[operations_[i]].name == "RemoveTree" &&
+        outcome[i].told != "Ok") {
+      return outcome[operation].told == "Ok";
+    }
+  }
+  return false;
+}
+
 // True if the operation is the same call as an earlier one, with the same
 // answer.
 bool OverlapOracle::HasJoined(std::size_t operation,
@@ -136,7 +154,7 @@ std::string OverlapOracle::Contradiction(const Outcome& outcome,
         orders_.begin(), orders_.end(),
         [&](const Outcome& order) { return SawChange(i, outcome, order); });
     if (!unheard && !alone && !excused && !saw && !IsSeen(i, seen) &&
-        !MetForTree(i, outcome, sharing)) {
+        !MetForTree(i, outcome, sharing) && !LeftRemains(i, outcome, sharing)) {
       return std::to_string(i) + " of " + TextOf(outcome) + "; " + Orders();
     }
   }

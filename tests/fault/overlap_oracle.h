@@ -72,6 +72,8 @@ class OverlapOracle {
   bool CameToNothing(std::size_t operation, const std::string& told) const;
   bool MetForTree(std::size_t operation, const Outcome& outcome,
                   Sharing sharing) const;
+  bool LeftRemains(std::size_t operation, const Outcome& outcome,
+                   Sharing sharing) const;
   bool HasJoined(std::size_t operation, const Outcome& outcome) const;
   bool SawChange(std::size_t operation, const Outcome& outcome,
                  const Outcome& order) const;

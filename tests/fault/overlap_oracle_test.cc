@@ -77,6 +77,15 @@ TEST(OverlapOracle, ATreeThatIsBeingRemovedIsNotItsOwners) {
   EXPECT_NE(Told(oracle, {{"Ok", true}, {"Busy", true}}, Then::kGoesOn), "");
 }
 
+TEST(OverlapOracle, ARemovalThatFailedLeavesRootsDirectories) {
+  OverlapOracle oracle({IndexOf("RemoveTree"), IndexOf("ChownTree")});
+  oracle.Learn({{"Ok", true}, {"Ok", true}});
+  EXPECT_EQ(Told(oracle, {{"Internal", false}, {"Ok", false}}, Then::kFails),
+            "");
+  EXPECT_NE(Told(oracle, {{"Ok", true}, {"Ok", false}}, Then::kFails), "");
+  EXPECT_NE(Told(oracle, {{"Ok", true}, {"Ok", false}}, Then::kGoesOn), "");
+}
+
 TEST(OverlapChoice, IsTheSeedsAlone) {
   const auto text_of = [](const Overlap& overlap) {
     std::string text = NameOf(overlap.sharing);
