@@ -95,8 +95,9 @@ Result<MountState> AttachHere(const Context& context, const Source& source,
   exec::Undo undo;
   undo.Add([&] {
     // kDetach, because a process of the container may use the mount already.
-    IgnoreBecauseBestEffort(UnmountById(context, attachment.clone.file.mount_id,
-                                        exec::UnmountMode::kDetach, path));
+    IgnoreBecauseBestEffort(
+        UnmountById(context, {.mount_id = attachment.clone.file.mount_id},
+                    exec::UnmountMode::kDetach, path));
   });
   MOUNTD_TRY(CheckWasNotSent(context, attachment, there.mount_id, spec));
   MOUNTD_TRY(CheckClone(context, attachment.clone.file.mount_id, spec));
@@ -122,12 +123,13 @@ Result<MountState> AttachInContainer(const Context& context,
   Attachment attachment;
   attachment.path = plan.container.path.data();
   MOUNTD_ASSIGN(attachment.clone, MakeClone(context, source, spec));
+  // No inode, because that of a file may change when an overlay copies the file
+  // up, and no parent, because the container may move the mount.
+  Placeholder placeholder = PlaceholderOf(source, attachment.clone);
+  placeholder.mount_namespace = container.mount_namespace;
+  placeholder.cgroup = plan.container.cgroup;
   // Write the mount down before attaching it, so that a later plan can find it.
-  MOUNTD_TRY(
-      WritePlaceholder(context, place,
-                       {attachment.clone.file.mount_id,
-                        container.mount_namespace, plan.container.cgroup},
-                       undo));
+  MOUNTD_TRY(WritePlaceholder(context, place, placeholder, undo));
   const std::array<int, 3> kept = {attachment.clone.tree.get(), source.fd.get(),
                                    source.made.get()};
   return InContainer(context, container, kept, spec.object,

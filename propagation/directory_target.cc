@@ -57,9 +57,14 @@ Result<MountState> AttachToDirectory(const Context& context,
                 ClaimPlace(context, allocation, plan.target, undo));
   MOUNTD_ASSIGN(const Clone clone, MakeClone(context, source, spec));
   const std::uint64_t id = clone.file.mount_id;
+  Placeholder placeholder = PlaceholderOf(source, clone);
+  if (!clone.file.mount_id_is_unique) {
+    placeholder.inode = clone.file.inode;
+    placeholder.parent = directory.file.mount_id;
+  }
   // Write the mount down before attaching it, so that a later plan finds it
   // even if this executor is killed.
-  MOUNTD_TRY(WritePlaceholder(context, place, {id, 0, 0}, undo));
+  MOUNTD_TRY(WritePlaceholder(context, place, placeholder, undo));
   MOUNTD_TRY(
       Named(context.kernel.AttachTree(clone.tree.get(), directory.fd.get()),
             "move_mount", spec.object));

@@ -26,34 +26,40 @@ using exec::Named;
 using InNamespace = std::function<Result<MountState>(const Context&)>;
 
 std::string TextOf(const Placeholder& placeholder) {
-  std::string text = std::to_string(placeholder.mount_id);
-  if (placeholder.mount_namespace != 0) {
-    text += " " + std::to_string(placeholder.mount_namespace) + " " +
-            std::to_string(placeholder.cgroup);
+  const auto& [id, mount_namespace, cgroup, device, inode, parent] =
+      placeholder;
+  std::string text = std::to_string(id);
+  if (mount_namespace != 0 || device != 0) {
+    text +=
+        " " + std::to_string(mount_namespace) + " " + std::to_string(cgroup);
+  }
+  if (device != 0) {
+    text += " " + std::to_string(device) + " " + std::to_string(inode) + " " +
+            std::to_string(parent);
   }
   return text;
 }
 
 std::optional<Placeholder> ParsePlaceholder(std::string_view text) {
-  std::array<std::uint64_t, 3> numbers{};
+  std::array<std::uint64_t, 6> numbers{};
   std::size_t count = 0;
-  for (;; ++count) {
+  for (;;) {
     const std::size_t space = std::min(text.find(' '), text.size());
     const auto number = ParseNumber<std::uint64_t>(text.substr(0, space));
     if (!number || count == numbers.size()) {
       return std::nullopt;
     }
-    numbers.at(count) = *number;
+    numbers.at(count++) = *number;
     if (space == text.size()) {
       break;
     }
     text.remove_prefix(space + 1);
   }
-  // A placeholder has one number or three.
-  if (count == 1) {
+  if (count != 1 && count != 3 && count != numbers.size()) {
     return std::nullopt;
   }
-  return Placeholder{numbers[0], numbers[1], numbers[2]};
+  return Placeholder{numbers[0], numbers[1], numbers[2],
+                     numbers[3], numbers[4], numbers[5]};
 }
 
 Result<Placeholder> ReadPlaceholder(const Context& context, int task,
@@ -94,21 +100,28 @@ Result<MountState> RunWhereItIs(const Context& context,
                    : Result<MountState>(MountState{});
 }
 
-// Returns the mount's facts if it is still attached.
-Result<std::optional<MountFacts>> FactsOf(const Context& context,
-                                          std::uint64_t id) {
-  Result<MountFacts> facts = context.inspector.Facts(id);
-  if (!facts && facts.error().code == Code::kNotFound) {
-    return std::optional<MountFacts>();
-  }
-  if (!facts) {
-    return facts.error();
-  }
-  return std::optional(*std::move(facts));
+bool IsOrUnknown(std::uint64_t number, std::uint64_t written) {
+  return written == 0 || number == written;
 }
 
-Result<MountState> Inspect(const Context& context, std::uint64_t id) {
-  MOUNTD_ASSIGN(const std::optional<MountFacts> mount, FactsOf(context, id));
+// Returns the mount's facts if it is still attached.
+Result<std::optional<MountFacts>> FactsOf(const Context& context,
+                                          const Placeholder& placeholder) {
+  Result<MountFacts> facts = context.inspector.Facts(placeholder.mount_id);
+  if (!facts && facts.error().code != Code::kNotFound) {
+    return facts.error();
+  }
+  // If another mount has the id by now, the placeholder's mount is gone.
+  return facts && IsOrUnknown(facts->device, placeholder.device) &&
+                 IsOrUnknown(facts->parent_id, placeholder.parent)
+             ? std::optional(*std::move(facts))
+             : std::optional<MountFacts>();
+}
+
+Result<MountState> Inspect(const Context& context,
+                           const Placeholder& placeholder) {
+  MOUNTD_ASSIGN(const std::optional<MountFacts> mount,
+                FactsOf(context, placeholder));
   MountState state;
   if (mount) {
     state.is_directory = 1;
@@ -124,9 +137,10 @@ Result<MountState> Inspect(const Context& context, std::uint64_t id) {
 
 // Unmounts the mount where the kernel says it is now, because somebody may have
 // moved a directory above it.
-Result<void> UnmountById(const Context& context, std::uint64_t id,
+Result<void> UnmountById(const Context& context, const Placeholder& placeholder,
                          exec::UnmountMode mode, const std::string& object) {
-  MOUNTD_ASSIGN(const std::optional<MountFacts> mount, FactsOf(context, id));
+  MOUNTD_ASSIGN(const std::optional<MountFacts> mount,
+                FactsOf(context, placeholder));
   if (!mount) {
     return Ok();
   }
@@ -152,10 +166,26 @@ Result<void> UnmountById(const Context& context, std::uint64_t id,
     return MakeError(Code::kBusy, "umount2", object,
                      "another mount covers it; unmount that one first");
   }
+  if (!IsOrUnknown(top.inode, placeholder.inode)) {
+    return Ok();  // another mount has the id
+  }
   return UnmountTop(context, parent.get(), last, mount->id, mode, object);
 }
 
 namespace {
+
+// Unmounts the placeholder's mount and removes the link (task, name).
+Result<void> DetachAs(const Context& context, const Placeholder& placeholder,
+                      int task, const std::string& name, exec::UnmountMode mode,
+                      const std::string& object) {
+  MOUNTD_TRY(RunWhereItIs(context, placeholder, object,
+                          [&](const Context& there) -> Result<MountState> {
+                            MOUNTD_TRY(
+                                UnmountById(there, placeholder, mode, object));
+                            return MountState{};
+                          }));
+  return RemovePlaceholder(context, task, name, object);
+}
 
 // AlreadyExists unless the place is free. Removes the placeholder of a mount
 // that is gone.
@@ -194,6 +224,18 @@ Result<std::shared_ptr<Place>> ClaimPlace(const Context& context,
   return place;
 }
 
+Placeholder PlaceholderOf(const Source& source, const Clone& clone) {
+  Placeholder placeholder{.mount_id = clone.file.mount_id};
+  if (!clone.file.mount_id_is_unique) {
+    // Not the clone's own device, because btrfs has another one in mountinfo
+    // than statx(2) returns. A mount that was made for the plan is a tmpfs,
+    // which has one device and no Source.mount.
+    placeholder.device =
+        source.made.valid() ? source.file.device : source.mount.device;
+  }
+  return placeholder;
+}
+
 Result<void> WritePlaceholder(const Context& context,
                               const std::shared_ptr<Place>& place,
                               const Placeholder& placeholder,
@@ -203,10 +245,14 @@ Result<void> WritePlaceholder(const Context& context,
   MOUNTD_TRY(Named(context.kernel.MakeLink(TextOf(placeholder),
                                            place->task.get(), place->name),
                    "symlinkat", place->object));
-  undo->Add([&context, place] {
-    IgnoreBecauseBestEffort(
-        DetachOutside(context, place->task.get(), place->name,
-                      exec::UnmountMode::kDetach, place->object));
+  // The undo compares no parent, because another mount may have come to the
+  // target just before the attach, so that this one lies on it.
+  Placeholder attached = placeholder;
+  attached.parent = 0;
+  undo->Add([&context, place, attached] {
+    IgnoreBecauseBestEffort(DetachAs(context, attached, place->task.get(),
+                                     place->name, exec::UnmountMode::kDetach,
+                                     place->object));
   });
   return Ok();
 }
@@ -219,7 +265,7 @@ Result<MountState> InspectOutside(const Context& context, int task,
   MOUNTD_ASSIGN(
       MountState state,
       RunWhereItIs(context, placeholder, object, [&](const Context& there) {
-        return Inspect(there, placeholder.mount_id);
+        return Inspect(there, placeholder);
       }));
   state.exists = 1;
   return state;
@@ -230,13 +276,7 @@ Result<void> DetachOutside(const Context& context, int task,
                            const std::string& object) {
   MOUNTD_ASSIGN(const Placeholder placeholder,
                 ReadPlaceholder(context, task, name, object));
-  MOUNTD_TRY(RunWhereItIs(context, placeholder, object,
-                          [&](const Context& there) -> Result<MountState> {
-                            MOUNTD_TRY(UnmountById(there, placeholder.mount_id,
-                                                   mode, object));
-                            return MountState{};
-                          }));
-  return RemovePlaceholder(context, task, name, object);
+  return DetachAs(context, placeholder, task, name, mode, object);
 }
 
 }  // namespace mountd::propagation

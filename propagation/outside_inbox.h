@@ -14,11 +14,17 @@
 // never take another mount for it.
 namespace mountd::propagation {
 
-// The link's text: "<mount id>", or "<mount id> <mount namespace> <cgroup>".
+// The link's text: all of these numbers, in this order. A link may have the
+// first number alone, or the first three; the others are then 0.
 struct Placeholder {
   std::uint64_t mount_id = 0;
   std::uint64_t mount_namespace = 0;  // inode; 0: the executor's own
   std::uint64_t cgroup = 0;  // id; one of its processes is in the namespace
+  // Before Linux 6.8 the kernel reuses mount ids. There these numbers tell the
+  // mount from another one that has its id, in most cases. 0: not compared.
+  std::uint64_t device = 0;  // as in mountinfo
+  std::uint64_t inode = 0;   // of the mount's root
+  std::uint64_t parent = 0;  // mount id
 };
 
 // A target's place in its task's inbox.
@@ -36,6 +42,10 @@ Result<std::shared_ptr<Place>> ClaimPlace(const Context& context,
                                           const exec::TargetPlan& target,
                                           exec::Undo* undo);
 
+// Returns a placeholder of the clone, with a device if the kernel reuses mount
+// ids. The caller adds what the caller knows.
+Placeholder PlaceholderOf(const Source& source, const Clone& clone);
+
 // Writes the placeholder. Its undo detaches the mount that the placeholder
 // names, if that mount is attached by then.
 Result<void> WritePlaceholder(const Context& context,
@@ -48,9 +58,9 @@ Result<exec::MountState> InspectOutside(const Context& context, int task,
                                         const std::string& name,
                                         const std::string& object);
 
-// Unmounts the mount `id` of this namespace, wherever it was moved. A mount
-// that is gone already is success.
-Result<void> UnmountById(const Context& context, std::uint64_t id,
+// Unmounts the placeholder's mount, which is in this namespace, wherever it was
+// moved. A mount that is gone already is success.
+Result<void> UnmountById(const Context& context, const Placeholder& placeholder,
                          exec::UnmountMode mode, const std::string& object);
 
 // Unmounts the mount that (task, name) names and removes the link. A mount that

@@ -5,6 +5,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <climits>
+#include <string>
+
+#include "propagation/ground/mount_inspector.h"
 #include "tests/root/executor_fixture.h"
 #include "tests/support/naive.h"
 
@@ -230,6 +234,135 @@ TEST_F(DirectoryTarget, AFailureOrAKillAnywhereLeavesNothing) {
       ASSERT_EQ(Difference(before_, Inventory::Take()), "");
     }
   }
+}
+
+// The kernel is one before Linux 6.8, so mountd knows a mount by an id that the
+// kernel gives to the next mount.
+class ReusedMountId : public DirectoryTarget {
+ protected:
+  void SetUp() override {
+    DirectoryTarget::SetUp();
+    if (!IsSkipped()) {
+      kernel_.HideUniqueMountIds();
+      dispatcher_.emplace(kernel_, config_);
+    }
+  }
+
+  // Unmounts mountd's mount behind its back and mounts `source` at `point`,
+  // which then has the same id. Tries again if another program has got the id.
+  // Returns the id, or 0 after too many tries.
+  std::uint64_t MountWithItsId(const char* source, const char* type,
+                               const std::string& point) {
+    constexpr char kFill[] = "/run/host/fill";
+    constexpr int kTries = 100;
+    constexpr int kMostFreeIds = 2000;
+    MakeDirectories(kFill);
+    std::uint64_t found = 0;
+    for (int i = 0; i < kTries && found == 0; ++i) {
+      const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
+      if (reply.code != 0) {
+        break;
+      }
+      const std::uint64_t id = reply.body.mount.mount_id;
+      // The kernel gives the lowest free id, so take all lower ones.
+      for (int n = 0; n < kMostFreeIds && ReusableId(kFill) < id; ++n) {
+        MountTmpfs(kFill);
+      }
+      Unmount(kDirectory);
+      const std::uint64_t flags = *type == '\0' ? std::uint64_t{MS_BIND} : 0;
+      EXPECT_EQ(::mount(source, point.c_str(), type, flags, nullptr), 0);
+      if (ReusableId(point) == id) {
+        found = id;
+      } else {
+        Unmount(point);
+      }
+    }
+    while (::umount2(kFill, UMOUNT_NOFOLLOW) == 0) {
+    }
+    return found;
+  }
+  // Writes another placeholder for the mount.
+  static void Rewrite(const std::string& text) {
+    ASSERT_EQ(::unlink(kTarget), 0);
+    ASSERT_EQ(::symlink(text.c_str(), kTarget), 0);
+  }
+};
+
+TEST_F(ReusedMountId, AnotherMountIsNotTakenForTheOneThatHadIt) {
+  const std::string beside = "/run/host/allocs/web/beside";
+  const std::string elsewhere = "/run/host/another/elsewhere";
+  MountTmpfs("/run/host/another");
+  MakeDirectories(beside);
+  MakeDirectories(elsewhere);
+  struct Case {
+    const char* what;
+    const char* source;
+    const char* type;
+    std::string point;
+    bool is_inspected;  // whether a look at the mount alone tells it, too
+  };
+  for (const Case& one :
+       {Case{"another file system", "tmpfs", "tmpfs", beside, true},
+        Case{"the same source on another mount", "/run/host/data", "",
+             elsewhere, true},
+        Case{"another source in the file system", "/run/host/ro", "", beside,
+             false}}) {
+    SCOPED_TRACE(one.what);
+    const std::uint64_t id = MountWithItsId(one.source, one.type, one.point);
+    ASSERT_NE(id, 0U);
+    EXPECT_EQ(Inspect().body.mount.mount_id, one.is_inspected ? 0U : id);
+    EXPECT_EQ(ErrorOf(Detach(id)), "");
+    EXPECT_FALSE(Exists(kTarget));
+    ASSERT_EQ(ReusableId(one.point), id);
+    // A naive daemon unmounts the mount that has the id.
+    const auto naive = propagation::MountinfoInspector(kernel_).Facts(id);
+    ASSERT_TRUE(naive) << naive.error().Message();
+    EXPECT_NAIVE(naive->point == one.point &&
+                 ::umount2(naive->point.c_str(), 0) == 0);
+  }
+  Unmount("/run/host/another");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+}
+
+TEST_F(ReusedMountId, APlaceholderOfAnOlderVersionIsRead) {
+  for (const char* rest : {"", " 0 0"}) {
+    const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
+    ASSERT_EQ(ErrorOf(reply), "");
+    const std::uint64_t id = reply.body.mount.mount_id;
+    char text[PATH_MAX] = {};
+    ASSERT_GT(::readlink(kTarget, text, sizeof(text) - 1), 0);
+    Rewrite(std::to_string(id) + rest);
+    EXPECT_EQ(Inspect().body.mount.mount_id, id);
+    for (const std::string& broken :
+         {std::to_string(id) + " 0", std::to_string(id) + " 0 0 0 0",
+          std::string(text) + " 0", std::string(text) + "x"}) {
+      Rewrite(broken);
+      EXPECT_EQ(CodeOf(Inspect()), "Internal") << broken;
+    }
+    Rewrite(std::to_string(id) + rest);
+    EXPECT_EQ(UndoAll(id), "");
+  }
+}
+
+// The mount then lies on another one than its placeholder says.
+TEST_F(ReusedMountId, AMountThatComesMeanwhileDoesNotKeepOurs) {
+  int attached = 0;
+  kernel_.Before([&](const std::string& call) {
+    attached += call == "AttachTree" ? 1 : 0;
+    // The first attach is the anchor's.
+    if (call == "AttachTree" && attached == 2) {
+      MountTmpfs(kDirectory);
+    }
+  });
+  EXPECT_EQ(CodeOf(AttachTo(kDirectory, Propagation::kPrivate)),
+            "FailedPrecondition");
+  kernel_.Before(nullptr);
+  EXPECT_EQ(attached, 2);
+  EXPECT_TRUE(Exists(std::string(kDirectory) + "/mark"));
+  Unmount(kDirectory);
+  EXPECT_FALSE(Exists(kTarget));
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
 }
 
 class Detached : public DirectoryTarget {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "tests/root/executor_fixture.h"
 
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -210,6 +211,12 @@ void MountTmpfs(const std::string& path) {
 
 void Unmount(const std::string& path) {
   ASSERT_EQ(::umount2(path.c_str(), UMOUNT_NOFOLLOW), 0) << path;
+}
+
+std::uint64_t ReusableId(const std::string& path) {
+  struct statx stx = {};
+  EXPECT_EQ(::statx(AT_FDCWD, path.c_str(), 0, STATX_MNT_ID, &stx), 0) << path;
+  return stx.stx_mnt_id;
 }
 
 }  // namespace mountd::testing

@@ -92,5 +92,8 @@ void MakeImage(const std::string& path);
 // Mounts a tmpfs at `path` (made if missing) with a file `mark`.
 void MountTmpfs(const std::string& path);
 void Unmount(const std::string& path);
+// Returns the id of the mount that `path` lies in, as in mountinfo. The kernel
+// reuses it.
+std::uint64_t ReusableId(const std::string& path);
 
 }  // namespace mountd::testing

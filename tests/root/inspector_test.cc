@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 
 #include <map>
 
@@ -14,12 +12,6 @@ namespace {
 using propagation::MountFacts;
 using propagation::MountinfoInspector;
 using propagation::StatmountInspector;
-
-std::uint64_t ReusableId(const char* path) {
-  struct statx stx = {};
-  EXPECT_EQ(::statx(AT_FDCWD, path, 0, STATX_MNT_ID, &stx), 0);
-  return stx.stx_mnt_id;
-}
 
 class Inspectors : public ExecutorFixture {
  protected:
