@@ -53,22 +53,25 @@ bool IsServerGone(const Result<void>& outcome) {
                       outcome.error().sys_errno == ESTALE);
 }
 
-// Makes the mount and all mounts below it private. Works on an opened
-// descriptor, so that a mount which somebody put on top meanwhile keeps its
-// peer group. Busy if that happened.
-Result<void> LeaveGroup(const Context& context, int dir,
-                        const std::string& name, const MountFacts& top,
-                        const std::string& object) {
-  if (top.peer_group == 0) {
-    return Ok();
-  }
-  MOUNTD_ASSIGN(const UniqueFd fd, OpenBeneath(context, dir, name, object));
+// Opens the mount at (dir, name). Busy if that is not `top`, because somebody
+// put another mount on it meanwhile.
+Result<UniqueFd> OpenTop(const Context& context, int dir,
+                         const std::string& name, const MountFacts& top,
+                         const std::string& object) {
+  MOUNTD_ASSIGN(UniqueFd fd, OpenBeneath(context, dir, name, object));
   MOUNTD_ASSIGN(const FileFacts opened,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", object));
-  if (opened.mount_id != top.id) {
-    return MakeError(Code::kBusy, "umount2", object,
-                     "another mount covers it; unmount that one first");
-  }
+  return opened.mount_id == top.id
+             ? Result<UniqueFd>(std::move(fd))
+             : MakeError(Code::kBusy, "umount2", object,
+                         "another mount covers it; unmount that one first");
+}
+
+// Makes the mount and all mounts below it private. Works on an opened
+// descriptor, so that a mount which somebody put on top meanwhile keeps its
+// peer group.
+Result<void> LeaveGroup(const Context& context, const UniqueFd& fd,
+                        const std::string& object) {
   // An unmount in a shared mount happens in its peers as well
   // (mount_namespaces(7)), and the source is one of them.
   return Named(
@@ -76,20 +79,22 @@ Result<void> LeaveGroup(const Context& context, int dir,
       "mount_setattr", object);
 }
 
-// Unmounts the mounts below the target, then the target. A clone of a source
-// has copies of the mounts below that source, and later ones arrive by
-// propagation. The originals belong to the source and stay there.
-Result<void> UnmountTree(const Context& context, int dir,
-                         const std::string& name, std::uint64_t mount_id,
-                         const std::string& object) {
-  MOUNTD_ASSIGN(const std::vector<MountFacts> below,
-                Descendants(context.inspector, mount_id));
-  if (below.empty()) {
-    return MakeError(Code::kBusy, "umount2", object,
-                     "processes use the mount; ListHolders names them");
+// Puts the mount back into the peer group that `peer` is in. The mounts below
+// it stay private.
+void JoinAgain(const Context& context, const UniqueFd& peer, int dir,
+               const std::string& name, const MountFacts& top,
+               const std::string& object) {
+  const Result<UniqueFd> fd = OpenTop(context, dir, name, top, object);
+  if (fd) {
+    IgnoreBecauseBestEffort(context.kernel.JoinGroup(peer.get(), fd->get()));
   }
-  MOUNTD_ASSIGN(const MountFacts top, context.inspector.Facts(mount_id));
-  MOUNTD_TRY(LeaveGroup(context, dir, name, top, object));
+}
+
+// Unmounts the mounts `below` the private mount `top`, then `top`.
+Result<void> UnmountPrivate(const Context& context, int dir,
+                            const std::string& name, const MountFacts& top,
+                            const std::vector<MountFacts>& below,
+                            const std::string& object) {
   int flags = 0;
   for (const MountFacts& mount : below) {
     const Result<void> unmounted =
@@ -105,13 +110,46 @@ Result<void> UnmountTree(const Context& context, int dir,
   return Named(context.kernel.Unmount(dir, name, flags), "umount2", object);
 }
 
+// Unmounts the mounts below the target, then the target. A clone of a source
+// has copies of the mounts below that source, and later ones arrive by
+// propagation. The originals belong to the source and stay there.
+Result<void> UnmountTree(const Context& context, int dir,
+                         const std::string& name, std::uint64_t mount_id,
+                         const std::string& object) {
+  MOUNTD_ASSIGN(const std::vector<MountFacts> below,
+                Descendants(context.inspector, mount_id));
+  if (below.empty()) {
+    return MakeError(Code::kBusy, "umount2", object,
+                     "processes use the mount; ListHolders names them");
+  }
+  MOUNTD_ASSIGN(const MountFacts top, context.inspector.Facts(mount_id));
+  if (top.peer_group == 0) {
+    return UnmountPrivate(context, dir, name, top, below, object);
+  }
+  MOUNTD_ASSIGN(UniqueFd fd, OpenTop(context, dir, name, top, object));
+  // This clone stays in the peer group, as the way back. The unmount needs no
+  // way back, so it goes on without one.
+  const exec::Sys<UniqueFd> peer = context.kernel.CloneTree(fd.get(), false);
+  MOUNTD_TRY(LeaveGroup(context, fd, object));
+  fd.reset();  // an open descriptor keeps the mount busy
+  const Result<void> outcome =
+      UnmountPrivate(context, dir, name, top, below, object);
+  if (!outcome && peer) {
+    JoinAgain(context, *peer, dir, name, top, object);
+  }
+  return outcome;
+}
+
 // Detaches the mount even while it is in use. A bidirectional mount first
 // leaves its peer group, so that the mounts below it stay in the source.
 Result<void> UnmountLazily(const Context& context, int dir,
                            const std::string& name, std::uint64_t mount_id,
                            const std::string& object) {
   MOUNTD_ASSIGN(const MountFacts top, context.inspector.Facts(mount_id));
-  MOUNTD_TRY(LeaveGroup(context, dir, name, top, object));
+  if (top.peer_group != 0) {
+    MOUNTD_ASSIGN(const UniqueFd fd, OpenTop(context, dir, name, top, object));
+    MOUNTD_TRY(LeaveGroup(context, fd, object));
+  }
   // MNT_DETACH takes the mounts below along, and the last user's end frees them
   // (umount(2)).
   return Named(context.kernel.Unmount(dir, name, MNT_DETACH), "umount2",

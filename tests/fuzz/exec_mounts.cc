@@ -432,14 +432,23 @@ Sys<void> ExecKernel::AttachBeneath(int tree, int target) {
 }
 
 Sys<void> ExecKernel::JoinGroup(int from, int fd) {
-  Require(plan_ != nullptr && plan_->kind == PlanKind::kAttach,
-          "a plan that needs none changes a peer group");
+  Require(plan_ != nullptr, "a peer group changes without a plan");
   const Node& group = Of(from);
   const Node& node = Of(fd);
-  Require(IsSource(group) && group.trusted,
-          "another peer group than the source's: " + group.path);
-  Require(node.kind == Kind::kTree || node.path == TargetPath(),
-          "another's mount joins a peer group");
+  Require(group.trusted, "others led to a peer group: " + group.path);
+  if (plan_->kind == PlanKind::kAttach) {
+    Require(IsSource(group),
+            "another peer group than the source's: " + group.path);
+    Require(node.kind == Kind::kTree || node.path == TargetPath(),
+            "another's mount joins a peer group");
+  } else {
+    // A mount that could not be unmounted joins its own group again.
+    Require(group.kind == Kind::kTree && group.path == node.path,
+            "another peer group than its own: " + group.path);
+    Require(node.trusted &&
+                (IsOwnPlace(node.path) || written_.contains(node.mount)),
+            "another's mount joins a peer group");
+  }
   const int error = Fails();
   return error == 0 ? Sys<void>() : error;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "tests/root/executor_fixture.h"
 #include "tests/support/fuse_server.h"
@@ -108,6 +109,42 @@ TEST_F(UnmountModes, DetachTakesAMountThatIsUsed) {
   EXPECT_EQ(::read(user.get(), &byte, 1), 1);
   user.reset();
   Unmount("/run/host/data/sub");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  EXPECT_EQ(DifferenceWithin(before_, 2000), "");
+}
+
+// The mount leaves its peer group while mountd tries to unmount it.
+TEST_F(UnmountModes, ABusyBidirectionalMountIsInItsGroupAgain) {
+  const std::string source = "/run/host/data";
+  const std::string target = kTarget;
+  for (const char* name : {"/second", "/third"}) {
+    MakeDirectories(source + name);
+  }
+  before_ = Inventory::Take();
+  const Reply reply = Attach("data", Propagation::kBidirectional);
+  ASSERT_EQ(ErrorOf(reply), "");
+  const std::uint64_t id = reply.body.mount.mount_id;
+  UniqueFd user(::open((target + "/file").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(user.valid());
+  for (const auto& [name, mode] : {std::pair("/sub", UnmountMode::kPlain),
+                                   std::pair("/second", UnmountMode::kForce)}) {
+    MountTmpfs(source + name);
+    EXPECT_TRUE(Exists(target + name + "/mark"));
+    EXPECT_EQ(CodeOf(DetachBy(mode, id)), "Busy");
+    const Reply now = Call(PlanKind::kInspectTarget, [](PlanBody* body) {
+      body->target = exec::Target("web", "app", "data");
+    });
+    EXPECT_EQ(now.body.mount.mount_id, id);
+    EXPECT_EQ(now.body.mount.peer_group, reply.body.mount.peer_group);
+  }
+  MountTmpfs(target + "/third");
+  EXPECT_TRUE(Exists(source + "/third/mark"));
+  user.reset();
+  EXPECT_EQ(ErrorOf(DetachBy(UnmountMode::kPlain, id)), "");
+  for (const char* name : {"/sub", "/second", "/third"}) {
+    EXPECT_TRUE(Exists(source + name + "/mark"));
+    Unmount(source + name);
+  }
   EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
   EXPECT_EQ(DifferenceWithin(before_, 2000), "");
 }
