@@ -94,6 +94,8 @@ Result<VolumeStats> Volumes::Stats(const std::string& allocation,
       session.channel, use.volume.volume_id, paths.target, paths.staging,
       Clock::now() + config_.timeouts.rpc);
   if (!stats) {
+    // The plugin cannot measure a volume that was unpublished meanwhile.
+    MOUNTD_TRY(FindInUse("get stats", allocation, alias));
     return ToError(stats.error(), "NodeGetVolumeStats", object);
   }
   if (!Offers(session.status.capabilities, NodeRpc::kVolumeCondition)) {

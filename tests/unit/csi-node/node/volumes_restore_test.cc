@@ -218,6 +218,19 @@ TEST_F(InUseTest, StatsThatCannotBeHadAreNotTriedAgain) {
   EXPECT_EQ(Outcome(core_.volumes->Stats("web", "alias")), "Ok");
 }
 
+TEST_F(InUseTest, WhatIsUnpublishedMeanwhileIsNotFound) {
+  ASSERT_EQ(MessageOf(PublishOf("big")), "Ok");
+  client().script().Block("NodeGetVolumeStats");
+  client().FailNext("NodeGetVolumeStats", RpcCode::kUnknown);
+  auto stats = std::async(std::launch::async, [&] {
+    return Outcome(core_.volumes->Stats("web", "alias"));
+  });
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeGetVolumeStats"));
+  EXPECT_EQ(MessageOf(Unpublish()), "Ok");
+  client().script().Unblock("NodeGetVolumeStats");
+  EXPECT_EQ(stats.get(), "NotFound");
+}
+
 // The condition means something only if the plugin has the capability.
 TEST_F(InUseTest, AConditionThatIsNotOfferedIsNotTold) {
   FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("terse");
