@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/base/worker_pool.h"
 
-#include <chrono>
 #include <system_error>
 #include <utility>
 
 #include "mountd/base/current_user.h"
 
 namespace mountd {
-namespace {
 
-constexpr std::chrono::seconds kIdleTime{10};
-
-}  // namespace
-
-WorkerPool::WorkerPool(std::size_t max_threads) : max_threads_(max_threads) {}
+WorkerPool::WorkerPool(std::size_t max_threads,
+                       std::chrono::milliseconds idle_time)
+    : max_threads_(max_threads), idle_time_(idle_time) {
+  std::unique_lock lock(mutex_);
+  StartLocked();
+  // Until the thread is idle, the first job would start another one.
+  changed_.wait(lock, [this] { return !idle_.empty(); });
+}
 
 WorkerPool::~WorkerPool() {
   std::unique_lock lock(mutex_);
@@ -22,7 +23,7 @@ WorkerPool::~WorkerPool() {
   for (const std::shared_ptr<Worker>& worker : idle_) {
     worker->wake.notify_one();
   }
-  ended_.wait(lock, [this] { return threads_.empty(); });
+  changed_.wait(lock, [this] { return threads_.empty(); });
   ReapLocked();
 }
 
@@ -83,7 +84,7 @@ void WorkerPool::Work(std::list<std::thread>::iterator self) {
   }
   // A thread cannot join itself, so the next Submit or the destructor does.
   finished_.splice(finished_.end(), threads_, self);
-  ended_.notify_all();
+  changed_.notify_all();
 }
 
 bool WorkerPool::WaitLocked(const std::shared_ptr<Worker>& worker,
@@ -92,8 +93,14 @@ bool WorkerPool::WaitLocked(const std::shared_ptr<Worker>& worker,
     return false;
   }
   idle_.push_back(worker);
-  worker->wake.wait_for(lock, kIdleTime,
-                        [&] { return worker->woken || stopping_; });
+  changed_.notify_all();
+  const auto is_awake = [&] { return worker->woken || stopping_; };
+  // Looks at the number of threads and gives up under one lock, so that of two
+  // threads whose time is over together one stays.
+  if (!worker->wake.wait_for(lock, idle_time_, is_awake) &&
+      threads_.size() == 1) {
+    worker->wake.wait(lock, is_awake);
+  }
   if (!std::exchange(worker->woken, false)) {
     std::erase(idle_, worker);
     return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -21,21 +22,26 @@ namespace mountd {
 
 // Owns threads for work that blocks (plans, RPCs, the stores). Adds threads
 // while jobs wait, up to `max_threads`, so that a hundred calls stuck in a slow
-// plugin do not delay the hundred and first. Threads end when idle. Wakes the
-// thread that was busy last first, because its memory is warm.
+// plugin do not delay the hundred and first. Threads end when idle. The last
+// one stays, because the limits of the process may allow no other when a job
+// comes. Wakes the thread that was busy last first, because its memory is warm.
 //
 // Thread-safe. Jobs never throw.
 class WorkerPool {
  public:
-  explicit WorkerPool(std::size_t max_threads);
+  static constexpr std::chrono::milliseconds kIdleTime{10'000};
+
+  // Starts the first thread. Throws std::system_error if there can be none.
+  // Other threads end after `idle_time` without a job.
+  explicit WorkerPool(std::size_t max_threads,
+                      std::chrono::milliseconds idle_time = kIdleTime);
   // Waits for all submitted jobs.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   // Queues the job. If no thread can be made, an existing thread runs the job
-  // in its turn. Ends the process (std::terminate) if there is no thread at
-  // all.
+  // in its turn.
   void Submit(std::function<void()> job) noexcept;
 
   std::size_t thread_count() const;
@@ -46,17 +52,19 @@ class WorkerPool {
     bool woken = false;
   };
 
+  // Throws std::system_error if the pool would be left without a thread.
   void StartLocked();
   void Work(std::list<std::thread>::iterator self);
-  // Waits for a job or the end. False if the pool stops or the thread was idle
-  // for too long.
+  // Waits for a job or the end. False if the pool stops, or if the thread was
+  // idle for too long and is not the last one.
   bool WaitLocked(const std::shared_ptr<Worker>& worker,
                   std::unique_lock<std::mutex>& lock);
   void ReapLocked();
 
   const std::size_t max_threads_;
+  const std::chrono::milliseconds idle_time_;
   mutable std::mutex mutex_;
-  std::condition_variable ended_;
+  std::condition_variable changed_;  // a thread is idle, or has ended
   std::deque<std::function<void()>> jobs_;
   std::list<std::thread> threads_;
   std::list<std::thread> finished_;            // threads to join

@@ -17,8 +17,6 @@
 namespace mountd {
 namespace {
 
-// Enough for every call that may wait in slow plugins. Idle threads end.
-constexpr std::size_t kMaxWorkers = 256;
 constexpr std::size_t kQuickWorkers = 8;  // for reads of the stores
 // After so long mountd tries again to start a declared plugin.
 constexpr std::chrono::milliseconds kSettlePause{5000};
@@ -111,7 +109,7 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
       loop_(std::move(loop)),
       state_(std::move(state)),
       boot_(std::move(boot)),
-      pool_(kMaxWorkers),
+      pool_(Operations::WorkersFor(config_.limits.operations_per_uid)),
       quick_pool_(kQuickWorkers),
       strands_(pool_, &quick_pool_),
       tidy_up_pause_(seams.tidy_up_pause),

@@ -78,6 +78,8 @@ class Operations {
   // The most waiters of one operation. All of a user's operations together may
   // have this many or four times `max_per_uid`, whichever is more.
   static constexpr std::uint32_t kMaxWaiters = 64;
+  // The workers that one user's operations leave to others.
+  static constexpr std::size_t kWorkersOfOthers = 256;
   static constexpr std::chrono::milliseconds kBetweenLooks{250};
 
   Operations(
@@ -89,6 +91,12 @@ class Operations {
         on_finished_(std::move(on_finished)),
         max_per_uid_(max_per_uid),
         on_progress_(std::move(on_progress)) {}
+
+  // Returns the size of the strands' pool. An operation holds one worker at
+  // most, so a user whose operations all hang leaves kWorkersOfOthers.
+  static constexpr std::size_t WorkersFor(std::uint32_t max_per_uid) {
+    return kWorkersOfOthers + max_per_uid;
+  }
 
   template <typename T>
   struct Call {

@@ -15,7 +15,9 @@
 namespace mountd::test {
 namespace {
 
-constexpr std::size_t kWorkers = 256;  // the daemon's number
+// The daemon's number, unless its configuration has another limit.
+constexpr std::size_t kWorkers =
+    Operations::WorkersFor(LimitsConfig().operations_per_uid);
 
 // Throws if `result` is an error, because a test whose server cannot start says
 // nothing about the code.

@@ -11,6 +11,7 @@
 #include <future>
 #include <new>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -146,15 +147,46 @@ TEST(WorkerPoolTest, WithoutMoreThreadsThoseThereAreDoAll) {
   release.set_value();
 }
 
+TEST(WorkerPoolTest, ANewPoolNeedsNoThreadForItsFirstJob) {
+  std::promise<void> ran;
+  WorkerPool pool(4);
+  const NoThreads none;
+  pool.Submit([&] { ran.set_value(); });
+  EXPECT_TRUE(Came(ran));
+  EXPECT_EQ(pool.thread_count(), 1U);
+}
+
+// Callers choose when the pool is idle, and when there can be no other thread.
+TEST(WorkerPoolTest, TheLastThreadStaysAndServesWithoutOthers) {
+  constexpr std::chrono::milliseconds kIdle{20};
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::promise<void> ran;
+  std::vector<std::promise<void>> began(3);
+  WorkerPool pool(4, kIdle);
+  for (std::promise<void>& one : began) {
+    pool.Submit([&one, released] {
+      one.set_value();
+      released.wait();
+    });
+  }
+  for (std::promise<void>& one : began) {
+    ASSERT_TRUE(Came(one));
+  }
+  EXPECT_EQ(pool.thread_count(), 3U);
+  release.set_value();
+  EXPECT_TRUE(testing::Eventually([&] { return pool.thread_count() == 1; }));
+  std::this_thread::sleep_for(5 * kIdle);
+  EXPECT_EQ(pool.thread_count(), 1U);
+  const NoThreads none;
+  pool.Submit([&] { ran.set_value(); });
+  EXPECT_TRUE(Came(ran));
+}
+
 // A job that no thread would ever run must not wait for ever.
-TEST(WorkerPoolDeathTest, WithoutAnyThreadTheProcessEnds) {
-  EXPECT_DEATH(
-      {
-        WorkerPool pool(4);
-        const NoThreads none;
-        pool.Submit([] {});
-      },
-      "");
+TEST(WorkerPoolTest, WithoutAnyThreadThereIsNoPool) {
+  const NoThreads none;
+  EXPECT_THROW(WorkerPool(4), std::system_error);
 }
 
 // An exception in a job must not leave a lock or a queue half done for others.

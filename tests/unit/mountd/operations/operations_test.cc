@@ -273,6 +273,33 @@ TEST_F(OperationsTest, AUsersOperationsAreBounded) {
   EXPECT_EQ(answers_.back(), "42");
 }
 
+// All calls of one user hang, each on a strand of its own.
+TEST_F(OperationsTest, OneUserLeavesWorkersForOthers) {
+  constexpr std::uint32_t kMost = 300;
+  WorkerPool pool(Operations::WorkersFor(kMost));
+  Strands strands(pool);
+  Operations operations(
+      loop_, strands, [](const OperationSummary&) {}, kMost);
+  for (std::uint32_t i = 0; i < kMost; ++i) {
+    Operations::Call<int> call = Call(std::to_string(i));
+    call.strand = "allocation " + call.arguments;
+    call.work = [this](const CallContext&) -> Result<int> {
+      released_.wait();
+      return 1;
+    };
+    operations.Run(std::move(call));
+  }
+  EXPECT_EQ(operations.running(), kMost);
+  Operations::Call<int> other = Call("other", 2);
+  other.strand = "allocation other";
+  other.work = [](const CallContext&) -> Result<int> { return 42; };
+  operations.Run(std::move(other));
+  EXPECT_TRUE(AwaitAnswers(1));
+  Release();
+  EXPECT_TRUE(AwaitAnswers(kMost + 1));
+  EXPECT_EQ(answers_.front(), "42");
+}
+
 TEST_F(OperationsTest, WhoWaitsForOneOperationIsBounded) {
   for (std::uint32_t i = 0; i < Operations::kMaxWaiters; ++i) {
     Run(Call("a"));
