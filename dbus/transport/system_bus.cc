@@ -2,8 +2,6 @@
 #include "dbus/transport/system_bus.h"
 
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <sdbus-c++/IConnection.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
@@ -11,12 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <utility>
-#include <vector>
 
 #include "dbus/receive/handshake.h"
+#include "mountd/base/user_groups.h"
 
 namespace mountd::dbus {
 namespace {
@@ -32,31 +29,6 @@ constexpr std::chrono::seconds kTimeWithoutFds{60};
 
 Error BusError(int negative_errno, const char* op) {
   return ErrnoError(-negative_errno, op, "system bus");
-}
-
-// Adds the user's groups from the user database, because not every version of
-// the bus daemon tells more than the uid.
-void AddGroups(Caller& caller) {
-  std::array<char, 4096> buffer{};
-  passwd entry{};
-  passwd* found = nullptr;
-  caller.gid = UINT32_MAX;  // no rule names it; until known
-  if (getpwuid_r(caller.uid, &entry, buffer.data(), buffer.size(), &found) !=
-          0 ||
-      found == nullptr) {
-    return;
-  }
-  caller.gid = entry.pw_gid;
-  int count = 64;
-  std::vector<gid_t> groups(static_cast<std::size_t>(count));
-  // If the array is too small, `count` becomes the number of groups
-  // (getgrouplist(3)).
-  if (getgrouplist(entry.pw_name, entry.pw_gid, groups.data(), &count) < 0) {
-    groups.resize(static_cast<std::size_t>(count));
-    getgrouplist(entry.pw_name, entry.pw_gid, groups.data(), &count);
-  }
-  groups.resize(static_cast<std::size_t>(count));
-  caller.groups.assign(groups.begin(), groups.end());
 }
 
 // Opens the bus as sd_bus_open_system(3) does, but makes the bus daemon refuse
@@ -313,14 +285,16 @@ Result<Caller> SystemBus::AskBus(const std::string& sender) {
     error.code = Code::kPermissionDenied;
     return error;
   }
-  Caller caller{uid, 0, {}};
+  // From the user database, because not every version of the bus daemon tells
+  // more than the uid.
+  MOUNTD_ASSIGN(const UserGroups groups, GroupsOf(uid));
+  Caller caller{uid, groups.primary, {groups.all.begin(), groups.all.end()}};
   caller.pid = static_cast<std::uint32_t>(pid);
   // By its number, so it may be another process by now, as before Linux 6.5
   // (peer.cc). Not pidfd_open(2)'s wrapper, because the header of glibc 2.36
   // lacks extern "C".
   caller.process = std::make_shared<const UniqueFd>(
       static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  AddGroups(caller);
   return caller;
 }
 

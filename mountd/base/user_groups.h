@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <grp.h>
+#include <pwd.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "mountd/base/result.h"
+
+namespace mountd {
+
+// The questions to the user database; tests give other answers.
+struct UserDatabase {
+  std::function<int(uid_t, passwd*, char*, std::size_t, passwd**)> entry =
+      ::getpwuid_r;
+  std::function<int(const char*, gid_t, gid_t*, int*)> groups = ::getgrouplist;
+};
+
+struct UserGroups {
+  gid_t primary = UINT32_MAX;  // the id of no group: the user is unknown
+  std::vector<gid_t> all;      // the primary group, too
+};
+
+// Returns the user's groups. An unknown user has none. Unavailable if the
+// database cannot be asked now, because rules may name a group of the user.
+// Thread-safe. Sources: getpwuid_r(3), getgrouplist(3).
+Result<UserGroups> GroupsOf(uid_t uid, const UserDatabase& database = {});
+
+}  // namespace mountd
