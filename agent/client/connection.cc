@@ -78,13 +78,19 @@ Result<UniqueFd> ConnectSocket(const std::string& path,
   if (!fd.valid()) {
     return ErrnoError(errno, kConnect, path);
   }
-  // connect(2) to a full backlog waits as long as a send may (unix(7)).
-  const timeval limit = ToTimeval(deadline - steady_clock::now());
-  if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) <
-      0) {
-    return ErrnoError(errno, kConnect, path);
-  }
-  if (const int err = ConnectUnix(fd.get(), path); err != 0) {
+  int err = 0;
+  do {
+    // connect(2) to a full backlog waits as long as a send may (unix(7)).
+    const timeval limit = ToTimeval(deadline - steady_clock::now());
+    if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) <
+        0) {
+      return ErrnoError(errno, kConnect, path);
+    }
+    err = ConnectUnix(fd.get(), path);
+    // A handled signal ends that wait, with SA_RESTART, too (signal(7)), and
+    // the connection has not begun.
+  } while (err == EINTR && steady_clock::now() < deadline);
+  if (err != 0) {
     return Unreachable(err, path);
   }
   return fd;
@@ -115,6 +121,10 @@ Result<UniqueBus> Handshake(UniqueFd fd, const std::string& path,
     r = left.count() <= 0
             ? -ETIMEDOUT
             : ::sd_bus_wait(raw, static_cast<std::uint64_t>(left.count()));
+    // A handled signal ends poll(2), with SA_RESTART, too (signal(7)).
+    if (r == -EINTR) {
+      r = 0;
+    }
   }
   if (r < 0) {
     return Unreachable(-r, path);

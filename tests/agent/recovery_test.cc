@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The client joins work under way and connects again by itself.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
+#include <atomic>
+#include <csignal>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "agent/client.h"
+#include "mountd/base/unix_socket.h"
 #include "tests/agent/fake_manager.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/unix_socket.h"
@@ -160,6 +170,122 @@ TEST(Connect, ToASilentSocketEndsAtItsTimeout) {
       Client::Connect({.address = path, .connect_timeout = milliseconds(50)});
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().code, Code::kUnavailable);
+}
+
+// Interrupts this thread each millisecond with a signal that has a handler, as
+// an agent's tasks that end do (SIGCHLD). Threads that are to have no signal
+// start before.
+class Signals {
+ public:
+  Signals() {
+    struct sigaction ignore {};
+    ignore.sa_handler = [](int) {};
+    ignore.sa_flags = SA_RESTART;
+    ::sigaction(SIGALRM, &ignore, &before_);
+    const itimerval often{{0, 1000}, {0, 1000}};
+    ::setitimer(ITIMER_REAL, &often, nullptr);
+  }
+  ~Signals() {
+    const itimerval never{};
+    ::setitimer(ITIMER_REAL, &never, nullptr);
+    ::sigaction(SIGALRM, &before_, nullptr);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+// Accepts connections, and answers their handshakes, only after a time, on a
+// thread without signals.
+class LateServer {
+ public:
+  explicit LateServer(int backlog)
+      : listener_(mountd::test::ListenAt(directory_.File("bus"))) {
+    EXPECT_EQ(::listen(listener_.get(), backlog), 0);
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before);
+    thread_ = std::thread([this] { Run(); });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  ~LateServer() {
+    is_ending_ = true;
+    thread_.join();
+  }
+  LateServer(const LateServer&) = delete;
+  LateServer& operator=(const LateServer&) = delete;
+
+  std::string address() const { return directory_.File("bus"); }
+
+ private:
+  void Run() {
+    constexpr std::string_view kAnswer =
+        "DATA\r\nOK 0123456789abcdef0123456789abcdef\r\nAGREE_UNIX_FD\r\n";
+    std::this_thread::sleep_for(milliseconds(100));
+    std::vector<UniqueFd> peers;
+    while (!is_ending_) {
+      UniqueFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!peer.valid()) {  // nobody is there
+        std::this_thread::sleep_for(milliseconds(1));
+        continue;
+      }
+      EXPECT_EQ(
+          ::send(peer.get(), kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL),
+          static_cast<ssize_t>(kAnswer.size()));
+      peers.push_back(std::move(peer));
+    }
+  }
+
+  const TempDirectory directory_;
+  const UniqueFd listener_;
+  std::atomic<bool> is_ending_ = false;
+  std::thread thread_;
+};
+
+// Connects until the backlog is full.
+std::vector<UniqueFd> Fill(const std::string& path) {
+  std::vector<UniqueFd> all;
+  int err = 0;
+  do {
+    all.emplace_back(
+        ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    err = ConnectUnix(all.back().get(), path);
+  } while (err == 0);
+  EXPECT_EQ(err, EAGAIN);
+  return all;
+}
+
+TEST(Connect, SignalsDoNotEndTheWaitForTheHandshake) {
+  const LateServer server(SOMAXCONN);
+  const Signals signals;
+  const auto client = Client::Connect({.address = server.address()});
+  EXPECT_TRUE(client) << client.error().Message();
+}
+
+TEST(Connect, SignalsDoNotEndTheWaitForTheBacklog) {
+  const LateServer server(0);
+  const std::vector<UniqueFd> others = Fill(server.address());
+  const Signals signals;
+  const auto client = Client::Connect({.address = server.address()});
+  EXPECT_TRUE(client) << client.error().Message();
+}
+
+TEST(Connect, SignalsDoNotKeepItFromItsTimeout) {
+  const TempDirectory directory;
+  const std::string path = directory.File("bus");
+  const UniqueFd listener = mountd::test::ListenAt(path);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  const Signals signals;
+  for (const bool is_full : {false, true}) {
+    const auto others = is_full ? Fill(path) : std::vector<UniqueFd>();
+    const auto client =
+        Client::Connect({.address = path, .connect_timeout = milliseconds(50)});
+    ASSERT_FALSE(client);
+    EXPECT_EQ(client.error().code, Code::kUnavailable);
+  }
 }
 
 TEST(Connect, AClientThatWasMovedGoesOn) {
