@@ -208,7 +208,7 @@ Result<void> UnmountTop(const Context& context, int dir,
       }
       break;  // EBUSY if requests were pending; MNT_FORCE has ended them
     case exec::UnmountMode::kAbort:
-      MOUNTD_TRY(AbortConnection(context, dir, name, mount_id, object));
+      MOUNTD_TRY(AbortConnection(context, mount_id, object));
       break;
     case exec::UnmountMode::kPlain:
       break;

@@ -8,7 +8,6 @@
 
 namespace mountd::propagation {
 
-using exec::FileFacts;
 using exec::Named;
 
 namespace {
@@ -23,8 +22,7 @@ std::string ConnectionOf(std::uint64_t device) {
 
 }  // namespace
 
-Result<void> AbortConnection(const Context& context, int dir,
-                             const std::string& name, std::uint64_t mount_id,
+Result<void> AbortConnection(const Context& context, std::uint64_t mount_id,
                              const std::string& object) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(mount_id));
@@ -34,8 +32,6 @@ Result<void> AbortConnection(const Context& context, int dir,
         Code::kNotSupported, "abort", object,
         "its file system is " + mount.type + ", but only FUSE can be aborted");
   }
-  MOUNTD_ASSIGN(const FileFacts root,
-                Named(kernel.Stat(dir, name), "statx", object));
   // Make a fusectl mount for this call, attached nowhere, because the host may
   // have no fusectl mounted.
   MOUNTD_ASSIGN(const UniqueFd fs,
@@ -50,7 +46,7 @@ Result<void> AbortConnection(const Context& context, int dir,
   // FUSE, "Control filesystem").
   MOUNTD_ASSIGN(
       const UniqueFd abort,
-      Named(kernel.Open(control.get(), ConnectionOf(root.device) + "/abort",
+      Named(kernel.Open(control.get(), ConnectionOf(mount.device) + "/abort",
                         O_WRONLY, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
             "openat2", object));
   return Named(kernel.Write(abort.get(), "1"), "write", object);

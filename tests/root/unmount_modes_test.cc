@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <thread>
@@ -154,6 +157,54 @@ TEST_F(HungServer, AbortCutsItsConnection) {
   EXPECT_NAIVE(CodeOf(DetachBy(UnmountMode::kPlain, mount_id_)) == "Busy");
   EXPECT_EQ(ErrorOf(DetachWhenLeft(UnmountMode::kAbort)), "");
   EXPECT_EQ(ExitOf(waiting_), ECONNABORTED);
+  ExpectGone();
+}
+
+// Another server's file system comes to the same place while the executor looks
+// at the one to abort.
+TEST_F(HungServer, AbortCutsNoServerThatCoversIt) {
+  constexpr char kOther[] = "/run/host/other";
+  MakeDirectories(kOther);
+  FuseServer other(kOther);
+  ASSERT_TRUE(other.valid());
+  // An abort of a tmpfs ends with the look at it, so it says after how many
+  // calls the executor has looked.
+  const Reply data = Attach("data", Propagation::kPrivate, "data2");
+  ASSERT_EQ(ErrorOf(data), "");
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(CodeOf(Call(PlanKind::kDetach,
+                        [&](PlanBody* body) {
+                          body->detach = {exec::Target("web", "app", "data2"),
+                                          data.body.mount.mount_id,
+                                          UnmountMode::kAbort};
+                        })),
+            "NotSupported");
+  const std::size_t looked = kernel_.calls().size();
+  ASSERT_EQ(ErrorOf(Detach(data.body.mount.mount_id, "data2")), "");
+  ASSERT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  kernel_.FailAt(0, 0);
+  bool is_covered = false;
+  kernel_.Before([&](const std::string&) {
+    if (!is_covered && kernel_.calls().size() > looked) {
+      is_covered = ::mount(kOther, kTarget, nullptr, MS_BIND, nullptr) == 0;
+      struct stat by_name {};
+      struct stat of_other {};
+      // A naive look by name finds the other server's file system.
+      EXPECT_NAIVE(::stat(kTarget, &by_name) == 0 &&
+                   ::stat(kOther, &of_other) == 0 &&
+                   by_name.st_dev == of_other.st_dev);
+    }
+  });
+  // The unmount takes the mount on top, so the executor may find the one to
+  // abort only at its second look.
+  EXPECT_EQ(ErrorOf(DetachWhenLeft(UnmountMode::kAbort)), "");
+  kernel_.Before({});
+  EXPECT_TRUE(is_covered);
+  EXPECT_EQ(ExitOf(waiting_), ECONNABORTED);
+  EXPECT_EQ(ExitOf(StatInChild(std::string(kOther) + "/file")), 0);
+  ASSERT_EQ(::umount2(kOther, MNT_DETACH), 0);
+  other.Die();
+  ASSERT_EQ(::rmdir(kOther), 0);
   ExpectGone();
 }
 
