@@ -13,6 +13,8 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -38,6 +40,9 @@ using exec::Named;
 using exec::Sys;
 
 constexpr std::size_t kMostLinks = 1U << 16U;  // of one process and kind
+// Processes or threads that start others without end must not keep the search
+// going until its deadline.
+constexpr int kMostRounds = 16;
 
 // Returns whether the thread has ended; `dir` is its directory in /proc.
 bool HasThreadEnded(const Context& context, int dir) {
@@ -144,6 +149,8 @@ class CopySearch {
   void LookAt(std::uint32_t pid);
   void LookAtProcess(std::uint32_t pid);
   void LookAtThreads(std::uint32_t pid, int process);
+  bool LookAtNewThreads(std::uint32_t pid, int tasks,
+                        std::set<std::string>* seen);
   void LookAtThread(std::uint32_t pid, int dir, bool files_too);
   MountNamespace* NamespaceOf(int dir);
   void LookAtFiles(std::uint32_t pid, int dir);
@@ -428,9 +435,16 @@ void CopySearch::LookAtProcess(std::uint32_t pid) {
   if (!Got(threads)) {
     return;
   }
-  if (threads->links == kLinksWithOneThread) {
+  const auto has_one = [](const Sys<FileFacts>& facts) {
+    return facts && facts->links == kLinksWithOneThread;
+  };
+  if (has_one(threads)) {
     LookAtThread(pid, process->dir.get(), /*files_too=*/true);
-  } else {
+  }
+  // The only thread may have started another one and ended before the look.
+  if (!has_one(threads) ||
+      (members_.pids.contains(pid) &&
+       !has_one(context_.kernel.Stat(process->dir.get(), "task")))) {
     LookAtThreads(pid, process->dir.get());
   }
   LookAtMaps(*process);
@@ -443,21 +457,45 @@ void CopySearch::LookAtThreads(std::uint32_t pid, int process) {
   if (!Got(tasks)) {
     return;
   }
+  // A thread may pass its mount namespace and its files to a new thread, and
+  // end before its turn. So the search lists the threads of the cgroup's
+  // processes until there is no new one.
+  std::set<std::string> seen;
+  for (int round = 0; LookAtNewThreads(pid, tasks->get(), &seen); ++round) {
+    if (!members_.pids.contains(pid)) {
+      return;
+    }
+    if (round == kMostRounds) {
+      Miss(EAGAIN);
+      return;
+    }
+  }
+}
+
+// Looks at the threads that are not in `seen`, and adds them to `seen`. Returns
+// whether there were any.
+bool CopySearch::LookAtNewThreads(std::uint32_t pid, int tasks,
+                                  std::set<std::string>* seen) {
   const Sys<std::vector<std::string>> names =
-      context_.kernel.List(tasks->get(), kMostLinks);
+      context_.kernel.List(tasks, kMostLinks);
   if (!Got(names)) {
-    return;
+    return false;
   }
   if (names->size() == kMostLinks) {
     // EFBIG stands for a list that was cut at the limit.
     Miss(EFBIG);
   }
+  bool has_new = false;
   for (const std::string& name : *names) {
     if (IsOver()) {
-      return;
+      return false;
     }
+    if (!seen->insert(name).second) {
+      continue;
+    }
+    has_new = true;
     const Sys<UniqueFd> thread =
-        context_.kernel.Open(tasks->get(), name, O_PATH | O_DIRECTORY,
+        context_.kernel.Open(tasks, name, O_PATH | O_DIRECTORY,
                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (Got(thread)) {
       // Look at the files of every thread for the cgroup's processes only: a
@@ -470,6 +508,7 @@ void CopySearch::LookAtThreads(std::uint32_t pid, int process) {
               [&] { return HasThreadEnded(context_, thread->get()); });
     }
   }
+  return has_new;
 }
 
 void CopySearch::LookAtThread(std::uint32_t pid, int dir, bool files_too) {
@@ -764,9 +803,6 @@ void CopySearch::TellFiles() {
 // process that ended may have passed its files to a child that the first list
 // does not have.
 Result<void> CopySearch::LookAtAll(std::set<std::uint32_t> pids) {
-  // Processes that fork without end must not keep the search going until its
-  // deadline.
-  constexpr int kMostRounds = 16;
   std::set<std::uint32_t> seen;
   for (int round = 0; !pids.empty(); ++round) {
     if (round == kMostRounds) {

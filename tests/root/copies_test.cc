@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,8 +16,11 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <future>
 #include <iterator>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -399,6 +403,116 @@ class CopyWithAThread {
   UniqueFd read_;
   UniqueFd write_;
 };
+
+// A task whose copy is in the mount namespace of one thread alone, which goes
+// on as a new thread when the test says so.
+class HoppingThread {
+ public:
+  HoppingThread() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    read_.reset(ends[0]);
+    write_.reset(ends[1]);
+  }
+  bool Start() const {
+    std::promise<bool> bound;
+    std::thread([&bound, end = read_.get()] {
+      bound.set_value(BindPrivately());
+      Live(end);
+    }).detach();
+    return bound.get_future().get();
+  }
+  void Hop(pid_t pid) const {
+    const auto before = ThreadsOf(pid);
+    EXPECT_EQ(::write(write_.get(), "", 1), 1);
+    EXPECT_TRUE(Eventually([&] {
+      const auto now = ThreadsOf(pid);
+      return now != before && now.size() == before.size();
+    }));
+  }
+
+ private:
+  static void Live(int end) {
+    char byte = 0;
+    while (::read(end, &byte, 1) < 0 && errno == EINTR) {
+    }
+    // A new thread is in the mount namespace of the thread that starts it.
+    std::thread(Live, end).detach();
+  }
+  static std::set<std::string> ThreadsOf(pid_t pid) {
+    std::set<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(
+             "/proc/" + std::to_string(pid) + "/task")) {
+      all.insert(entry.path().filename());
+    }
+    return all;
+  }
+
+  UniqueFd read_;
+  UniqueFd write_;
+};
+
+// A thread with the copy ends each time before its turn, and another one goes
+// on.
+TEST_F(Copies, OfAThreadThatIsSoonAnotherAreTold) {
+  for (const int most : {2, 1000}) {
+    SCOPED_TRACE(most);
+    const HoppingThread thread;
+    Child& task = Spawn("web", [&thread] { return thread.Start(); });
+    int hops = 0;
+    std::string last;
+    kernel_.Before([&](const std::string& call) {
+      if (last == "List" && call == "Open" && hops < most) {
+        ++hops;
+        thread.Hop(task.pid);
+      }
+      last = call;
+    });
+    const HoldersState found = Found();
+    kernel_.Before(nullptr);
+    EXPECT_GE(hops, 2);
+    EXPECT_TRUE(found.count == 1U || found.incomplete != 0);
+    EXPECT_EQ(found.count, most == 2 ? 1U : found.count);
+    End(task);
+  }
+}
+
+// Ends the main thread. Another thread goes on.
+void GoOnAsAThread(int /*signal*/) {
+  std::thread([] {
+    for (;;) {
+      ::pause();
+    }
+  }).detach();
+  ::syscall(SYS_exit, 0);
+}
+
+bool IsZombie(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text(std::istreambuf_iterator<char>(stat), {});
+  const std::size_t name = text.rfind(')');  // proc_pid_stat(5)
+  return name != std::string::npos && text.substr(name, 3) == ") Z";
+}
+
+// The only thread ends when the executor has counted the threads.
+TEST_F(Copies, OfAMainThreadThatGoesOnAsAnotherAreTold) {
+  const Child& task = Spawn("web", [] {
+    return ::signal(SIGUSR1, GoOnAsAThread) != SIG_ERR && BindPrivately();
+  });
+  bool has_ended = false;
+  std::string last;
+  kernel_.Before([&](const std::string& call) {
+    if (last == "Stat" && call == "StatLinked" && !has_ended) {
+      EXPECT_EQ(::kill(task.pid, SIGUSR1), 0);
+      has_ended = Eventually([&] { return IsZombie(task.pid); });
+    }
+    last = call;
+  });
+  const HoldersState found = Found();
+  kernel_.Before(nullptr);
+  EXPECT_TRUE(has_ended);
+  EXPECT_EQ(found.count, 1U);
+}
 
 // The kernel answers EACCES for a thread that ends while the executor follows
 // one of the thread's links in /proc.
