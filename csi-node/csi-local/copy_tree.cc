@@ -170,7 +170,9 @@ class TreeCopy {
     }
     const UniqueFd source(
         ::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(),
-               O_RDONLY | O_CLOEXEC));
+               // O_NONBLOCK, because a lease of a task would hold the open for
+               // 45 s (fcntl(2)).
+               O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!source.valid()) {
       return ErrnoError(errno, "open", path);
     }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -255,6 +256,20 @@ TEST_F(CsiLocalController, ASnapshotInTheMakingTakesItsRoom) {
   std::ofstream(record) << text;
   fs::resize_file(Data() + "/snapshots/" + name, 0);
   EXPECT_EQ(StatusCode::RESOURCE_EXHAUSTED, Snapshot("second", id).code);
+}
+
+// A task's lease makes an open of the file wait for
+// /proc/sys/fs/lease-break-time, and then succeed.
+TEST_F(CsiLocalController, ASnapshotDoesNotWaitForALease) {
+  const std::string id = MustCreate(CreateRequest("v", "directory", kMiB));
+  const std::string path = Data() + "/volumes/" + id + "/file";
+  std::ofstream(path) << "text";
+  ::signal(SIGIO, SIG_IGN);  // tells the holder that somebody waits
+  UniqueFd lease(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::fcntl(lease.get(), F_SETLEASE, F_WRLCK), 0);
+  EXPECT_NE(Snapshot("s", id).code, StatusCode::OK);
+  lease.reset();
+  EXPECT_EQ(Snapshot("s", id).code, StatusCode::OK);
 }
 
 TEST_F(CsiLocalController, NothingInMemoryIsCopied) {
