@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 #include <utility>
 
 #include "mountd/base/wall_clock.h"
@@ -48,7 +49,16 @@ PluginSupervisor::PluginSupervisor(Parts parts, PluginRecord record,
   status_.record = std::move(record);
   status_.reason = "mountd waits for its socket";
   status_.updated_us = NowMicroseconds();
-  thread_ = std::jthread([this] { Run(); });
+  try {
+    thread_ = std::jthread([this] { Run(); });
+  } catch (const std::system_error&) {
+    // A caller must not end mountd by a plugin too many.
+    status_.state = PluginState::kUnhealthy;
+    status_.reason =
+        "mountd can have no thread for it; raise TasksMax= or pids.max, and "
+        "register the plugin anew";
+    attempted_ = true;
+  }
 }
 
 PluginSupervisor::~PluginSupervisor() { Stop(); }

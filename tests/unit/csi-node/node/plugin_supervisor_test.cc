@@ -10,6 +10,7 @@
 
 #include "mountd/plan/wire.h"
 #include "tests/support/core.h"
+#include "tests/support/no_threads.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/csi-node/node/await_status.h"
 
@@ -52,6 +53,20 @@ class PluginSupervisorTest : public ::testing::Test {
 };
 
 // ---- Before the plugin is ready ----
+
+// Callers register as many plugins as their limits allow, whatever threads the
+// process may have.
+TEST_F(PluginSupervisorTest, WithoutAThreadItIsUnhealthyAndMountdGoesOn) {
+  {
+    const testing::NoThreads none;
+    ASSERT_EQ(Register(), "Ok");
+  }
+  EXPECT_EQ(Status().state, PluginState::kUnhealthy);
+  EXPECT_NE(Status().reason.find("no thread"), std::string::npos);
+  ASSERT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
+  ASSERT_EQ(Register(), "Ok");
+  EXPECT_TRUE(AwaitHealthy());
+}
 
 class FirstCalls : public PluginSupervisorTest,
                    public ::testing::WithParamInterface<const char*> {};

@@ -2,7 +2,6 @@
 #include "mountd/base/worker_pool.h"
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -18,6 +17,7 @@
 #include "mountd/base/current_user.h"
 #include "tests/support/asleep.h"
 #include "tests/support/eventually.h"
+#include "tests/support/no_threads.h"
 
 namespace mountd {
 namespace {
@@ -105,24 +105,6 @@ TEST(WorkerPoolTest, ThereAreNeverMoreThreadsThanTheBound) {
   EXPECT_LE(most, 3);
 }
 
-// Makes it impossible to start a thread while this object lives, because no
-// stack can be that large.
-class NoThreads {
- public:
-  NoThreads() {
-    EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
-    pthread_attr_t none = before_;
-    EXPECT_EQ(pthread_attr_setstacksize(&none, std::size_t{1} << 47U), 0);
-    EXPECT_EQ(pthread_setattr_default_np(&none), 0);
-  }
-  ~NoThreads() { EXPECT_EQ(pthread_setattr_default_np(&before_), 0); }
-  NoThreads(const NoThreads&) = delete;
-  NoThreads& operator=(const NoThreads&) = delete;
-
- private:
-  pthread_attr_t before_{};
-};
-
 TEST(WorkerPoolTest, WithoutMoreThreadsThoseThereAreDoAll) {
   std::promise<void> began;
   std::promise<void> release;
@@ -135,7 +117,7 @@ TEST(WorkerPoolTest, WithoutMoreThreadsThoseThereAreDoAll) {
   });
   ASSERT_TRUE(Came(began));
   {
-    const NoThreads none;
+    const testing::NoThreads none;
     pool.Submit([&] { second.set_value(); });
   }
   EXPECT_EQ(pool.thread_count(), 1U);
@@ -150,7 +132,7 @@ TEST(WorkerPoolTest, WithoutMoreThreadsThoseThereAreDoAll) {
 TEST(WorkerPoolTest, ANewPoolNeedsNoThreadForItsFirstJob) {
   std::promise<void> ran;
   WorkerPool pool(4);
-  const NoThreads none;
+  const testing::NoThreads none;
   pool.Submit([&] { ran.set_value(); });
   EXPECT_TRUE(Came(ran));
   EXPECT_EQ(pool.thread_count(), 1U);
@@ -178,14 +160,14 @@ TEST(WorkerPoolTest, TheLastThreadStaysAndServesWithoutOthers) {
   EXPECT_TRUE(testing::Eventually([&] { return pool.thread_count() == 1; }));
   std::this_thread::sleep_for(5 * kIdle);
   EXPECT_EQ(pool.thread_count(), 1U);
-  const NoThreads none;
+  const testing::NoThreads none;
   pool.Submit([&] { ran.set_value(); });
   EXPECT_TRUE(Came(ran));
 }
 
 // A job that no thread would ever run must not wait for ever.
 TEST(WorkerPoolTest, WithoutAnyThreadThereIsNoPool) {
-  const NoThreads none;
+  const testing::NoThreads none;
   EXPECT_THROW(WorkerPool(4), std::system_error);
 }
 
