@@ -104,6 +104,18 @@ bool IsOrUnknown(std::uint64_t number, std::uint64_t written) {
   return written == 0 || number == written;
 }
 
+// Returns whether the mount is attached to `parent`, or lies on a mount that
+// is. Another mount may have come to the target just before it.
+bool IsAttachedTo(const Context& context, const MountFacts& mount,
+                  std::uint64_t parent) {
+  if (IsOrUnknown(mount.parent_id, parent)) {
+    return true;
+  }
+  const Result<MountFacts> between = context.inspector.Facts(mount.parent_id);
+  return between && between->parent_id == parent &&
+         between->point == mount.point;
+}
+
 // Returns the mount's facts if it is still attached.
 Result<std::optional<MountFacts>> FactsOf(const Context& context,
                                           const Placeholder& placeholder) {
@@ -113,7 +125,7 @@ Result<std::optional<MountFacts>> FactsOf(const Context& context,
   }
   // If another mount has the id by now, the placeholder's mount is gone.
   return facts && IsOrUnknown(facts->device, placeholder.device) &&
-                 IsOrUnknown(facts->parent_id, placeholder.parent)
+                 IsAttachedTo(context, *facts, placeholder.parent)
              ? std::optional(*std::move(facts))
              : std::optional<MountFacts>();
 }

@@ -59,7 +59,8 @@ Result<exec::MountState> InspectOutside(const Context& context, int task,
                                         const std::string& object);
 
 // Unmounts the placeholder's mount, which is in this namespace, wherever it was
-// moved. A mount that is gone already is success.
+// moved; before Linux 6.8 only if it is still on the mount that it was attached
+// to. A mount that is gone already is success.
 Result<void> UnmountById(const Context& context, const Placeholder& placeholder,
                          exec::UnmountMode mode, const std::string& object);
 
