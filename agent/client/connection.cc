@@ -91,7 +91,7 @@ Result<UniqueFd> ConnectSocket(const std::string& path,
     // the connection has not begun.
   } while (err == EINTR && steady_clock::now() < deadline);
   if (err != 0) {
-    return Unreachable(err, path);
+    return Unreachable(err == EINTR ? ETIMEDOUT : err, path);
   }
   return fd;
 }
