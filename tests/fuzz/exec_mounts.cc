@@ -442,6 +442,8 @@ Sys<void> ExecKernel::JoinGroup(int from, int fd) {
     Require(node.kind == Kind::kTree || node.path == TargetPath(),
             "another's mount joins a peer group");
   } else {
+    Require(plan_->kind == PlanKind::kDetach,
+            "a plan that unmounts nothing changes a peer group");
     // A mount that could not be unmounted joins its own group again.
     Require(group.kind == Kind::kTree && group.path == node.path,
             "another peer group than its own: " + group.path);
