@@ -27,7 +27,9 @@ struct UserGroups {
 };
 
 // Returns the user's groups. An unknown user has none. Unavailable if the
-// database cannot be asked now, because rules may name a group of the user.
+// user's entry cannot be read now or memory is short, because rules may name a
+// group of the user. A module of the database that fails for groups alone is
+// not noticed, because getgrouplist(3) does not report that.
 // Thread-safe. Sources: getpwuid_r(3), getgrouplist(3).
 Result<UserGroups> GroupsOf(uid_t uid, const UserDatabase& database = {});
 

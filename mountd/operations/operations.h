@@ -92,8 +92,9 @@ class Operations {
         max_per_uid_(max_per_uid),
         on_progress_(std::move(on_progress)) {}
 
-  // Returns the size of the strands' pool. An operation holds one worker at
-  // most, so a user whose operations all hang leaves kWorkersOfOthers.
+  // Returns the size of the strands' pool. An operation holds one worker, and a
+  // Reconcile kReleasesAtOnce more (reconciliation.cc), so a user whose
+  // operations all hang leaves about kWorkersOfOthers.
   static constexpr std::size_t WorkersFor(std::uint32_t max_per_uid) {
     return kWorkersOfOthers + max_per_uid;
   }
