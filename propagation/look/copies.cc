@@ -42,7 +42,7 @@ using exec::Sys;
 constexpr std::size_t kMostLinks = 1U << 16U;  // of one process and kind
 // Processes or threads that start others without end must not keep the search
 // going until its deadline.
-constexpr int kMostRounds = 16;
+constexpr int kMostListings = 16;
 
 // Returns whether the thread has ended; `dir` is its directory in /proc.
 bool HasThreadEnded(const Context& context, int dir) {
@@ -465,7 +465,7 @@ void CopySearch::LookAtThreads(std::uint32_t pid, int process) {
     if (!members_.pids.contains(pid)) {
       return;
     }
-    if (round == kMostRounds) {
+    if (round == kMostListings) {
       Miss(EAGAIN);
       return;
     }
@@ -805,7 +805,7 @@ void CopySearch::TellFiles() {
 Result<void> CopySearch::LookAtAll(std::set<std::uint32_t> pids) {
   std::set<std::uint32_t> seen;
   for (int round = 0; !pids.empty(); ++round) {
-    if (round == kMostRounds) {
+    if (round == kMostListings) {
       Miss(EAGAIN);
       break;
     }
