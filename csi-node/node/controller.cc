@@ -124,10 +124,7 @@ Result<std::string> Controller::Make(const std::string& plugin,
                                      const Context& context) {
   context.progress.At(Step::kPlugin);
   plugins_.AwaitFirstAttempt(plugin);
-  if (IsCancelled(context.cancelled)) {
-    return MakeError(Code::kAborted, call.rpc, Described(plugin),
-                     "was cancelled before it began, so nothing changed");
-  }
+  MOUNTD_TRY(CheckNotCancelled(context.cancelled, call.rpc, Described(plugin)));
   MOUNTD_ASSIGN(const Plugins::Session session, plugins_.UseController(plugin));
   MOUNTD_TRY(CheckOffers(session.status, rpc));
   // Counted before the wait below, so that calls that wait are bounded, too.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "csi-node/types/csi_client.h"
@@ -15,6 +16,17 @@ namespace mountd::csi {
 
 inline bool IsCancelled(const CancelToken& cancelled) {
   return cancelled != nullptr && *cancelled;
+}
+
+// Aborted if the call was cancelled before it has changed anything.
+inline Result<void> CheckNotCancelled(const CancelToken& cancelled,
+                                      const std::string& op,
+                                      const std::string& object) {
+  return IsCancelled(cancelled)
+             ? Result<void>(MakeError(
+                   Code::kAborted, op, object,
+                   "was cancelled before it began, so nothing changed"))
+             : Ok();
 }
 
 // Sleeps until `end`, or until the call is cancelled.

@@ -212,10 +212,7 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
     return ResultOf(*known, spec.plugin);
   }
   AwaitPlugin(spec.plugin, progress);
-  if (IsCancelled(cancelled)) {
-    return MakeError(Code::kAborted, "publish", object,
-                     "was cancelled before it began, so nothing changed");
-  }
+  MOUNTD_TRY(CheckNotCancelled(cancelled, "publish", object));
   MOUNTD_ASSIGN(Plugins::Session session, plugins_.Use(spec.plugin));
   MOUNTD_TRY(CheckCapability(spec.capability, session.status.capabilities,
                              spec.read_only, object));

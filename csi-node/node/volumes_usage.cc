@@ -50,10 +50,7 @@ Result<std::int64_t> Volumes::Expand(const ExpandSpec& spec,
   MOUNTD_ASSIGN(const InUse use,
                 FindInUse("expand", spec.allocation, spec.alias));
   AwaitPlugin(use.volume.plugin, progress);
-  if (IsCancelled(cancelled)) {
-    return MakeError(Code::kAborted, "expand", object,
-                     "was cancelled before it began, so nothing changed");
-  }
+  MOUNTD_TRY(CheckNotCancelled(cancelled, "expand", object));
   MOUNTD_ASSIGN(const Plugins::Session first, plugins_.Use(use.volume.plugin));
   if (!Offers(first.status.capabilities, NodeRpc::kExpandVolume)) {
     return MakeError(Code::kNotSupported, "expand", object,
