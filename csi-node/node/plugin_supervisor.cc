@@ -55,8 +55,8 @@ PluginSupervisor::PluginSupervisor(Parts parts, PluginRecord record,
     // A caller must not end mountd by a plugin too many.
     status_.state = PluginState::kUnhealthy;
     status_.reason =
-        "mountd can have no thread for it; raise TasksMax= or pids.max, and "
-        "register the plugin anew";
+        "mountd can have no thread for it; raise TasksMax= or pids.max, then "
+        "unregister the plugin and register it again";
     attempted_ = true;
   }
 }
