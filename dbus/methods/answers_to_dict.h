@@ -8,7 +8,7 @@
 
 #include "dbus/dict/options.h"
 #include "mountd/operations/operations.h"
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 
 // Converts the API's values to and from D-Bus, as org.mountd1.Manager.xml
 // describes them.

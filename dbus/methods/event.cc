@@ -67,13 +67,13 @@ Event OperationDone(const OperationSummary& summary) {
       [uid = summary.uid](const Caller& caller) { return caller.uid == uid; }};
 }
 
-std::vector<Event> OperationChanged(const Service& service,
+std::vector<Event> OperationChanged(const CallerAccess& access,
                                     const OperationStatus& status) {
   std::vector<Event> all;
   all.push_back({"OperationStep",
                  {status.id, ToEventDict(status)},
-                 [&service, uid = status.uid](const Caller& caller) {
-                   return service.Sees(caller, uid);
+                 [&access, uid = status.uid](const Caller& caller) {
+                   return access.Sees(caller, uid);
                  }});
   if (status.progress.step == Step::kTree) {
     all.push_back({"OperationProgress",
@@ -111,52 +111,54 @@ EventDict ToEventDict(const OperationStatus& status) {
   return dict;
 }
 
-Event MountLost(const Service& service, std::uint32_t uid,
+Event MountLost(const CallerAccess& access, std::uint32_t uid,
                 const MountRecord& record, const std::string& reason) {
   return {"MountLost",
           {record.allocation, record.task, record.name, reason},
-          [&service, uid](const Caller& caller) {
-            return service.Sees(caller, uid);
+          [&access, uid](const Caller& caller) {
+            return access.Sees(caller, uid);
           }};
 }
 
-Event MountHealthChanged(const Service& service, std::uint32_t uid,
+Event MountHealthChanged(const CallerAccess& access, std::uint32_t uid,
                          const MountRecord& record, exec::MountHealth health,
                          const std::string& reason) {
   return {"MountHealth",
           {record.allocation, record.task, record.name,
            std::string(MountHealthName(health)), reason},
-          [&service, uid](const Caller& caller) {
-            return service.Sees(caller, uid);
+          [&access, uid](const Caller& caller) {
+            return access.Sees(caller, uid);
           }};
 }
 
-Event VolumeHealthChanged(const Service& service, const VolumeRecord& volume,
-                          exec::MountHealth health, const std::string& reason) {
+Event VolumeHealthChanged(const CallerAccess& access,
+                          const VolumeRecord& volume, exec::MountHealth health,
+                          const std::string& reason) {
   return {"VolumeHealth",
           {volume.plugin, volume.volume_id,
            std::string(MountHealthName(health)), reason},
-          [&service, uid = volume.uid](const Caller& caller) {
-            return service.Sees(caller, uid);
+          [&access, uid = volume.uid](const Caller& caller) {
+            return access.Sees(caller, uid);
           }};
 }
 
-Event SecretsNeeded(const Service& service, const VolumeRecord& volume,
+Event SecretsNeeded(const CallerAccess& access, const VolumeRecord& volume,
                     const PublicationRecord& publication) {
   return {"SecretsNeeded",
           {publication.allocation, publication.alias, volume.plugin,
            volume.volume_id},
-          [&service, uid = volume.uid](const Caller& caller) {
-            return service.Sees(caller, uid);
+          [&access, uid = volume.uid](const Caller& caller) {
+            return access.Sees(caller, uid);
           }};
 }
 
-Event PluginChanged(const Service& service, const csi::PluginChange& change) {
+Event PluginChanged(const CallerAccess& access,
+                    const csi::PluginChange& change) {
   using Kind = csi::PluginChange::Kind;
   const csi::PluginInstance& now = change.now;
   Event event;
-  event.may_see = [&service, record = now.record](const Caller& caller) {
-    return service.SeesPlugin(caller, record);
+  event.may_see = [&access, record = now.record](const Caller& caller) {
+    return access.SeesPlugin(caller, record);
   };
   switch (change.kind) {
     case Kind::kPlugin:
@@ -192,36 +194,37 @@ Event StuckChanged(std::uint32_t count) {
   return {"StuckChanged", {count}, [](const Caller&) { return true; }};
 }
 
-Event AddressesScarce(const Service& service, const std::string& network,
+Event AddressesScarce(const CallerAccess& access, const std::string& network,
                       const Networks::Usage& usage) {
   return {"AddressesScarce",
           {network, usage.capacity, usage.free},
-          [&service, network](const Caller& caller) {
-            return service.SeesNetwork(caller, network);
+          [&access, network](const Caller& caller) {
+            return access.SeesNetwork(caller, network);
           }};
 }
 
 namespace {
 
-Event OfNetwork(const char* member, const Service& service, std::uint32_t uid,
-                const NetworkRecord& record, const std::string& text) {
+Event OfNetwork(const char* member, const CallerAccess& access,
+                std::uint32_t uid, const NetworkRecord& record,
+                const std::string& text) {
   return {member,
           {record.allocation, record.interface, text},
-          [&service, uid](const Caller& caller) {
-            return service.Sees(caller, uid);
+          [&access, uid](const Caller& caller) {
+            return access.Sees(caller, uid);
           }};
 }
 
 }  // namespace
 
-Event NetworkRepaired(const Service& service, std::uint32_t uid,
+Event NetworkRepaired(const CallerAccess& access, std::uint32_t uid,
                       const NetworkRecord& record, const std::string& what) {
-  return OfNetwork("NetworkRepaired", service, uid, record, what);
+  return OfNetwork("NetworkRepaired", access, uid, record, what);
 }
 
-Event NetworkLost(const Service& service, std::uint32_t uid,
+Event NetworkLost(const CallerAccess& access, std::uint32_t uid,
                   const NetworkRecord& record, const std::string& reason) {
-  return OfNetwork("NetworkLost", service, uid, record, reason);
+  return OfNetwork("NetworkLost", access, uid, record, reason);
 }
 
 Event RulesetRestored() {

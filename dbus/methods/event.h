@@ -13,7 +13,7 @@
 
 #include "mountd/base/caller.h"
 #include "mountd/operations/operations.h"
-#include "mountd/service/service.h"
+#include "mountd/service/caller_access.h"
 #include "mountd/watch/owed_watch.h"
 
 namespace mountd::dbus {
@@ -41,24 +41,26 @@ struct Event {
 };
 
 // One function for each signal; each sets which callers may see the event.
-// `service` outlives the event.
+// `access` outlives the event.
 Event OperationDone(const OperationSummary& summary);
 // Returns the signals about an operation that goes on: OperationStep and, for
 // methods that count files, OperationProgress.
-std::vector<Event> OperationChanged(const Service& service,
+std::vector<Event> OperationChanged(const CallerAccess& access,
                                     const OperationStatus& status);
 EventDict ToEventDict(const OperationStatus& status);
 // `uid` owns the allocation.
-Event MountLost(const Service& service, std::uint32_t uid,
+Event MountLost(const CallerAccess& access, std::uint32_t uid,
                 const MountRecord& record, const std::string& reason);
-Event MountHealthChanged(const Service& service, std::uint32_t uid,
+Event MountHealthChanged(const CallerAccess& access, std::uint32_t uid,
                          const MountRecord& record, exec::MountHealth health,
                          const std::string& reason);
-Event PluginChanged(const Service& service, const csi::PluginChange& change);
+Event PluginChanged(const CallerAccess& access,
+                    const csi::PluginChange& change);
 // Visible to the volume's owner.
-Event VolumeHealthChanged(const Service& service, const VolumeRecord& volume,
-                          exec::MountHealth health, const std::string& reason);
-Event SecretsNeeded(const Service& service, const VolumeRecord& volume,
+Event VolumeHealthChanged(const CallerAccess& access,
+                          const VolumeRecord& volume, exec::MountHealth health,
+                          const std::string& reason);
+Event SecretsNeeded(const CallerAccess& access, const VolumeRecord& volume,
                     const PublicationRecord& publication);
 // OwedChanged and OwedOverdue count the pending tear-downs of all users. They
 // carry only how many there are and since when.
@@ -66,12 +68,12 @@ Event OwedChanged(std::uint32_t count);
 Event OwedOverdue(const OwedSummary& owed);
 Event StuckChanged(std::uint32_t count);
 // Visible to callers that may use the network.
-Event AddressesScarce(const Service& service, const std::string& network,
+Event AddressesScarce(const CallerAccess& access, const std::string& network,
                       const Networks::Usage& usage);
 // `uid` owns the allocation.
-Event NetworkRepaired(const Service& service, std::uint32_t uid,
+Event NetworkRepaired(const CallerAccess& access, std::uint32_t uid,
                       const NetworkRecord& record, const std::string& what);
-Event NetworkLost(const Service& service, std::uint32_t uid,
+Event NetworkLost(const CallerAccess& access, std::uint32_t uid,
                   const NetworkRecord& record, const std::string& reason);
 Event RulesetRestored();
 

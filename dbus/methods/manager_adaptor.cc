@@ -13,21 +13,21 @@ namespace {
 
 // Retries each tear-down on its own strand, like any call for its object.
 // Returns how many are left.
-Result<std::uint32_t> RetryAllOwed(Service& service, Strands& strands,
+Result<std::uint32_t> RetryAllOwed(NodeVerbs& node, Strands& strands,
                                    const CallContext& context) {
-  MOUNTD_ASSIGN(const std::vector<OwedRecord> owed, service.ListOwed(context));
+  MOUNTD_ASSIGN(const std::vector<OwedRecord> owed, node.ListOwed(context));
   context.progress.At(Step::kRetry);
   context.progress.Expect(owed.size());
   for (const OwedRecord& one : owed) {
     std::promise<void> done;
     strands.Submit(StrandOf(one), [&] {
-      IgnoreBecauseBestEffort(service.RetryOwed(one));
+      IgnoreBecauseBestEffort(node.RetryOwed(one));
       done.set_value();
     });
     done.get_future().wait();
     context.progress.Advance();
   }
-  MOUNTD_ASSIGN(const std::vector<OwedRecord> left, service.ListOwed(context));
+  MOUNTD_ASSIGN(const std::vector<OwedRecord> left, node.ListOwed(context));
   return static_cast<std::uint32_t>(left.size());
 }
 
@@ -84,7 +84,10 @@ void ManagerAdaptor::ListOwed(sdbus::Result<std::vector<OwedStruct>>&& answer,
   Serve<T>(
       std::move(answer), "ListOwed",
       [&]() -> Result<Decoded<T>> {
-        return DecodeListing<T>(options, &Service::ListOwed);
+        return DecodeListing<T>(
+            options, [](Services& services, const CallContext& context) {
+              return services.node.ListOwed(context);
+            });
       },
       [](const T& owed) {
         std::vector<OwedStruct> all;
@@ -105,8 +108,8 @@ void ManagerAdaptor::RetryOwed(sdbus::Result<std::uint32_t>&& answer,
             Decoded<std::uint32_t> call,
             DecodeListing<std::uint32_t>(
                 options, [&strands = parts_.strands](
-                             Service& service, const CallContext& context) {
-                  return RetryAllOwed(service, strands, context);
+                             Services& services, const CallContext& context) {
+                  return RetryAllOwed(services.node, strands, context);
                 }));
         call.strand = "retry owed";
         call.strand_is_callers = true;
@@ -136,7 +139,7 @@ void ManagerAdaptor::ListOperations(sdbus::Result<std::vector<Dict>>&& answer,
            [&](const Caller& caller, auto& pending) {
              std::vector<Dict> all;
              for (const OperationStatus& one : parts_.operations.List()) {
-               if (parts_.service.Sees(caller, one.uid)) {
+               if (parts_.services.access.Sees(caller, one.uid)) {
                  all.push_back(ToDict(one));
                }
              }
@@ -153,9 +156,10 @@ void ManagerAdaptor::GetCapabilities(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         // Asking CNI's plugins for their releases takes long, so it gets a
         // strand.
-        call.strand = parts_.service.HasCni() ? "capabilities" : "";
-        call.work = [](Service& service, const CallContext& context) {
-          return service.GetCapabilities(context);
+        call.strand =
+            parts_.services.capabilities.HasCni() ? "capabilities" : "";
+        call.work = [](Services& services, const CallContext& context) {
+          return services.capabilities.GetCapabilities(context);
         };
         return call;
       },
@@ -185,8 +189,8 @@ void ManagerAdaptor::Reload(sdbus::Result<std::vector<std::string>>&& answer,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         call.strand = "reload";
         call.joins = false;  // one under way may have read an older file
-        call.work = [](Service& service, const CallContext& context) {
-          return service.Reload(context);
+        call.work = [](Services& services, const CallContext& context) {
+          return services.node.Reload(context);
         };
         return call;
       },
@@ -196,7 +200,7 @@ void ManagerAdaptor::Reload(sdbus::Result<std::vector<std::string>>&& answer,
 std::string ManagerAdaptor::Version() { return MOUNTD_VERSION; }
 
 AddressesMap ManagerAdaptor::Addresses() {
-  return ToAddresses(parts_.service.GetAddressUsage());
+  return ToAddresses(parts_.services.capabilities.GetAddressUsage());
 }
 
 sdbus::Struct<std::uint32_t, std::uint64_t> ManagerAdaptor::Owed() {
@@ -205,11 +209,11 @@ sdbus::Struct<std::uint32_t, std::uint64_t> ManagerAdaptor::Owed() {
 }
 
 std::uint32_t ManagerAdaptor::FreeHostPorts() {
-  return parts_.service.CountFreeHostPorts();
+  return parts_.services.capabilities.CountFreeHostPorts();
 }
 
 std::uint32_t ManagerAdaptor::StuckExecutors() {
-  return parts_.service.CountStuckExecutors();
+  return parts_.services.capabilities.CountStuckExecutors();
 }
 
 std::map<std::string, std::uint64_t> ManagerAdaptor::DroppedPeers() {

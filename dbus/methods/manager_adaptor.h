@@ -16,7 +16,7 @@
 #include "dbus/receive/peer_drops.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/operations/operations.h"
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "mountd/watch/owed_watch.h"
 
 namespace mountd::dbus {
@@ -25,7 +25,7 @@ namespace mountd::dbus {
 // connections.
 struct ApiParts {
   const TimeoutsConfig& timeouts;
-  Service& service;
+  Services& services;
   Operations& operations;
   Strands& strands;
   const OwedWatch& owed;
@@ -35,7 +35,7 @@ struct ApiParts {
 struct MountArguments;  // dbus/methods/bind_mount_request.h
 
 // Serves org.mountd1.Manager on one connection. Decodes calls, gives them to
-// the service as operations, and encodes the answers; never decides anything
+// the verbs as operations, and encodes the answers; never decides anything
 // itself.
 //
 // Runs on the loop's thread. A pending answer keeps the connection, so the
@@ -61,7 +61,7 @@ class ManagerAdaptor final
     bool joins = true;  // Operations::Call
     std::chrono::milliseconds patience{0};
     // Runs on a worker, perhaps after the peer and its adaptor have gone.
-    std::function<Result<T>(Service&, const CallContext&)> work;
+    std::function<Result<T>(Services&, const CallContext&)> work;
   };
 
   // Decodes the call, runs it as an operation, converts the result and answers.
@@ -83,19 +83,21 @@ class ManagerAdaptor final
   template <typename T>
   Result<Decoded<T>> DecodeListing(
       const Dict& options,
-      std::function<Result<T>(Service&, const CallContext&)> list) const;
-  // Decodes a call of one of the service's verbs that take a BindMountRequest.
+      std::function<Result<T>(Services&, const CallContext&)> list) const;
+  // Decodes a call of one of MountVerbs' functions that take a
+  // BindMountRequest.
   template <typename T>
   Result<Decoded<T>> DecodeRequest(
       const MountArguments& arguments, const Dict& options,
-      Result<T> (Service::*verb)(const CallContext&, BindMountRequest)) const;
+      Result<T> (MountVerbs::*verb)(const CallContext&,
+                                    BindMountRequest)) const;
 
-  // One of the service's verbs on a plugin's controller.
+  // A function of ControllerVerbs.
   template <typename T, typename Request>
-  using ControlVerb = Result<T> (Service::*)(const CallContext&,
-                                             const std::string& plugin,
-                                             const Request&,
-                                             const UniqueFd& secrets);
+  using ControlVerb = Result<T> (ControllerVerbs::*)(const CallContext&,
+                                                     const std::string& plugin,
+                                                     const Request&,
+                                                     const UniqueFd& secrets);
   struct ControlOptions;
   Result<ControlOptions> ReadControl(const std::string& plugin,
                                      OptionReader& reader) const;

@@ -65,13 +65,15 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
         call.strand = AllocationStrand(id.str());
         call.arguments =
             Arguments::Of(allocation, scope, std::to_string(cgroup));
-        call.work = [id, scope, cgroup](Service& service,
+        call.work = [id, scope, cgroup](Services& services,
                                         const CallContext& context) {
-          return service.PrepareAllocation(context, id, scope, cgroup);
+          return services.allocations.PrepareAllocation(context, id, scope,
+                                                        cgroup);
         };
         return call;
       },
-      [where = parts_.service.MountNamespace()](const std::string& path) {
+      [where = parts_.services.capabilities.MountNamespace()](
+          const std::string& path) {
         return WithNamespace(where, {{"host_path", Value(ToBytes(path))}});
       });
 }
@@ -90,9 +92,9 @@ void ManagerAdaptor::ReleaseAllocation(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(allocation, tasks);
-        call.work = [id, on_tasks](Service& service,
+        call.work = [id, on_tasks](Services& services,
                                    const CallContext& context) {
-          return service.ReleaseAllocation(context, id, on_tasks);
+          return services.allocations.ReleaseAllocation(context, id, on_tasks);
         };
         return call;
       },
@@ -108,8 +110,8 @@ void ManagerAdaptor::GetReceipt(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.arguments = Arguments::Of(allocation);
-        call.work = [id](Service& service, const CallContext& context) {
-          return service.GetReceipt(context, id);
+        call.work = [id](Services& services, const CallContext& context) {
+          return services.allocations.GetReceipt(context, id);
         };
         return call;
       },
@@ -125,8 +127,8 @@ void ManagerAdaptor::GetAllocation(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.arguments = Arguments::Of(allocation);
-        call.work = [id](Service& service, const CallContext& context) {
-          return service.GetAllocation(context, id);
+        call.work = [id](Services& services, const CallContext& context) {
+          return services.allocations.GetAllocation(context, id);
         };
         return call;
       },
@@ -139,7 +141,10 @@ void ManagerAdaptor::ListAllocations(
   Serve<T>(
       std::move(answer), "ListAllocations",
       [&]() -> Result<Decoded<T>> {
-        return DecodeListing<T>(options, &Service::ListAllocations);
+        return DecodeListing<T>(
+            options, [](Services& services, const CallContext& context) {
+              return services.allocations.ListAllocations(context);
+            });
       },
       [](const T& records) {
         std::vector<AllocationStruct> all;
@@ -174,8 +179,8 @@ void ManagerAdaptor::Reconcile(sdbus::Result<std::vector<Dict>>&& answer,
             spec.scope, std::to_string(epoch), dry_run ? "dry" : "",
             std::vector<std::string>(spec.wanted.begin(), spec.wanted.end()));
         call.work = [&strands = parts_.strands, spec = std::move(spec)](
-                        Service& service, const CallContext& context) {
-          return service.Reconcile(context, spec, strands);
+                        Services& services, const CallContext& context) {
+          return services.reconciler.Reconcile(context, spec, strands);
         };
         return call;
       },

@@ -140,9 +140,9 @@ ManagerAdaptor::Decoded<T> ManagerAdaptor::DecodeControl(
   call.arguments = Arguments::Of(options.plugin, csi::ToCall(request).request,
                                  IdentityOf(*options.secrets));
   call.work = [verb, request, plugin = options.plugin,
-               secrets = options.secrets](Service& service,
+               secrets = options.secrets](Services& services,
                                           const CallContext& context) {
-    return (service.*verb)(context, plugin, request, *secrets);
+    return (services.controllers.*verb)(context, plugin, request, *secrets);
   };
   return call;
 }
@@ -168,7 +168,7 @@ void ManagerAdaptor::ControllerPublishVolume(
         request.node_id = node_id;
         request.volume_context = volume_context;
         return DecodeControl<T>(control, VolumeStrand(plugin, volume), request,
-                                &Service::ControllerPublish);
+                                &ControllerVerbs::ControllerPublish);
       },
       [](const T& context) { return context; });
 }
@@ -189,7 +189,8 @@ void ManagerAdaptor::ControllerUnpublishVolume(sdbus::Result<>&& answer,
         MOUNTD_TRY(CheckText("node_id", node_id, kMaxNodeId));
         const csi::ControllerUnpublishRequest request{volume, node_id};
         return DecodeControl<void>(control, VolumeStrand(plugin, volume),
-                                   request, &Service::ControllerUnpublish);
+                                   request,
+                                   &ControllerVerbs::ControllerUnpublish);
       },
       NoConversion());
 }
@@ -216,7 +217,7 @@ void ManagerAdaptor::ValidateVolume(sdbus::Result<Dict>&& answer,
         request.volume_id = volume;
         request.volume_context = volume_context;
         return DecodeControl<T>(control, VolumeStrand(plugin, volume), request,
-                                &Service::ValidateVolume);
+                                &ControllerVerbs::ValidateVolume);
       },
       kAsDict);
 }
@@ -239,7 +240,7 @@ void ManagerAdaptor::CreateVolume(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(csi::CreateVolumeRequest request, CreationFrom(spec));
         request.name = name;
         return DecodeControl<T>(control, "new " + VolumeStrand(plugin, name),
-                                request, &Service::CreateVolume);
+                                request, &ControllerVerbs::CreateVolume);
       },
       kAsDict);
 }
@@ -256,7 +257,7 @@ void ManagerAdaptor::DeleteVolume(sdbus::Result<>&& answer, std::string plugin,
         MOUNTD_TRY(CheckVolumeId(volume));
         return DecodeControl<void>(control, VolumeStrand(plugin, volume),
                                    csi::DeleteVolumeRequest{volume},
-                                   &Service::DeleteVolume);
+                                   &ControllerVerbs::DeleteVolume);
       },
       NoConversion());
 }
@@ -285,7 +286,7 @@ void ManagerAdaptor::ControllerExpandVolume(sdbus::Result<Dict>&& answer,
           MOUNTD_ASSIGN(request.capability, CapabilityFrom(usage));
         }
         return DecodeControl<T>(control, VolumeStrand(plugin, volume), request,
-                                &Service::ControllerExpand);
+                                &ControllerVerbs::ControllerExpand);
       },
       kAsDict);
 }
@@ -315,7 +316,7 @@ void ManagerAdaptor::ListPluginVolumes(sdbus::Result<Dict>&& answer,
         MOUNTD_TRY(CheckText("options[\"starting_token\"]",
                              request.starting_token, kMaxToken));
         return DecodeControl<T>(control, "volumes of " + plugin, request,
-                                &Service::ListPluginVolumes);
+                                &ControllerVerbs::ListPluginVolumes);
       },
       kAsDict);
 }
@@ -342,7 +343,7 @@ void ManagerAdaptor::GetCapacity(sdbus::Result<Dict>&& answer,
         MOUNTD_TRY(CheckContext("topology", request.topology));
         MOUNTD_ASSIGN(request.capabilities, CapabilitiesFrom(usages));
         return DecodeControl<T>(control, "capacity of " + plugin, request,
-                                &Service::GetCapacity);
+                                &ControllerVerbs::GetCapacity);
       },
       kAsDict);
 }
@@ -367,8 +368,9 @@ void ManagerAdaptor::CallController(
         call.arguments =
             Arguments::Of(plugin, rpc, bytes, IdentityOf(*control.secrets));
         call.work = [plugin, rpc, bytes, secrets = control.secrets](
-                        Service& service, const CallContext& context) {
-          return service.CallController(context, plugin, rpc, bytes, *secrets);
+                        Services& services, const CallContext& context) {
+          return services.controllers.CallController(context, plugin, rpc,
+                                                     bytes, *secrets);
         };
         return call;
       },

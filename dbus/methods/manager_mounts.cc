@@ -26,7 +26,7 @@ Result<exec::UnmountMode> UnmountModeFrom(const std::string& name) {
 template <typename T>
 Result<ManagerAdaptor::Decoded<T>> ManagerAdaptor::DecodeRequest(
     const MountArguments& arguments, const Dict& options,
-    Result<T> (Service::*verb)(const CallContext&, BindMountRequest)) const {
+    Result<T> (MountVerbs::*verb)(const CallContext&, BindMountRequest)) const {
   Decoded<T> call;
   OptionReader reader("options", options);
   call.patience = Patience(reader);
@@ -34,8 +34,8 @@ Result<ManagerAdaptor::Decoded<T>> ManagerAdaptor::DecodeRequest(
   MOUNTD_TRY(reader.Finish());
   call.strand = AllocationStrand(request.allocation);
   call.arguments = IdentityOf(request);
-  call.work = [request, verb](Service& service, const CallContext& context) {
-    return (service.*verb)(context, request);
+  call.work = [request, verb](Services& services, const CallContext& context) {
+    return (services.mounts.*verb)(context, request);
   };
   return call;
 }
@@ -50,7 +50,7 @@ void ManagerAdaptor::BindMount(sdbus::Result<Dict>&& answer,
       [&] {
         return DecodeRequest<MountConfig>({allocation, task, name, source_type,
                                            source, read_only, propagation},
-                                          options, &Service::BindMount);
+                                          options, &MountVerbs::BindMount);
       },
       [](const MountConfig& config) { return ToDict(config); });
 }
@@ -80,8 +80,8 @@ void ManagerAdaptor::BindMounts(sdbus::Result<std::vector<Dict>>&& answer,
         }
         call.strand = AllocationStrand(allocation);
         call.arguments = arguments.text();
-        call.work = [requests](Service& service, const CallContext& context) {
-          return service.BindMounts(context, requests);
+        call.work = [requests](Services& services, const CallContext& context) {
+          return services.mounts.BindMounts(context, requests);
         };
         return call;
       },
@@ -110,9 +110,9 @@ void ManagerAdaptor::ReplaceMount(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(const OnTasks on_tasks, ParseOnTasks(tasks));
         call.strand = AllocationStrand(request.allocation);
         call.arguments = IdentityOf(request) + "\n" + tasks;
-        call.work = [request, on_tasks](Service& service,
+        call.work = [request, on_tasks](Services& services,
                                         const CallContext& context) {
-          return service.ReplaceMount(context, request, on_tasks);
+          return services.mounts.ReplaceMount(context, request, on_tasks);
         };
         return call;
       },
@@ -122,7 +122,7 @@ void ManagerAdaptor::ReplaceMount(sdbus::Result<Dict>&& answer,
 void ManagerAdaptor::RepairMount(sdbus::Result<Dict>&& answer,
                                  std::string allocation, std::string task,
                                  std::string name, Dict options) {
-  using T = Service::Repaired;
+  using T = MountVerbs::Repaired;
   Serve<T>(
       std::move(answer), "RepairMount",
       [&]() -> Result<Decoded<T>> {
@@ -133,9 +133,10 @@ void ManagerAdaptor::RepairMount(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(const Name mount_name, Name::Parse("name", name));
         call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(allocation, task, name);
-        call.work = [id, task_name, mount_name](Service& service,
+        call.work = [id, task_name, mount_name](Services& services,
                                                 const CallContext& context) {
-          return service.RepairMount(context, id, task_name, mount_name);
+          return services.mounts.RepairMount(context, id, task_name,
+                                             mount_name);
         };
         return call;
       },
@@ -169,9 +170,10 @@ void ManagerAdaptor::OpenTree(sdbus::Result<sdbus::UnixFd>&& answer,
         call.strand = AllocationStrand(allocation);
         call.arguments =
             Arguments::Of(allocation, source_type, source, propagation);
-        call.work = [request](Service& service,
+        call.work = [request](Services& services,
                               const CallContext& context) -> Result<T> {
-          MOUNTD_ASSIGN(UniqueFd fd, service.OpenTree(context, request));
+          MOUNTD_ASSIGN(UniqueFd fd,
+                        services.mounts.OpenTree(context, request));
           return std::make_shared<UniqueFd>(std::move(fd));
         };
         return call;
@@ -182,7 +184,7 @@ void ManagerAdaptor::OpenTree(sdbus::Result<sdbus::UnixFd>&& answer,
 void ManagerAdaptor::PrepareInbox(sdbus::Result<Dict>&& answer,
                                   std::string allocation, std::string task,
                                   Dict options) {
-  using T = Service::Inbox;
+  using T = InboxVerbs::Inbox;
   Serve<T>(
       std::move(answer), "PrepareInbox",
       [&]() -> Result<Decoded<T>> {
@@ -196,12 +198,12 @@ void ManagerAdaptor::PrepareInbox(sdbus::Result<Dict>&& answer,
         call.strand = AllocationStrand(allocation);
         call.arguments = Arguments::Of(allocation, task, open ? "open" : "");
         call.work = [record = InboxRecord{allocation, task}, open](
-                        Service& service, const CallContext& context) {
-          return service.PrepareInbox(context, record, open);
+                        Services& services, const CallContext& context) {
+          return services.inboxes.PrepareInbox(context, record, open);
         };
         return call;
       },
-      [where = parts_.service.MountNamespace()](const T& inbox) {
+      [where = parts_.services.capabilities.MountNamespace()](const T& inbox) {
         constexpr auto kSlave = exec::Propagation::kHostToTask;
         Dict dict = {
             {"host_path", Value(ToBytes(inbox.host_path))},
@@ -228,8 +230,8 @@ void ManagerAdaptor::RemoveInbox(sdbus::Result<>&& answer,
         call.strand = AllocationStrand(allocation);
         call.arguments = Arguments::Of(allocation, task);
         call.work = [inbox = InboxRecord{allocation, task}](
-                        Service& service, const CallContext& context) {
-          return service.RemoveInbox(context, inbox);
+                        Services& services, const CallContext& context) {
+          return services.inboxes.RemoveInbox(context, inbox);
         };
         return call;
       },
@@ -256,9 +258,9 @@ void ManagerAdaptor::Unmount(sdbus::Result<>&& answer, std::string allocation,
         call.arguments =
             Arguments::Of(allocation, task, name, mode_name, tasks);
         call.work = [id, task_name, mount_name, mode, on_tasks](
-                        Service& service, const CallContext& context) {
-          return service.Unmount(context, id, task_name, mount_name, mode,
-                                 on_tasks);
+                        Services& services, const CallContext& context) {
+          return services.mounts.Unmount(context, id, task_name, mount_name,
+                                         mode, on_tasks);
         };
         return call;
       },

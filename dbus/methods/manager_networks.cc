@@ -118,13 +118,13 @@ void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
         call.strand = AllocationStrand(id.str());
         call.arguments =
             ArgumentsOf(allocation, mode, ports, request, netns).text();
-        call.work = [id, request, netns](Service& service,
+        call.work = [id, request, netns](Services& services,
                                          const CallContext& context) {
           GivenNetns given;
           given.fd = netns.fd->get();
           given.inode = netns.inode;
           given.keeper = netns.keeper->get();
-          return service.SetupNetwork(context, id, request, given);
+          return services.networks.SetupNetwork(context, id, request, given);
         };
         return call;
       },
@@ -147,9 +147,9 @@ void ManagerAdaptor::TeardownNetwork(sdbus::Result<>&& answer,
         }
         call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(allocation, interface);
-        call.work = [id, interface](Service& service,
+        call.work = [id, interface](Services& services,
                                     const CallContext& context) {
-          return service.TeardownNetwork(context, id, interface);
+          return services.networks.TeardownNetwork(context, id, interface);
         };
         return call;
       },

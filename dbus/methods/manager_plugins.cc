@@ -66,8 +66,8 @@ void ManagerAdaptor::RegisterPlugin(sdbus::Result<Dict>&& answer,
             record.stage_publish_base_dir,
             std::to_string(static_cast<int>(record.bare_directories)),
             std::to_string(record.health_timeout_ms));
-        call.work = [record](Service& service, const CallContext& context) {
-          return service.RegisterPlugin(context, record);
+        call.work = [record](Services& services, const CallContext& context) {
+          return services.plugins.RegisterPlugin(context, record);
         };
         return call;
       },
@@ -90,8 +90,9 @@ void ManagerAdaptor::UnregisterPlugin(sdbus::Result<>&& answer,
             Arguments::Of(plugin, which.type ? "t" + *which.type : "",
                           which.allocation ? "a" + *which.allocation : "",
                           std::to_string(static_cast<int>(which.force)));
-        call.work = [id, which](Service& service, const CallContext& context) {
-          return service.UnregisterPlugin(context, id, which);
+        call.work = [id, which](Services& services,
+                                const CallContext& context) {
+          return services.plugins.UnregisterPlugin(context, id, which);
         };
         return call;
       },
@@ -107,8 +108,8 @@ void ManagerAdaptor::GetPlugin(sdbus::Result<Dict>&& answer, std::string plugin,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
         call.arguments = Arguments::Of(plugin);
-        call.work = [id](Service& service, const CallContext& context) {
-          return service.GetPlugin(context, id);
+        call.work = [id](Services& services, const CallContext& context) {
+          return services.plugins.GetPlugin(context, id);
         };
         return call;
       },
@@ -123,8 +124,8 @@ void ManagerAdaptor::ListPlugins(sdbus::Result<std::vector<Dict>>&& answer,
       [&]() -> Result<Decoded<T>> {
         Decoded<T> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [](Service& service, const CallContext& context) {
-          return service.ListPlugins(context);
+        call.work = [](Services& services, const CallContext& context) {
+          return services.plugins.ListPlugins(context);
         };
         return call;
       },

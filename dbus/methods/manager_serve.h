@@ -107,9 +107,9 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
   if (decoded->strand_is_callers) {
     decoded->strand += " of user " + std::to_string(caller->uid);
   }
-  auto work = [&service = parts_.service,
+  auto work = [&services = parts_.services,
                work = std::move(decoded->work)](const CallContext& context) {
-    return work(service, context);
+    return work(services, context);
   };
   Operations::Call<T> call{method,
                            std::move(decoded->arguments),
@@ -187,7 +187,7 @@ void ManagerAdaptor::AskIfRefused(Operations::Call<T>& call) {
 template <typename T>
 Result<ManagerAdaptor::Decoded<T>> ManagerAdaptor::DecodeListing(
     const Dict& options,
-    std::function<Result<T>(Service&, const CallContext&)> list) const {
+    std::function<Result<T>(Services&, const CallContext&)> list) const {
   Decoded<T> call;
   OptionReader reader("options", options);
   call.patience = Patience(reader);
@@ -195,11 +195,11 @@ Result<ManagerAdaptor::Decoded<T>> ManagerAdaptor::DecodeListing(
   MOUNTD_TRY(reader.Finish());
   call.arguments = Arguments::Of(std::string(all_users ? "all users" : ""));
   call.work = [all_users, list = std::move(list)](
-                  Service& service, const CallContext& context) -> Result<T> {
+                  Services& services, const CallContext& context) -> Result<T> {
     if (all_users) {
-      MOUNTD_TRY(service.SeesAll(context));
+      MOUNTD_TRY(services.access.SeesAll(context));
     }
-    return list(service, context);
+    return list(services, context);
   };
   return call;
 }

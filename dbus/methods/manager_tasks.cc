@@ -49,8 +49,9 @@ void ManagerAdaptor::ListHolders(sdbus::Result<Dict>&& answer,
         call.strand = TasksStrand(allocation);
         call.arguments = Arguments::Of(allocation, task, name, scope_name);
         call.work = [id, task_name, mount_name, scope](
-                        Service& service, const CallContext& context) {
-          return service.ListHolders(context, id, task_name, mount_name, scope);
+                        Services& services, const CallContext& context) {
+          return services.tasks.ListHolders(context, id, task_name, mount_name,
+                                            scope);
         };
         return call;
       },
@@ -67,8 +68,8 @@ void ManagerAdaptor::ListHandedOut(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.strand = TasksStrand(allocation);
         call.arguments = Arguments::Of(allocation);
-        call.work = [id](Service& service, const CallContext& context) {
-          return service.ListHandedOut(context, id);
+        call.work = [id](Services& services, const CallContext& context) {
+          return services.tasks.ListHandedOut(context, id);
         };
         return call;
       },
@@ -93,9 +94,9 @@ void ManagerAdaptor::VerifyTask(sdbus::Result<Dict>&& answer,
         call.strand = TasksStrand(allocation);
         call.arguments =
             Arguments::Of(allocation, task, TaskOf(process->get()));
-        call.work = [id, task_name, process](Service& service,
+        call.work = [id, task_name, process](Services& services,
                                              const CallContext& context) {
-          return service.VerifyTask(context, id, task_name, *process);
+          return services.tasks.VerifyTask(context, id, task_name, *process);
         };
         return call;
       },

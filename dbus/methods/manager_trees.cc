@@ -44,9 +44,9 @@ void ManagerAdaptor::RemoveTree(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(const PassedDirectory passed, DirectoryFrom(directory));
         call.strand = "tree " + passed.identity;
         call.arguments = Arguments::Of(passed.identity);
-        call.work = [fd = passed.fd](Service& service,
+        call.work = [fd = passed.fd](Services& services,
                                      const CallContext& context) {
-          return service.RemoveTree(context, *fd);
+          return services.trees.RemoveTree(context, *fd);
         };
         return call;
       },
@@ -67,9 +67,9 @@ void ManagerAdaptor::ChownTree(sdbus::Result<Dict>&& answer,
         call.strand = "tree " + passed.identity;
         call.arguments = Arguments::Of(passed.identity, std::to_string(uid),
                                        std::to_string(gid));
-        call.work = [fd = passed.fd, uid, gid](Service& service,
+        call.work = [fd = passed.fd, uid, gid](Services& services,
                                                const CallContext& context) {
-          return service.ChownTree(context, *fd, uid, gid);
+          return services.trees.ChownTree(context, *fd, uid, gid);
         };
         return call;
       },

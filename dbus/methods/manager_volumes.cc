@@ -42,9 +42,9 @@ void ManagerAdaptor::PublishVolume(sdbus::Result<Dict>&& answer,
         arguments.Add(publish_context).Add(volume_context);
         arguments.Add(IdentityOf(*secrets));
         call.arguments = arguments.text();
-        call.work = [spec, secrets](Service& service,
+        call.work = [spec, secrets](Services& services,
                                     const CallContext& context) {
-          return service.PublishVolume(context, spec, *secrets);
+          return services.volumes.PublishVolume(context, spec, *secrets);
         };
         return call;
       },
@@ -67,9 +67,9 @@ void ManagerAdaptor::UnpublishVolume(sdbus::Result<>&& answer,
         MOUNTD_ASSIGN(const Name name, Name::Parse("alias", alias));
         call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(allocation, alias, tasks);
-        call.work = [id, name, on_tasks](Service& service,
+        call.work = [id, name, on_tasks](Services& services,
                                          const CallContext& context) {
-          return service.UnpublishVolume(context, id, name, on_tasks);
+          return services.volumes.UnpublishVolume(context, id, name, on_tasks);
         };
         return call;
       },
@@ -100,9 +100,9 @@ void ManagerAdaptor::ExpandVolume(sdbus::Result<std::int64_t>&& answer,
         call.arguments = Arguments::Of(
             allocation, alias, std::to_string(required_bytes),
             std::to_string(spec.limit_bytes), IdentityOf(*secrets));
-        call.work = [spec, secrets](Service& service,
+        call.work = [spec, secrets](Services& services,
                                     const CallContext& context) {
-          return service.ExpandVolume(context, spec, *secrets);
+          return services.volumes.ExpandVolume(context, spec, *secrets);
         };
         return call;
       },
@@ -124,8 +124,8 @@ void ManagerAdaptor::GetVolumeStats(sdbus::Result<Dict>&& answer,
         // other calls must not wait.
         call.strand = "stats of " + allocation + "/" + alias;
         call.arguments = Arguments::Of(allocation, alias);
-        call.work = [id, name](Service& service, const CallContext& context) {
-          return service.GetVolumeStats(context, id, name);
+        call.work = [id, name](Services& services, const CallContext& context) {
+          return services.volumes.GetVolumeStats(context, id, name);
         };
         return call;
       },
@@ -138,7 +138,10 @@ void ManagerAdaptor::ListVolumes(sdbus::Result<std::vector<Dict>>&& answer,
   Serve<T>(
       std::move(answer), "ListVolumes",
       [&]() -> Result<Decoded<T>> {
-        return DecodeListing<T>(options, &Service::ListVolumes);
+        return DecodeListing<T>(
+            options, [](Services& services, const CallContext& context) {
+              return services.volumes.ListVolumes(context);
+            });
       },
       [](const T& volumes) { return ToDicts(volumes); });
 }

@@ -225,7 +225,7 @@ int PluginObjects::Find(sd_bus* bus, const char* path,
     return 0;
   }
   // An object that the caller may not see does not exist for that caller.
-  const auto status = self->service_.GetPlugin(*asking, *plugin);
+  const auto status = self->plugins_.GetPlugin(*asking, *plugin);
   if (!status) {
     return 0;
   }
@@ -246,7 +246,7 @@ int PluginObjects::Enumerate(sd_bus* bus, const char* /*prefix*/,
   auto* const self = static_cast<PluginObjects*>(userdata);
   std::vector<std::string> paths;
   if (const std::optional<CallContext> asking = self->Asking(bus)) {
-    const auto all = self->service_.ListPlugins(*asking);
+    const auto all = self->plugins_.ListPlugins(*asking);
     for (const csi::PluginStatus& plugin :
          all ? *all : std::vector<csi::PluginStatus>()) {
       for (const PluginInstance& one : plugin.instances) {

@@ -8,7 +8,7 @@
 
 #include "csi-node/node/plugin_status.h"
 #include "dbus/methods/caller_source.h"
-#include "mountd/service/service.h"
+#include "mountd/service/plugin_verbs.h"
 
 namespace mountd::dbus {
 
@@ -24,8 +24,8 @@ int AppendChanged(sd_bus_message* message, const csi::PluginInstance& instance);
 // up in the registry for the caller that asks. Runs on the loop's thread.
 class PluginObjects {
  public:
-  PluginObjects(Service& service, CallerSource& callers)
-      : service_(service), callers_(callers) {}
+  PluginObjects(PluginVerbs& plugins, CallerSource& callers)
+      : plugins_(plugins), callers_(callers) {}
   ~PluginObjects() { Remove(); }
   PluginObjects(const PluginObjects&) = delete;
   PluginObjects& operator=(const PluginObjects&) = delete;
@@ -40,7 +40,7 @@ class PluginObjects {
                        char*** nodes, sd_bus_error* error);
   std::optional<CallContext> Asking(sd_bus* bus);
 
-  Service& service_;
+  PluginVerbs& plugins_;
   CallerSource& callers_;
   csi::PluginInstance found_;  // the instance that sd-bus reads properties from
   sd_bus_slot* objects_ = nullptr;

@@ -146,26 +146,26 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
                      const std::string& reason) {
                 MountHealthChanged(record, health, reason);
               }),
-      service_({live_config_, executor_, *state_, *boot_, mounts_, networks_,
-                plugins_, volumes_, controller_, room_, healths_,
-                [this] { loop_->Post([this] { owed_.Check(); }); },
-                StoresSetAside(*state_, *boot_), [this] { return Reload(); }}),
+      services_({live_config_, executor_, *state_, *boot_, mounts_, networks_,
+                 plugins_, volumes_, controller_, room_, healths_,
+                 [this] { loop_->Post([this] { owed_.Check(); }); },
+                 StoresSetAside(*state_, *boot_), [this] { return Reload(); }}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
           config_.limits.operations_per_uid,
           [this](const OperationStatus& status) {
             for (const dbus::Event& event :
-                 dbus::OperationChanged(service_, status)) {
+                 dbus::OperationChanged(services_.access, status)) {
               Send(event);
             }
           }),
       owed_watch_(*loop_, config_.timeouts.owed_warning, EventsOfOwed()),
-      owed_(*loop_, strands_, service_,
+      owed_(*loop_, strands_, services_.node,
             [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),
-      restorer_(*loop_, strands_, volumes_, service_),
-      api_{config_.timeouts, service_,    operations_,
+      restorer_(*loop_, strands_, volumes_, services_.volumes),
+      api_{config_.timeouts, services_,   operations_,
            strands_,         owed_watch_, drops_},
       foreign_(*loop_, seams.closer),
       peers_(*loop_, api_, foreign_, config_.limits) {}
@@ -177,12 +177,12 @@ Result<void> Daemon::Recover() {
   if (boot_->database().is_fresh()) {
     MOUNTD_TRY(mounts_.DoubtAllAnchors());
   }
-  MOUNTD_TRY(service_.Recover());
+  MOUNTD_TRY(services_.recovery.Recover());
   MOUNTD_TRY(plugins_.Recover());
   MOUNTD_TRY(volumes_.Recover());
   MOUNTD_TRY(mounts_.Recover());
   MOUNTD_TRY(networks_.Recover());
-  return service_.OweCutOff();
+  return services_.recovery.OweCutOff();
 }
 
 // Tries again less and less often, up to once in 32 tidy-ups, about a minute.

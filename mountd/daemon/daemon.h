@@ -26,7 +26,7 @@
 #include "mountd/mounts/mounts.h"
 #include "mountd/networks/networks.h"
 #include "mountd/operations/operations.h"
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "mountd/watch/mount_prober.h"
 #include "mountd/watch/mount_watch.h"
 #include "mountd/watch/network_watch.h"
@@ -139,7 +139,7 @@ class Daemon {
   MountWatch watch_;
   NetworkWatch network_watch_;
   MountProber prober_;
-  Service service_;
+  Services services_;
   OperationLog operation_log_;
   Operations operations_;
   OwedWatch owed_watch_;

@@ -31,7 +31,7 @@ void Daemon::Finished(const OperationSummary& summary) {
 }
 
 void Daemon::PluginChanged(const csi::PluginChange& change) {
-  Send(dbus::PluginChanged(service_, change));
+  Send(dbus::PluginChanged(services_.access, change));
   const csi::PluginInstance& now = change.now;
   if (change.kind == csi::PluginChange::Kind::kPlugin) {
     spdlog::info("plugin {} is {}{}{}", now.record.id,
@@ -67,7 +67,7 @@ Networks::Events Daemon::EventsOfNetworks() {
     spdlog::warn("network {}: {} of {} addresses are free", network, usage.free,
                  usage.capacity);
     loop_->Post([this, network, usage] {
-      Send(dbus::AddressesScarce(service_, network, usage));
+      Send(dbus::AddressesScarce(services_.access, network, usage));
     });
   };
   events.gone = [this](const NetworkRecord& record) {
@@ -86,7 +86,7 @@ NetworkWatch::Events Daemon::EventsOfNetworkWatch() {
     const auto owner = state_->GetAllocation(record.allocation);
     if (owner && *owner) {
       loop_->Post([this, event, record, text, uid = (*owner)->uid] {
-        Send(event(service_, uid, record, text));
+        Send(event(services_.access, uid, record, text));
       });
     }
   };
@@ -121,7 +121,7 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
                  volume.plugin, MountHealthName(health),
                  reason.empty() ? "" : ": ", reason);
     loop_->Post([this, volume, health, reason] {
-      Send(dbus::VolumeHealthChanged(service_, volume, health, reason));
+      Send(dbus::VolumeHealthChanged(services_.access, volume, health, reason));
     });
   };
   events.on_secrets_needed = [this](const VolumeRecord& volume,
@@ -131,7 +131,7 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
         "or mount flags",
         publication.allocation, publication.alias);
     loop_->Post([this, volume, publication] {
-      Send(dbus::SecretsNeeded(service_, volume, publication));
+      Send(dbus::SecretsNeeded(services_.access, volume, publication));
     });
   };
   events.on_owed = [this] { loop_->Post([this] { owed_.Check(); }); };
@@ -161,7 +161,7 @@ void Daemon::MountLost(const MountRecord& record, const std::string& reason) {
   const auto owner = state_->GetAllocation(record.allocation);
   if (owner && *owner) {
     loop_->Post([this, record, reason, uid = (*owner)->uid] {
-      Send(dbus::MountLost(service_, uid, record, reason));
+      Send(dbus::MountLost(services_.access, uid, record, reason));
     });
   }
 }
@@ -176,7 +176,8 @@ void Daemon::MountHealthChanged(const MountRecord& record,
   const auto owner = state_->GetAllocation(record.allocation);
   if (owner && *owner) {
     loop_->Post([this, record, health, reason, uid = (*owner)->uid] {
-      Send(dbus::MountHealthChanged(service_, uid, record, health, reason));
+      Send(dbus::MountHealthChanged(services_.access, uid, record, health,
+                                    reason));
     });
   }
 }

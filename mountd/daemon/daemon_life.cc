@@ -86,7 +86,7 @@ void Daemon::EndIfIdle() {
   busy_at_ = now;  // restarts the idle time in case mountd owns something
   // A worker looks, because OwnsSomething reads the stores.
   strands_.Submit("idle", [this, now] {
-    const Result<bool> owns = service_.OwnsSomething();
+    const Result<bool> owns = services_.node.OwnsSomething();
     if (owns && !*owns) {
       loop_->Post([this, now] { EndIdle(now); });
     }

@@ -118,4 +118,18 @@ Result<void> MakeRoomFor(const ServiceParts& parts,
                        "ListHandedOut names these processes");
 }
 
+// Records the mount that is handed out. A mount without a unique id gets no
+// record, because a later mount may have the same id.
+Result<UniqueFd> HandOut(
+    const ServiceParts& parts, HandedOutRecord record,
+    const std::function<Result<exec::Executor::HandedOut>()>& open) {
+  MOUNTD_TRY(MakeRoomFor(parts, record));
+  MOUNTD_ASSIGN(exec::Executor::HandedOut opened, open());
+  record.mount = opened.mount;
+  if (record.mount.mount_id != 0) {
+    MOUNTD_TRY(parts.boot.PutHandedOut(record));
+  }
+  return std::move(opened.fd);
+}
+
 }  // namespace mountd

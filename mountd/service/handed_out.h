@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <functional>
 #include <vector>
 
+#include "mountd/base/unique_fd.h"
 #include "mountd/executors/holder_report.h"
 #include "mountd/service/service_parts.h"
 
@@ -30,5 +32,11 @@ Result<HandedOutReport> FindHandedOut(
 // if that does not suffice.
 Result<void> MakeRoomFor(const ServiceParts& parts,
                          const HandedOutRecord& wanted);
+
+// Opens a mount for the caller, and records it. `open` makes its fd.
+// ResourceExhausted as MakeRoomFor.
+Result<UniqueFd> HandOut(
+    const ServiceParts& parts, HandedOutRecord record,
+    const std::function<Result<exec::Executor::HandedOut>()>& open);
 
 }  // namespace mountd

@@ -17,7 +17,8 @@
 
 namespace mountd {
 
-// The parts of the service. The daemon owns them, and they outlive the service.
+// The parts that the verbs use. The daemon owns them, and they outlive
+// Services.
 struct ServiceParts {
   const LiveConfig& config;
   exec::Executor& executor;
@@ -33,7 +34,7 @@ struct ServiceParts {
   // Called when more tear-downs may be pending than before. From any thread.
   std::function<void()> on_owed = [] {};
   std::vector<std::string> stores_set_aside{};  // by this start
-  // As Service::Reload. Called on a worker, one call at a time.
+  // As NodeVerbs::Reload. Called on a worker, one call at a time.
   std::function<Result<std::vector<std::string>>()> reload = [] {
     return std::vector<std::string>{};
   };

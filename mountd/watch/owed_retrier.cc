@@ -17,22 +17,22 @@ OwedSummary SummaryOf(const std::vector<OwedRecord>& all) {
 
 }  // namespace
 
-OwedRetrier::OwedRetrier(Loop& loop, Strands& strands, Service& service,
+OwedRetrier::OwedRetrier(Loop& loop, Strands& strands, NodeVerbs& node,
                          std::function<void(const OwedSummary&)> on_look)
     : RetryRounds(
           loop, strands,
-          [&loop, &service,
+          [&loop, &node,
            on_look = std::move(on_look)]() -> Result<std::vector<Job>> {
             // uid 0: all users' records
             MOUNTD_ASSIGN(const std::vector<OwedRecord> all,
-                          service.ListOwed(CallContext{}));
+                          node.ListOwed(CallContext{}));
             loop.Post(
                 [on_look, summary = SummaryOf(all)] { on_look(summary); });
             std::vector<Job> jobs;
             for (const OwedRecord& owed : all) {
               jobs.push_back(
-                  {std::to_string(owed.id), StrandOf(owed), [&service, owed] {
-                     IgnoreBecauseBestEffort(service.RetryOwed(owed));
+                  {std::to_string(owed.id), StrandOf(owed), [&node, owed] {
+                     IgnoreBecauseBestEffort(node.RetryOwed(owed));
                    }});
             }
             return jobs;

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "mountd/base/retry_rounds.h"
-#include "mountd/service/service.h"
+#include "mountd/service/node_verbs.h"
 #include "mountd/watch/owed_watch.h"
 
 namespace mountd {
@@ -16,7 +16,7 @@ namespace mountd {
 // after looking.
 class OwedRetrier final : public RetryRounds {
  public:
-  OwedRetrier(Loop& loop, Strands& strands, Service& service,
+  OwedRetrier(Loop& loop, Strands& strands, NodeVerbs& node,
               std::function<void(const OwedSummary&)> on_look);
 };
 

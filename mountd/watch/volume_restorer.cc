@@ -13,10 +13,10 @@ std::string VolumesStrand(const std::string& plugin) {
 }  // namespace
 
 VolumeRestorer::VolumeRestorer(Loop& loop, Strands& strands,
-                               csi::Volumes& volumes, Service& service)
+                               csi::Volumes& volumes, VolumeVerbs& verbs)
     : strands_(strands),
       volumes_(volumes),
-      service_(service),
+      verbs_(verbs),
       failed_(loop, strands) {}
 
 void VolumeRestorer::Look(const std::string& plugin) {
@@ -68,7 +68,7 @@ bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
   if (still && !*still) {
     return true;  // its mounts ended with it
   }
-  const Result<void> repaired = service_.RepairMountsOf(published);
+  const Result<void> repaired = verbs_.RepairMountsOf(published);
   if (!repaired) {
     spdlog::warn("restore: {}", repaired.error().Message());
   }

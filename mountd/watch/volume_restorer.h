@@ -8,7 +8,7 @@
 #include "mountd/base/loop.h"
 #include "mountd/base/retry_rounds.h"
 #include "mountd/base/worker_pool.h"
-#include "mountd/service/service.h"
+#include "mountd/service/volume_verbs.h"
 
 namespace mountd {
 
@@ -21,7 +21,7 @@ namespace mountd {
 class VolumeRestorer {
  public:
   VolumeRestorer(Loop& loop, Strands& strands, csi::Volumes& volumes,
-                 Service& service);
+                 VolumeVerbs& verbs);
 
   void Look(const std::string& plugin);
 
@@ -35,7 +35,7 @@ class VolumeRestorer {
 
   Strands& strands_;
   csi::Volumes& volumes_;
-  Service& service_;
+  VolumeVerbs& verbs_;
   std::mutex mutex_;
   std::set<std::string> waiting_;  // mutex_; plugins
   FailedJobs failed_;

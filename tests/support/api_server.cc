@@ -40,7 +40,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
           options_.config.timeouts, executor_, csi_, *state_,
           [this](const csi::PluginChange& change) {
             loop_->Post([this, change] {
-              Send(dbus::PluginChanged(service_, change));
+              Send(dbus::PluginChanged(services_.access, change));
               if (change.now.state == csi::PluginState::kHealthy) {
                 owed_.Check();
                 restorer_.Look(change.now.record.id);
@@ -65,27 +65,27 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
                 MountHealthChanged(record, health, reason);
               }),
       live_config_(options_.config),
-      service_({live_config_,
-                executor_,
-                *state_,
-                *boot_,
-                mounts_,
-                networks_,
-                *plugins_,
-                volumes_,
-                controller_,
-                room_,
-                healths_,
-                [this] { loop_->Post([this] { owed_.Check(); }); },
-                {},
-                [this] { return options_.reload(live_config_); }}),
+      services_({live_config_,
+                 executor_,
+                 *state_,
+                 *boot_,
+                 mounts_,
+                 networks_,
+                 *plugins_,
+                 volumes_,
+                 controller_,
+                 room_,
+                 healths_,
+                 [this] { loop_->Post([this] { owed_.Check(); }); },
+                 {},
+                 [this] { return options_.reload(live_config_); }}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
           options_.config.limits.operations_per_uid,
           [this](const OperationStatus& status) {
             for (const dbus::Event& event :
-                 dbus::OperationChanged(service_, status)) {
+                 dbus::OperationChanged(services_.access, status)) {
               Send(event);
             }
           }),
@@ -96,12 +96,12 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
                    [this](const OwedSummary& owed, OwedWatch::Micros) {
                      Send(dbus::OwedOverdue(owed));
                    }}),
-      owed_(*loop_, strands_, service_,
+      owed_(*loop_, strands_, services_.node,
             [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),
-      restorer_(*loop_, strands_, volumes_, service_),
+      restorer_(*loop_, strands_, volumes_, services_.volumes),
       api_{options_.config.timeouts,
-           service_,
+           services_,
            operations_,
            strands_,
            owed_watch_,
@@ -134,7 +134,7 @@ ApiServer::~ApiServer() {
 
 void ApiServer::Recover() {
   Must(executor_.PrepareBase());
-  Must(service_.Recover());
+  Must(services_.recovery.Recover());
   Must(plugins_->Recover());
   Must(volumes_.Recover());
   Must(networks_.Recover());
@@ -160,13 +160,13 @@ csi::VolumeEvents ApiServer::EventsOfVolumes() {
                             exec::MountHealth health,
                             const std::string& reason) {
     loop_->Post([this, volume, health, reason] {
-      Send(dbus::VolumeHealthChanged(service_, volume, health, reason));
+      Send(dbus::VolumeHealthChanged(services_.access, volume, health, reason));
     });
   };
   events.on_secrets_needed = [this](const VolumeRecord& volume,
                                     const PublicationRecord& publication) {
     loop_->Post([this, volume, publication] {
-      Send(dbus::SecretsNeeded(service_, volume, publication));
+      Send(dbus::SecretsNeeded(services_.access, volume, publication));
     });
   };
   events.on_owed = [this] { loop_->Post([this] { owed_.Check(); }); };
@@ -188,7 +188,7 @@ void ApiServer::MountLost(const MountRecord& record,
   const auto owner = state_->GetAllocation(record.allocation);
   if (owner && *owner) {
     loop_->Post([this, record, reason, uid = (*owner)->uid] {
-      Send(dbus::MountLost(service_, uid, record, reason));
+      Send(dbus::MountLost(services_.access, uid, record, reason));
     });
   }
 }
@@ -199,7 +199,8 @@ void ApiServer::MountHealthChanged(const MountRecord& record,
   const auto owner = state_->GetAllocation(record.allocation);
   if (owner && *owner) {
     loop_->Post([this, record, health, reason, uid = (*owner)->uid] {
-      Send(dbus::MountHealthChanged(service_, uid, record, health, reason));
+      Send(dbus::MountHealthChanged(services_.access, uid, record, health,
+                                    reason));
     });
   }
 }

@@ -95,7 +95,7 @@ class ApiServer {
   MountWatch watch_;
   MountProber prober_;
   LiveConfig live_config_;
-  Service service_;
+  Services services_;
   Operations operations_;
   OwedWatch owed_watch_;
   OwedRetrier owed_;

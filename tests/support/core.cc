@@ -162,13 +162,13 @@ void Core::Start() {
       std::make_unique<csi::Volumes>(config, *plans, *rpcs, *plugins, *state);
   controller = std::make_unique<csi::Controller>(config.timeouts, *rpcs,
                                                  *plugins, *volumes);
-  service = std::make_unique<Service>(
+  services = std::make_unique<Services>(
       ServiceParts{live_config, *plans, *state, *boot, *mounts, *networks,
                    *plugins, *volumes, *controller, room, healths});
 }
 
 void Core::Restart(bool same_boot) {
-  service.reset();
+  services.reset();
   controller.reset();
   volumes.reset();
   plugins.reset();
@@ -189,12 +189,12 @@ void Core::Restart(bool same_boot) {
 // The order is the daemon's.
 Result<void> Core::Recover() {
   MOUNTD_TRY(executor->PrepareBase());
-  MOUNTD_TRY(service->Recover());
+  MOUNTD_TRY(services->recovery.Recover());
   MOUNTD_TRY(plugins->Recover());
   MOUNTD_TRY(volumes->Recover());
   MOUNTD_TRY(mounts->Recover());
   MOUNTD_TRY(networks->Recover());
-  return service->OweCutOff();
+  return services->recovery.OweCutOff();
 }
 
 bool Core::AddPlugin(const std::string& id, const std::string& type) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mountd/base/steps.h"
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "mountd/store/boot_store.h"
 #include "tests/support/fake_csi_client.h"
 #include "tests/support/fake_executor.h"
@@ -99,7 +99,7 @@ class Core {
   std::unique_ptr<csi::Plugins> plugins;
   std::unique_ptr<csi::Volumes> volumes;
   std::unique_ptr<csi::Controller> controller;
-  std::unique_ptr<Service> service;
+  std::unique_ptr<Services> services;
 
  private:
   void Start();

@@ -80,7 +80,8 @@ PlannedCall Drawing::Of(const std::string& method,
 PlannedCall Drawing::Prepare(const std::string& allocation) {
   PlannedCall call = Of("PrepareAllocation", allocation);
   call.work = [allocation](Core& core, const CallContext& context, Strands&) {
-    return core.service->PrepareAllocation(context, NameOf(allocation), "s");
+    return core.services->allocations.PrepareAllocation(
+        context, NameOf(allocation), "s");
   };
   return call;
 }
@@ -99,7 +100,7 @@ PlannedCall Drawing::Publish(const std::string& allocation) {
     spec.read_only = read_only;
     spec.capability.access_mode = csi::AccessMode::kMultiNodeMultiWriter;
     const auto published =
-        core.service->PublishVolume(context, spec, UniqueFd());
+        core.services->volumes.PublishVolume(context, spec, UniqueFd());
     return Answered(published, published ? published->host_path : "");
   };
   return call;
@@ -108,8 +109,8 @@ PlannedCall Drawing::Publish(const std::string& allocation) {
 PlannedCall Drawing::Unpublish(const std::string& allocation) {
   PlannedCall call = Of("UnpublishVolume", allocation);
   call.work = [=](Core& core, const CallContext& context, Strands&) {
-    return Answered(core.service->UnpublishVolume(context, NameOf(allocation),
-                                                  NameOf(kAlias)));
+    return Answered(core.services->volumes.UnpublishVolume(
+        context, NameOf(allocation), NameOf(kAlias)));
   };
   return call;
 }
@@ -129,8 +130,8 @@ PlannedCall Drawing::Mount(const std::string& allocation, bool replace) {
   PlannedCall call = Of(replace ? "ReplaceMount" : "BindMount", allocation,
                         spec.name + " of " + spec.source);
   call.work = [=](Core& core, const CallContext& context, Strands&) {
-    return replace ? Answered(core.service->ReplaceMount(context, spec))
-                   : Answered(core.service->BindMount(context, spec));
+    return replace ? Answered(core.services->mounts.ReplaceMount(context, spec))
+                   : Answered(core.services->mounts.BindMount(context, spec));
   };
   return call;
 }
@@ -139,8 +140,8 @@ PlannedCall Drawing::Unmount(const std::string& allocation) {
   const std::string name = From<std::string>({"d", "e"});
   PlannedCall call = Of("Unmount", allocation, name);
   call.work = [=](Core& core, const CallContext& context, Strands&) {
-    return Answered(core.service->Unmount(context, NameOf(allocation),
-                                          NameOf(kTask), NameOf(name)));
+    return Answered(core.services->mounts.Unmount(context, NameOf(allocation),
+                                                  NameOf(kTask), NameOf(name)));
   };
   return call;
 }
@@ -150,8 +151,8 @@ PlannedCall Drawing::SetupNetwork(const std::string& allocation) {
   call.work = [=](Core& core, const CallContext& context, Strands&) {
     NetworkRequest spec;
     spec.ports = {{"web", 20080, 80, exec::kTcp}};
-    return Answered(
-        core.service->SetupNetwork(context, NameOf(allocation), spec));
+    return Answered(core.services->networks.SetupNetwork(
+        context, NameOf(allocation), spec));
   };
   return call;
 }
@@ -159,7 +160,8 @@ PlannedCall Drawing::SetupNetwork(const std::string& allocation) {
 PlannedCall Drawing::TeardownNetwork(const std::string& allocation) {
   PlannedCall call = Of("TeardownNetwork", allocation);
   call.work = [=](Core& core, const CallContext& context, Strands&) {
-    return Answered(core.service->TeardownNetwork(context, NameOf(allocation)));
+    return Answered(
+        core.services->networks.TeardownNetwork(context, NameOf(allocation)));
   };
   return call;
 }
@@ -167,8 +169,8 @@ PlannedCall Drawing::TeardownNetwork(const std::string& allocation) {
 PlannedCall Drawing::Release(const std::string& allocation) {
   PlannedCall call = Of("ReleaseAllocation", allocation);
   call.work = [=](Core& core, const CallContext& context, Strands&) {
-    const auto receipt =
-        core.service->ReleaseAllocation(context, NameOf(allocation));
+    const auto receipt = core.services->allocations.ReleaseAllocation(
+        context, NameOf(allocation));
     std::string volumes;
     if (receipt) {
       for (const ReceiptRecord::Volume& volume : receipt->volumes) {
@@ -198,7 +200,8 @@ PlannedCall Drawing::Reconcile() {
   }
   call.strand = "reconcile " + std::to_string(call.uid);
   call.work = [=](Core& core, const CallContext& context, Strands& strands) {
-    return Answered(core.service->Reconcile(context, spec, strands));
+    return Answered(
+        core.services->reconciler.Reconcile(context, spec, strands));
   };
   return call;
 }
@@ -382,12 +385,12 @@ std::string LeftAfterRelease(Core& core) {
   // The list includes the plugin's calls for a departed user.
   const std::vector<OwedRecord> before = Rows(core.state->ListOwed());
   for (const OwedRecord& owed : before) {
-    if (const auto done = core.service->RetryOwed(owed); !done) {
+    if (const auto done = core.services->node.RetryOwed(owed); !done) {
       text += "owed: " + done.error().Message() + "; ";
     }
   }
   for (const std::string& allocation : kAllocations) {
-    const auto released = core.service->ReleaseAllocation(
+    const auto released = core.services->allocations.ReleaseAllocation(
         Core::By(Core::kAdmin), NameOf(allocation));
     if (!released && released.error().code != Code::kNotFound) {
       text += "release: " + released.error().Message() + "; ";

@@ -41,11 +41,11 @@ TEST_F(DeclaredPluginsTest, AreRegisteredAsRootsAndStarted) {
   EXPECT_EQ(status.record.type, "monolith");
   EXPECT_EQ(Calls("StartPlugin nfs"), 1U);
   // Users that may use the plugin see it, but no user can unregister it.
-  EXPECT_EQ(
-      Outcome(core_.service->GetPlugin(Core::By(Core::kAgent), NameOf("nfs"))),
-      "Ok");
-  EXPECT_EQ(Outcome(core_.service->UnregisterPlugin(Core::By(Core::kAgent),
-                                                    NameOf("nfs"))),
+  EXPECT_EQ(Outcome(core_.services->plugins.GetPlugin(Core::By(Core::kAgent),
+                                                      NameOf("nfs"))),
+            "Ok");
+  EXPECT_EQ(Outcome(core_.services->plugins.UnregisterPlugin(
+                Core::By(Core::kAgent), NameOf("nfs"))),
             "PermissionDenied");
   EXPECT_EQ(Settle(), "Ok");
   EXPECT_EQ(core_.events.All(), Texts{"nfs healthy 1"});

@@ -106,15 +106,17 @@ TEST_F(DepartedVolumesTest, AReceiptSaysWhatIsOwedUntilItIsNot) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   GoAway();
   const CallContext call = Core::By(Core::kAgent);
-  const auto receipt = core_.service->ReleaseAllocation(call, NameOf("web"));
+  const auto receipt =
+      core_.services->allocations.ReleaseAllocation(call, NameOf("web"));
   ASSERT_EQ(MessageOf(receipt), "Ok");
   ASSERT_EQ(receipt->volumes.size(), 1U);
   EXPECT_TRUE(receipt->volumes[0].owed);
   EXPECT_FALSE(receipt->volumes[0].unstaged);
   ASSERT_EQ(Owed().size(), 1U);
   ComeBack();
-  ASSERT_EQ(MessageOf(core_.service->RetryOwed(Owed()[0])), "Ok");
-  const auto later = core_.service->GetReceipt(call, NameOf("web"));
+  ASSERT_EQ(MessageOf(core_.services->node.RetryOwed(Owed()[0])), "Ok");
+  const auto later =
+      core_.services->allocations.GetReceipt(call, NameOf("web"));
   ASSERT_EQ(MessageOf(later), "Ok");
   EXPECT_FALSE(later->volumes[0].owed);
   EXPECT_TRUE(later->volumes[0].unstaged);
@@ -127,8 +129,8 @@ TEST_F(DepartedVolumesTest, AnAllocationNamedAsThePluginForgivesNothing) {
             "Ok");
   ASSERT_EQ(MessageOf(Publish(Spec("nfs"))), "Ok");
   GoAway();
-  ASSERT_EQ(MessageOf(core_.service->ReleaseAllocation(Core::By(Core::kAgent),
-                                                       NameOf("nfs"))),
+  ASSERT_EQ(MessageOf(core_.services->allocations.ReleaseAllocation(
+                Core::By(Core::kAgent), NameOf("nfs"))),
             "Ok");
   EXPECT_EQ(Owed().size(), 1U);
 }
@@ -171,13 +173,15 @@ TEST_F(DepartedVolumesTest, TheLastUserSettlesWhatIsOwedToThoseBefore) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   GoAway();
   const CallContext call = Core::By(Core::kAgent);
-  ASSERT_EQ(MessageOf(core_.service->ReleaseAllocation(call, NameOf("web"))),
+  ASSERT_EQ(MessageOf(core_.services->allocations.ReleaseAllocation(
+                call, NameOf("web"))),
             "Ok");
   ComeBack();
   ASSERT_EQ(MessageOf(Publish(Spec("db"))), "Ok");
   ASSERT_EQ(MessageOf(Unpublish("db")), "Ok");
   EXPECT_TRUE(Owed().empty());
-  const auto receipt = core_.service->GetReceipt(call, NameOf("web"));
+  const auto receipt =
+      core_.services->allocations.GetReceipt(call, NameOf("web"));
   ASSERT_EQ(MessageOf(receipt), "Ok");
   EXPECT_FALSE(receipt->volumes.at(0).owed);
   EXPECT_TRUE(receipt->volumes.at(0).unstaged);

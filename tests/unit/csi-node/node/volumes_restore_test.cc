@@ -159,15 +159,16 @@ TEST_F(RestoreTest, TasksMountsOfItAreSwapped) {
   spec.source_kind = exec::SourceKind::kPublishedVolume;
   spec.source = "alias";
   const CallContext call = Core::By(Core::kAgent);
-  ASSERT_EQ(
-      MessageOf(core_.service->PrepareAllocation(call, NameOf("web"), "")),
-      "Ok");
-  ASSERT_EQ(MessageOf(core_.service->BindMount(call, spec)), "Ok");
+  ASSERT_EQ(MessageOf(core_.services->allocations.PrepareAllocation(
+                call, NameOf("web"), "")),
+            "Ok");
+  ASSERT_EQ(MessageOf(core_.services->mounts.BindMount(call, spec)), "Ok");
   const std::uint64_t before = executor().MountIdOf("web/task/data");
   Die();
   const auto restored = volumes_->RestoreDead("nfs");
   ASSERT_EQ(restored->restored.size(), 1U);
-  ASSERT_EQ(MessageOf(core_.service->RepairMountsOf(restored->restored.at(0))),
+  ASSERT_EQ(MessageOf(core_.services->volumes.RepairMountsOf(
+                restored->restored.at(0))),
             "Ok");
   EXPECT_NE(executor().MountIdOf("web/task/data"), before);
   EXPECT_NE(executor().MountIdOf("web/task/data"), 0U);

@@ -22,7 +22,7 @@ class PluginRoom : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(core_.AddPlugin("nfs"));
     for (const char* allocation : {"web", "other"}) {
-      ASSERT_EQ(Outcome(core_.service->PrepareAllocation(
+      ASSERT_EQ(Outcome(core_.services->allocations.PrepareAllocation(
                     agent_, NameOf(allocation), "")),
                 "Ok");
     }
@@ -38,7 +38,8 @@ class PluginRoom : public ::testing::Test {
     spec.alias = "v";
     spec.plugin = "nfs";
     spec.volume_id = "v1";
-    return MessageOf(core_.service->PublishVolume(agent_, spec, UniqueFd()));
+    return MessageOf(
+        core_.services->volumes.PublishVolume(agent_, spec, UniqueFd()));
   }
   std::string Bind(SourceKind kind, const std::string& source,
                    const std::string& name) {
@@ -48,7 +49,7 @@ class PluginRoom : public ::testing::Test {
     spec.name = name;
     spec.source_kind = kind;
     spec.source = source;
-    return MessageOf(core_.service->BindMount(agent_, spec));
+    return MessageOf(core_.services->mounts.BindMount(agent_, spec));
   }
 
   Core core_;
@@ -74,7 +75,8 @@ TEST_F(PluginRoom, NoNewVolumeOrMountIsServedAndTheLimitIsNamed) {
 TEST_F(PluginRoom, WhatIsThereIsToldAgainAndCanGo) {
   EXPECT_EQ(Publish("web"), "Ok");
   EXPECT_EQ(Bind(SourceKind::kPublishedVolume, "v", "there"), "Ok");
-  EXPECT_EQ(Outcome(core_.service->ReleaseAllocation(agent_, NameOf("web"))),
+  EXPECT_EQ(Outcome(core_.services->allocations.ReleaseAllocation(
+                agent_, NameOf("web"))),
             "Ok");
 }
 

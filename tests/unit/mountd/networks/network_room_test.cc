@@ -118,32 +118,33 @@ TEST(NetworkRoomOfCore, TheLimitOutlivesARestart) {
   none.mode = NetworkMode::kNone;
   const CallContext user = Core::By(Core::kAgent);
   const auto set_up = [&](const std::string& allocation) {
-    EXPECT_EQ(MessageOf(core.service->PrepareAllocation(
+    EXPECT_EQ(MessageOf(core.services->allocations.PrepareAllocation(
                   user, NameOf(allocation), "")),
               "Ok");
     return MessageOf(
-        core.service->SetupNetwork(user, NameOf(allocation), none));
+        core.services->networks.SetupNetwork(user, NameOf(allocation), none));
   };
   EXPECT_EQ(set_up("a"), "Ok");
   EXPECT_EQ(set_up("b"), "Ok");
   const auto refused = [&](const std::string& allocation) {
     const std::vector<std::string> before = core.executor->Existing();
-    EXPECT_EQ(MessageOf(core.service->PrepareAllocation(
+    EXPECT_EQ(MessageOf(core.services->allocations.PrepareAllocation(
                   user, NameOf(allocation), "")),
               "Ok");
-    EXPECT_EQ(
-        Outcome(core.service->SetupNetwork(user, NameOf(allocation), none)),
-        "ResourceExhausted");
-    EXPECT_EQ(
-        MessageOf(core.service->ReleaseAllocation(user, NameOf(allocation))),
-        "Ok");
+    EXPECT_EQ(Outcome(core.services->networks.SetupNetwork(
+                  user, NameOf(allocation), none)),
+              "ResourceExhausted");
+    EXPECT_EQ(MessageOf(core.services->allocations.ReleaseAllocation(
+                  user, NameOf(allocation))),
+              "Ok");
     EXPECT_EQ(core.executor->Existing(), before);
   };
   refused("c");
   core.Restart();
   ASSERT_EQ(MessageOf(core.Recover()), "Ok");
   refused("d");
-  EXPECT_EQ(MessageOf(core.service->ReleaseAllocation(user, NameOf("a"))),
+  EXPECT_EQ(MessageOf(core.services->allocations.ReleaseAllocation(
+                user, NameOf("a"))),
             "Ok");
   EXPECT_EQ(set_up("d"), "Ok");
 }

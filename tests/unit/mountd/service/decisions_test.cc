@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "tests/support/core.h"
 #include "tests/support/outcome.h"
 
@@ -35,14 +35,14 @@ class DecisionsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     executor().PutCgroup(kCgroup, "/agent/web");
-    ASSERT_EQ(MessageOf(service().PrepareAllocation(agent_, NameOf("web"), "",
-                                                    kCgroup)),
+    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
+                  agent_, NameOf("web"), "", kCgroup)),
               "Ok");
     agent_ = Core::By(Core::kAgent);
   }
 
   exec::FakeExecutor& executor() { return *core_.executor; }
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
   static BindMountRequest Mount(const std::string& source) {
     BindMountRequest spec;
     spec.allocation = "web";
@@ -68,47 +68,51 @@ TEST_F(DecisionsTest, OfACallThatIsDeniedNoneIs) {
   // The second of the two mounts is refused.
   BindMountRequest writable = Mount("logs");
   writable.name = "l";
-  EXPECT_EQ(Outcome(service().BindMounts(agent_, {Mount("data"), writable})),
-            "PermissionDenied");
+  EXPECT_EQ(
+      Outcome(services().mounts.BindMounts(agent_, {Mount("data"), writable})),
+      "PermissionDenied");
   EXPECT_EQ(agent_.decisions->Rules(), "");
 }
 
 TEST_F(DecisionsTest, OneThatFailedOtherwiseWasAllowed) {
   executor().FailNext("Attach", Code::kBusy);
-  EXPECT_EQ(Outcome(service().BindMount(agent_, Mount("data"))), "Busy");
+  EXPECT_EQ(Outcome(services().mounts.BindMount(agent_, Mount("data"))),
+            "Busy");
   EXPECT_EQ(agent_.decisions->Rules(), "10");
 }
 
 TEST_F(DecisionsTest, WhoseNamespaceItIsMattersWhereOneIsGiven) {
-  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+      "Ok");
   EXPECT_EQ(agent_.decisions->Rules(), "10");
 }
 
 TEST_F(DecisionsTest, OfADirectoryAllThatMayHaveItAre) {
   const UniqueFd directory;
-  ASSERT_EQ(Outcome(service().RemoveTree(agent_, directory)), "Ok");
+  ASSERT_EQ(Outcome(services().trees.RemoveTree(agent_, directory)), "Ok");
   EXPECT_EQ(agent_.decisions->Rules(), "10,30");
 }
 
 TEST_F(DecisionsTest, AnAdministratorsIsWhereOthersHaveSomething) {
-  EXPECT_EQ(Outcome(service().ListOwed(admin_)), "Ok");
+  EXPECT_EQ(Outcome(services().node.ListOwed(admin_)), "Ok");
   EXPECT_EQ(admin_.decisions->Rules(), "");
   OwedRecord owed;
   owed.kind = OwedKind::kUnmount;
   owed.object = "web/task/m";
   owed.uid = Core::kAgent;
   ASSERT_EQ(Outcome(core_.state->AddOwed(owed)), "Ok");
-  EXPECT_EQ(service().ListOwed(admin_)->size(), 1U);
+  EXPECT_EQ(services().node.ListOwed(admin_)->size(), 1U);
   EXPECT_EQ(admin_.decisions->Rules(), "20");
-  EXPECT_EQ(service().ListOwed(Core::By(Core::kOther))->size(), 0U);
+  EXPECT_EQ(services().node.ListOwed(Core::By(Core::kOther))->size(), 0U);
 }
 
 TEST_F(DecisionsTest, AnAdministratorsIsWhereProcessesOfOthersAre) {
-  const auto mounted = service().BindMount(agent_, Mount("data"));
+  const auto mounted = services().mounts.BindMount(agent_, Mount("data"));
   ASSERT_EQ(MessageOf(mounted), "Ok");
   const auto holders = [&](const CallContext& call) {
-    return service().ListHolders(call, NameOf("web"), NameOf("task"),
-                                 NameOf("m"), exec::HolderScope::kNode);
+    return services().tasks.ListHolders(call, NameOf("web"), NameOf("task"),
+                                        NameOf("m"), exec::HolderScope::kNode);
   };
   const CallContext asking = Core::By(Core::kAgent);
   exec::Holder holder;

@@ -2,7 +2,7 @@
 // An fd that was handed out is listed for as long as a process has it.
 #include <gtest/gtest.h>
 
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "tests/support/core.h"
 #include "tests/support/failing_store.h"
 #include "tests/support/outcome.h"
@@ -27,17 +27,17 @@ class HandedOutTest : public ::testing::Test {
     Prepare("web", Core::kAgent, kWeb);
   }
   exec::FakeExecutor& executor() { return *core_.executor; }
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
   void Prepare(const std::string& allocation, std::uint32_t uid = Core::kAgent,
                std::uint64_t cgroup = 0) {
-    EXPECT_EQ(MessageOf(service().PrepareAllocation(
+    EXPECT_EQ(MessageOf(services().allocations.PrepareAllocation(
                   Core::By(uid), NameOf(allocation), "", cgroup)),
               "Ok");
   }
   void Release(const std::string& allocation,
                std::uint32_t uid = Core::kAgent) {
-    EXPECT_EQ(MessageOf(service().ReleaseAllocation(Core::By(uid),
-                                                    NameOf(allocation))),
+    EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(
+                  Core::By(uid), NameOf(allocation))),
               "Ok");
   }
   std::string Open(const std::string& allocation = "web",
@@ -45,7 +45,7 @@ class HandedOutTest : public ::testing::Test {
     BindMountRequest spec;
     spec.allocation = allocation;
     spec.source = "data";
-    return Outcome(service().OpenTree(Core::By(uid), spec));
+    return Outcome(services().mounts.OpenTree(Core::By(uid), spec));
   }
   // Adds a process that has the last fd that was handed out.
   void Hold(std::uint32_t pid, std::uint32_t uid = Core::kAgent,
@@ -58,7 +58,7 @@ class HandedOutTest : public ::testing::Test {
   }
   Result<HandedOutReport> List(const std::string& allocation = "web",
                                std::uint32_t uid = Core::kAgent) {
-    return service().ListHandedOut(Core::By(uid), NameOf(allocation));
+    return services().tasks.ListHandedOut(Core::By(uid), NameOf(allocation));
   }
   // Returns how many fds are listed; -1 for an error.
   int Listed(const std::string& allocation = "web",
@@ -74,8 +74,8 @@ TEST_F(HandedOutTest, IsListedUntilNobodyHasIt) {
   EXPECT_EQ(Listed(), 0);
   ASSERT_EQ(Open(), "Ok");
   Hold(10);
-  ASSERT_EQ(MessageOf(service().PrepareInbox(Core::By(Core::kAgent),
-                                             {"web", "task"}, true)),
+  ASSERT_EQ(MessageOf(services().inboxes.PrepareInbox(Core::By(Core::kAgent),
+                                                      {"web", "task"}, true)),
             "Ok");
   Hold(11);
   core_.Restart();
@@ -176,8 +176,8 @@ TEST_F(HandedOutTest, MoreThanTheLimitsIsResourceExhaustedWhileTheyAreHeld) {
   ASSERT_EQ(Open(), "Ok");  // no process has the one before
   Hold(11);
   EXPECT_EQ(core_.boot->CountHandedOut("web").value(), 2U);
-  const auto inbox =
-      service().PrepareInbox(Core::By(Core::kAgent), {"web", "task"}, true);
+  const auto inbox = services().inboxes.PrepareInbox(Core::By(Core::kAgent),
+                                                     {"web", "task"}, true);
   EXPECT_EQ(Outcome(inbox), "ResourceExhausted");
   EXPECT_NE(MessageOf(inbox).find("limits.mounts_per_allocation"),
             std::string::npos);

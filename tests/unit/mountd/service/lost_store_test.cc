@@ -3,7 +3,7 @@
 // A start with stores that were lost, partly lost, or cannot be written.
 #include <gtest/gtest.h>
 
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "tests/support/core.h"
 #include "tests/support/failing_store.h"
 #include "tests/support/outcome.h"
@@ -13,13 +13,13 @@ namespace {
 
 class LostStoreTest : public ::testing::Test {
  protected:
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
   exec::FakeExecutor& executor() { return *core_.executor; }
 
   void Prepare(const std::string& allocation, const CallContext& call) {
-    ASSERT_EQ(
-        MessageOf(service().PrepareAllocation(call, NameOf(allocation), "")),
-        "Ok");
+    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
+                  call, NameOf(allocation), "")),
+              "Ok");
   }
   static BindMountRequest Mount(const std::string& allocation,
                                 const std::string& name = "m") {
@@ -31,8 +31,9 @@ class LostStoreTest : public ::testing::Test {
     return spec;
   }
   void Bind(const std::string& allocation, const std::string& name = "m") {
-    ASSERT_EQ(MessageOf(service().BindMount(agent_, Mount(allocation, name))),
-              "Ok");
+    ASSERT_EQ(
+        MessageOf(services().mounts.BindMount(agent_, Mount(allocation, name))),
+        "Ok");
   }
   void LoseAllocations() {
     ASSERT_EQ(Outcome(core_.state->database().Run("DELETE FROM allocations")),
@@ -48,7 +49,7 @@ class LostStoreTest : public ::testing::Test {
     return record ? static_cast<std::int64_t>(record->uid) : -1;
   }
   std::vector<OwedRecord> Owed() {
-    return service().ListOwed(CallContext{}).value();
+    return services().node.ListOwed(CallContext{}).value();
   }
 
   const CallContext agent_ = Core::By(Core::kAgent);
@@ -63,10 +64,12 @@ TEST_F(LostStoreTest, AnAllocationIsWhoseItWas) {
   Start();
   EXPECT_EQ(OwnerOf("web"), Core::kAgent);
   EXPECT_EQ(OwnerOf("db"), Core::kOther);
-  EXPECT_EQ(MessageOf(service().ReleaseAllocation(agent_, NameOf("web"))),
+  EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(agent_,
+                                                               NameOf("web"))),
             "Ok");
-  EXPECT_EQ(Outcome(service().ReleaseAllocation(agent_, NameOf("db"))),
-            "PermissionDenied");
+  EXPECT_EQ(
+      Outcome(services().allocations.ReleaseAllocation(agent_, NameOf("db"))),
+      "PermissionDenied");
 }
 
 // The directory was made by a mountd that let a group pass, so the mounts'
@@ -78,10 +81,11 @@ TEST_F(LostStoreTest, AnAllocationIsWhoseItsMountsAre) {
   executor().ForgetWhoPasses();
   Start();
   EXPECT_EQ(OwnerOf("web"), Core::kAgent);
-  EXPECT_EQ(MessageOf(service().Unmount(agent_, NameOf("web"), NameOf("task"),
-                                        NameOf("m"))),
+  EXPECT_EQ(MessageOf(services().mounts.Unmount(agent_, NameOf("web"),
+                                                NameOf("task"), NameOf("m"))),
             "Ok");
-  EXPECT_EQ(MessageOf(service().ReleaseAllocation(agent_, NameOf("web"))),
+  EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(agent_,
+                                                               NameOf("web"))),
             "Ok");
   core_.mounts->ReleaseLeftAnchors();
   EXPECT_TRUE(executor().Existing().empty());
@@ -101,10 +105,12 @@ TEST_F(LostStoreTest, WhereNoRecordTellsRootIsTheOwner) {
   Start();
   for (const char* allocation : {"bare", "mixed"}) {
     EXPECT_EQ(OwnerOf(allocation), 0) << allocation;
-    EXPECT_EQ(Outcome(service().ReleaseAllocation(agent_, NameOf(allocation))),
-              Outcome(service().ReleaseAllocation(Core::By(Core::kOther),
-                                                  NameOf(allocation))));
-    EXPECT_NE(Outcome(service().ReleaseAllocation(agent_, NameOf(allocation))),
+    EXPECT_EQ(Outcome(services().allocations.ReleaseAllocation(
+                  agent_, NameOf(allocation))),
+              Outcome(services().allocations.ReleaseAllocation(
+                  Core::By(Core::kOther), NameOf(allocation))));
+    EXPECT_NE(Outcome(services().allocations.ReleaseAllocation(
+                  agent_, NameOf(allocation))),
               "Ok");
   }
 }
@@ -130,12 +136,18 @@ TEST_F(LostStoreTest, AnAllocationThatCannotBeRecordedStaysAsItIs) {
 // The network is there unchanged, and no caller has asked for its end.
 TEST_F(LostStoreTest, ANetworkThatWasFoundIsNotOwed) {
   Prepare("web", agent_);
-  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+      "Ok");
   ASSERT_EQ(Outcome(core_.boot->database().Run("DELETE FROM networks")), "Ok");
   Start();
   EXPECT_TRUE(Owed().empty());
-  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
-  EXPECT_EQ(service().GetAllocation(agent_, NameOf("web"))->networks.size(),
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+      "Ok");
+  EXPECT_EQ(services()
+                .allocations.GetAllocation(agent_, NameOf("web"))
+                ->networks.size(),
             1U);
 }
 
@@ -179,7 +191,8 @@ TEST_F(LostStoreTest, ABindThatIsRefusedOwesNothingOfTheMountThatIsThere) {
   Bind("web");
   BindMountRequest other = Mount("web");
   other.attributes = exec::kReadOnly;
-  EXPECT_EQ(Outcome(service().BindMount(agent_, other)), "AlreadyExists");
+  EXPECT_EQ(Outcome(services().mounts.BindMount(agent_, other)),
+            "AlreadyExists");
   EXPECT_TRUE(Owed().empty());
   EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
 }
@@ -190,7 +203,8 @@ TEST_F(LostStoreTest, BusyOfSomethingElseStaysAsItIs) {
   Bind("web");
   executor().AddHolder(executor().MountIdOf("web/task/m"), {});
   executor().FailNext("Detach", Code::kBusy);
-  const auto released = service().ReleaseAllocation(agent_, NameOf("web"));
+  const auto released =
+      services().allocations.ReleaseAllocation(agent_, NameOf("web"));
   EXPECT_EQ(Outcome(released), "Busy");
   EXPECT_EQ(MessageOf(released).find("used by"), std::string::npos);
   EXPECT_EQ(Owed().size(), 1U);
@@ -203,8 +217,8 @@ TEST(AllocationsCgroupTest, TheSameIsNotRecordedAgain) {
   core.executor->PutCgroup(7, "/agent/web");
   core.executor->PutCgroup(8, "/agent/other");
   const auto prepare = [&](std::uint64_t cgroup) {
-    return Outcome(core.service->PrepareAllocation(Core::By(Core::kAgent),
-                                                   NameOf("web"), "", cgroup));
+    return Outcome(core.services->allocations.PrepareAllocation(
+        Core::By(Core::kAgent), NameOf("web"), "", cgroup));
   };
   ASSERT_EQ(prepare(7), "Ok");
   {

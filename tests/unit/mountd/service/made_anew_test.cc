@@ -4,7 +4,7 @@
 // tear-down.
 #include <gtest/gtest.h>
 
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "tests/support/core.h"
 #include "tests/support/outcome.h"
 
@@ -14,7 +14,8 @@ namespace {
 class MadeAnewTest : public ::testing::Test {
  protected:
   MadeAnewTest() {
-    EXPECT_EQ(MessageOf(service().PrepareAllocation(agent_, NameOf("web"), "")),
+    EXPECT_EQ(MessageOf(services().allocations.PrepareAllocation(
+                  agent_, NameOf("web"), "")),
               "Ok");
     spec_.allocation = "web";
     spec_.task = "task";
@@ -23,7 +24,7 @@ class MadeAnewTest : public ::testing::Test {
     spec_.source = "data";
   }
 
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
   exec::FakeExecutor& executor() { return *core_.executor; }
 
   const CallContext agent_ = Core::By(Core::kAgent);
@@ -32,30 +33,35 @@ class MadeAnewTest : public ::testing::Test {
 };
 
 TEST_F(MadeAnewTest, AMountIsNotUnmountedByWhatWasOwed) {
-  ASSERT_EQ(MessageOf(service().BindMount(agent_, spec_)), "Ok");
+  ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, spec_)), "Ok");
   executor().FailNext("Detach", Code::kUnavailable);
-  EXPECT_EQ(Outcome(service().Unmount(agent_, NameOf("web"), NameOf("task"),
-                                      NameOf("d"))),
+  EXPECT_EQ(Outcome(services().mounts.Unmount(agent_, NameOf("web"),
+                                              NameOf("task"), NameOf("d"))),
             "Unavailable");
-  const auto owed = service().ListOwed(agent_).value();
+  const auto owed = services().node.ListOwed(agent_).value();
   ASSERT_EQ(owed.size(), 1U);
-  ASSERT_EQ(MessageOf(service().BindMount(agent_, spec_)), "Ok");
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
-  EXPECT_EQ(MessageOf(service().RetryOwed(owed[0])), "Ok");
+  ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, spec_)), "Ok");
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed[0])), "Ok");
   EXPECT_NE(executor().MountIdOf("web/task/d"), 0U);
 }
 
 TEST_F(MadeAnewTest, ANetworkIsNotTornDownByWhatWasOwed) {
-  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+      "Ok");
   executor().FailNext("DeleteNetwork", Code::kUnavailable);
-  EXPECT_EQ(Outcome(service().TeardownNetwork(agent_, NameOf("web"))),
+  EXPECT_EQ(Outcome(services().networks.TeardownNetwork(agent_, NameOf("web"))),
             "Unavailable");
-  const auto owed = service().ListOwed(agent_).value();
+  const auto owed = services().node.ListOwed(agent_).value();
   ASSERT_EQ(owed.size(), 1U);
-  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
-  EXPECT_EQ(MessageOf(service().RetryOwed(owed[0])), "Ok");
-  EXPECT_FALSE(
-      service().GetAllocation(agent_, NameOf("web"))->networks.empty());
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+      "Ok");
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed[0])), "Ok");
+  EXPECT_FALSE(services()
+                   .allocations.GetAllocation(agent_, NameOf("web"))
+                   ->networks.empty());
 }
 
 }  // namespace

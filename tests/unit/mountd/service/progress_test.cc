@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "tests/support/core.h"
 #include "tests/support/eventually.h"
 #include "tests/support/outcome.h"
@@ -45,11 +45,11 @@ class ProgressTest : public ::testing::Test {
 
   exec::FakeExecutor& executor() { return *core_.executor; }
   csi::FakeCsiClient& client() { return *core_.client; }
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
 
   void Prepare(const std::string& allocation) {
-    ASSERT_EQ(MessageOf(service().PrepareAllocation(Core::By(Core::kAgent),
-                                                    NameOf(allocation), "s")),
+    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
+                  Core::By(Core::kAgent), NameOf(allocation), "s")),
               "Ok");
   }
   static csi::PublishSpec Spec(const std::string& allocation = "web") {
@@ -78,7 +78,8 @@ class ProgressTest : public ::testing::Test {
   }
   void BeginPublish(const CallContext& call, const csi::PublishSpec& spec) {
     Begin([this, call, spec] {
-      IgnoreBecauseBestEffort(service().PublishVolume(call, spec, UniqueFd()));
+      IgnoreBecauseBestEffort(
+          services().volumes.PublishVolume(call, spec, UniqueFd()));
     });
   }
   // Returns text such as "stage 0/0 attempt 1".
@@ -161,11 +162,14 @@ TEST_F(ProgressTest, WhoWaitsForAVolumeSaysSo) {
 }
 
 TEST_F(ProgressTest, AReleaseCountsWhatIsThere) {
-  ASSERT_EQ(MessageOf(service().SetupNetwork(call_, NameOf("web"), {})), "Ok");
-  ASSERT_EQ(MessageOf(service().PublishVolume(call_, Spec(), UniqueFd())),
-            "Ok");
   ASSERT_EQ(
-      MessageOf(service().BindMounts(
+      MessageOf(services().networks.SetupNetwork(call_, NameOf("web"), {})),
+      "Ok");
+  ASSERT_EQ(
+      MessageOf(services().volumes.PublishVolume(call_, Spec(), UniqueFd())),
+      "Ok");
+  ASSERT_EQ(
+      MessageOf(services().mounts.BindMounts(
           call_, {Mount("a", exec::SourceKind::kHostVolume, "data"),
                   Mount("b", exec::SourceKind::kPublishedVolume, "data")})),
       "Ok");
@@ -173,7 +177,8 @@ TEST_F(ProgressTest, AReleaseCountsWhatIsThere) {
   client().script().Block("NodeUnstageVolume");
   executor().script().Block("DeleteNetwork");
   Begin([this, release] {
-    EXPECT_EQ(MessageOf(service().ReleaseAllocation(release, NameOf("web"))),
+    EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(
+                  release, NameOf("web"))),
               "Ok");
   });
   ASSERT_TRUE(client().script().AwaitBlocked("NodeUnstageVolume"));
@@ -192,7 +197,7 @@ TEST_F(ProgressTest, ASetOfMountsIsCounted) {
       Mount("b", exec::SourceKind::kFilesystem, "homes")};
   executor().script().Block("Attach");
   Begin([this, bind, specs] {
-    EXPECT_EQ(MessageOf(service().BindMounts(bind, specs)), "Ok");
+    EXPECT_EQ(MessageOf(services().mounts.BindMounts(bind, specs)), "Ok");
   });
   ASSERT_TRUE(executor().script().AwaitBlocked("Attach"));
   EXPECT_EQ(TextOf(bind.progress), "mount 0/2");
@@ -203,7 +208,7 @@ TEST_F(ProgressTest, ASetOfMountsIsCounted) {
 TEST_F(ProgressTest, ADeclaredFileSystemIsAStepOfItsOwn) {
   executor().script().Block("Attach");
   Begin([this] {
-    EXPECT_EQ(MessageOf(service().BindMount(
+    EXPECT_EQ(MessageOf(services().mounts.BindMount(
                   call_, Mount("h", exec::SourceKind::kFilesystem, "homes"))),
               "Ok");
   });
@@ -242,9 +247,9 @@ TEST_F(ProgressTest, NetworksOfCniTellWhatTheirPluginsAreAt) {
 TEST_F(ProgressTest, ReconcileCountsAllocations) {
   WorkerPool pool(4);
   Strands strands(pool);
-  EXPECT_EQ(
-      Outcome(service().Reconcile(call_, {"s", 1, {"web"}, false}, strands)),
-      "Ok");
+  EXPECT_EQ(Outcome(services().reconciler.Reconcile(
+                call_, {"s", 1, {"web"}, false}, strands)),
+            "Ok");
   EXPECT_EQ(TextOf(call_.progress), "release 1/1");
 }
 
@@ -252,7 +257,8 @@ TEST_F(ProgressTest, ATreeIsCountedWhileItGoesOn) {
   executor().SetTree(UINT64_MAX);
   const CallContext call = call_;
   Begin([this, call] {
-    EXPECT_EQ(Outcome(service().RemoveTree(call, UniqueFd())), "Aborted");
+    EXPECT_EQ(Outcome(services().trees.RemoveTree(call, UniqueFd())),
+              "Aborted");
   });
   EXPECT_TRUE(Eventually([&] { return call.progress.Get().done > 2; }));
   EXPECT_EQ(call.progress.Get().step, Step::kTree);
@@ -274,7 +280,7 @@ TEST_F(ProgressTest, AControllersCallTellsItsTries) {
   client().script().Block("CreateVolume");
   Begin([this] {
     IgnoreBecauseBestEffort(
-        service().CreateVolume(call_, "ctl", {}, UniqueFd()));
+        services().controllers.CreateVolume(call_, "ctl", {}, UniqueFd()));
   });
   ASSERT_TRUE(client().script().AwaitBlocked("CreateVolume"));
   EXPECT_EQ(TextOf(call_.progress), "controller 0/0 attempt 1");

@@ -4,7 +4,7 @@
 // and nothing mounted.
 #include <gtest/gtest.h>
 
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "tests/support/core.h"
 #include "tests/support/outcome.h"
 
@@ -17,12 +17,12 @@ class RebootTest : public ::testing::Test {
  protected:
   exec::FakeExecutor& executor() { return *core_.executor; }
   csi::FakeCsiClient& client() { return *core_.client; }
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
 
   void Prepare(const std::string& allocation) {
-    ASSERT_EQ(
-        MessageOf(service().PrepareAllocation(agent_, NameOf(allocation), "s")),
-        "Ok");
+    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
+                  agent_, NameOf(allocation), "s")),
+              "Ok");
   }
   void Mount() {
     BindMountRequest spec;
@@ -30,7 +30,7 @@ class RebootTest : public ::testing::Test {
     spec.task = "task";
     spec.name = "m";
     spec.source = "data";
-    ASSERT_EQ(MessageOf(service().BindMount(agent_, spec)), "Ok");
+    ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, spec)), "Ok");
   }
   Result<csi::PublishedVolume> Publish() {
     csi::PublishSpec spec;
@@ -38,7 +38,7 @@ class RebootTest : public ::testing::Test {
     spec.alias = "v";
     spec.plugin = "nfs";
     spec.volume_id = "v1";
-    return service().PublishVolume(agent_, spec, UniqueFd());
+    return services().volumes.PublishVolume(agent_, spec, UniqueFd());
   }
   void Reboot() {
     core_.Restart(/*same_boot=*/false);
@@ -47,16 +47,16 @@ class RebootTest : public ::testing::Test {
   // Returns the pending tear-downs, such as "release web".
   Texts Owed() {
     Texts all;
-    const auto owed = service().ListOwed(agent_);
+    const auto owed = services().node.ListOwed(agent_);
     for (const OwedRecord& one : *owed) {
       all.push_back(std::string(OwedKindName(one.kind)) + " " + one.object);
     }
     return all;
   }
   void RetryAll() {
-    const auto owed = service().ListOwed(agent_);
+    const auto owed = services().node.ListOwed(agent_);
     for (const OwedRecord& one : *owed) {
-      EXPECT_EQ(MessageOf(service().RetryOwed(one)), "Ok");
+      EXPECT_EQ(MessageOf(services().node.RetryOwed(one)), "Ok");
     }
   }
 
@@ -79,29 +79,39 @@ TEST_F(RebootTest, WithoutTheBaseNothingIsRecovered) {
 TEST_F(RebootTest, AllocationsStayAndTheirDirectoriesAreMadeAnew) {
   Prepare("web");
   Mount();
-  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+      "Ok");
   Reboot();
   EXPECT_EQ(executor().Existing(), Texts{"allocation web"});
-  const auto status = service().GetAllocation(agent_, NameOf("web"));
+  const auto status =
+      services().allocations.GetAllocation(agent_, NameOf("web"));
   ASSERT_EQ(MessageOf(status), "Ok");
   EXPECT_TRUE(status->mounts.empty());
   EXPECT_TRUE(status->networks.empty());
   Mount();
-  EXPECT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
-  EXPECT_EQ(MessageOf(service().ReleaseAllocation(agent_, NameOf("web"))),
+  EXPECT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+      "Ok");
+  EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(agent_,
+                                                               NameOf("web"))),
             "Ok");
 }
 
 TEST_F(RebootTest, OwedTearDownsOfMountsAndNetworksGoWithTheirBoot) {
   Prepare("web");
   Mount();
-  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+      "Ok");
   executor().FailNext("Detach", Code::kUnavailable);
-  EXPECT_FALSE(service()
-                   .Unmount(agent_, NameOf("web"), NameOf("task"), NameOf("m"))
-                   .has_value());
+  EXPECT_FALSE(
+      services()
+          .mounts.Unmount(agent_, NameOf("web"), NameOf("task"), NameOf("m"))
+          .has_value());
   executor().FailNext("DeleteNetwork", Code::kUnavailable);
-  EXPECT_FALSE(service().TeardownNetwork(agent_, NameOf("web")).has_value());
+  EXPECT_FALSE(
+      services().networks.TeardownNetwork(agent_, NameOf("web")).has_value());
   ASSERT_EQ(Owed(), (Texts{"unmount web/task/m", "teardown-network web/eth0"}));
   core_.Restart();
   ASSERT_EQ(Owed().size(), 2U);
@@ -115,14 +125,16 @@ TEST_F(RebootTest, AReleaseThatWasUnderWayIsFinished) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   Mount();
   client().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal);
-  EXPECT_FALSE(service().ReleaseAllocation(agent_, NameOf("web")).has_value());
+  EXPECT_FALSE(services()
+                   .allocations.ReleaseAllocation(agent_, NameOf("web"))
+                   .has_value());
   ASSERT_EQ(Owed(), Texts{"release web"});
   Reboot();
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   EXPECT_EQ(Owed(), (Texts{"release web", "unpublish web/v"}));
   RetryAll();
   EXPECT_EQ(Owed(), Texts{});
-  const auto receipt = service().GetReceipt(agent_, NameOf("web"));
+  const auto receipt = services().allocations.GetReceipt(agent_, NameOf("web"));
   ASSERT_EQ(MessageOf(receipt), "Ok");
   ASSERT_EQ(receipt->volumes.size(), 1U);
   EXPECT_TRUE(receipt->volumes[0].unstaged);
@@ -139,7 +151,8 @@ TEST_F(RebootTest, AReleaseThatWasCutOffIsOwed) {
   Reboot();
   EXPECT_EQ(Owed(), Texts{"release web"});
   RetryAll();
-  EXPECT_EQ(MessageOf(service().GetReceipt(agent_, NameOf("web"))), "Ok");
+  EXPECT_EQ(MessageOf(services().allocations.GetReceipt(agent_, NameOf("web"))),
+            "Ok");
 }
 
 TEST_F(RebootTest, WhatAPluginHasToBeToldIsStillOwed) {
@@ -148,16 +161,23 @@ TEST_F(RebootTest, WhatAPluginHasToBeToldIsStillOwed) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   client().SetReady("nfs", false);
   ASSERT_TRUE(core_.events.Await("nfs unhealthy 1"));
-  ASSERT_EQ(MessageOf(service().ReleaseAllocation(agent_, NameOf("web"))),
+  ASSERT_EQ(MessageOf(services().allocations.ReleaseAllocation(agent_,
+                                                               NameOf("web"))),
             "Ok");
   ASSERT_EQ(Owed(), Texts{"unstage nfs/v1"});
   Reboot();
   EXPECT_EQ(Owed(), Texts{"unstage nfs/v1"});
-  EXPECT_TRUE(service().GetReceipt(agent_, NameOf("web"))->volumes.at(0).owed);
+  EXPECT_TRUE(services()
+                  .allocations.GetReceipt(agent_, NameOf("web"))
+                  ->volumes.at(0)
+                  .owed);
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   RetryAll();
   EXPECT_EQ(Owed(), Texts{});
-  EXPECT_FALSE(service().GetReceipt(agent_, NameOf("web"))->volumes.at(0).owed);
+  EXPECT_FALSE(services()
+                   .allocations.GetReceipt(agent_, NameOf("web"))
+                   ->volumes.at(0)
+                   .owed);
 }
 
 TEST_F(RebootTest, AStagedVolumeIsUncertainUntilItIsPublishedAgain) {
@@ -184,7 +204,7 @@ TEST_F(RebootTest, AnUncertainVolumeGoesWithItsAllocation) {
   WorkerPool pool(4);
   Strands strands(pool);
   const auto entries =
-      service().Reconcile(agent_, {"s", 1, {}, false}, strands);
+      services().reconciler.Reconcile(agent_, {"s", 1, {}, false}, strands);
   ASSERT_EQ(MessageOf(entries), "Ok");
   ASSERT_EQ(entries->size(), 1U);
   EXPECT_EQ(entries->at(0).outcome, ReconcileOutcome::kReleased);
@@ -196,24 +216,29 @@ TEST_F(RebootTest, AnUncertainVolumeGoesWithItsAllocation) {
 TEST_F(RebootTest, PluginsAndReceiptsStay) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   Prepare("web");
-  ASSERT_EQ(MessageOf(service().ReleaseAllocation(agent_, NameOf("web"))),
+  ASSERT_EQ(MessageOf(services().allocations.ReleaseAllocation(agent_,
+                                                               NameOf("web"))),
             "Ok");
-  const auto receipt = service().GetReceipt(agent_, NameOf("web"));
+  const auto receipt = services().allocations.GetReceipt(agent_, NameOf("web"));
   Reboot();
   EXPECT_TRUE(core_.events.Await("nfs healthy 1"));
-  EXPECT_EQ(service().GetReceipt(agent_, NameOf("web"))->serial,
+  EXPECT_EQ(services().allocations.GetReceipt(agent_, NameOf("web"))->serial,
             receipt->serial);
 }
 
 TEST_F(RebootTest, AddressesOfTheOldBootAreFreeAgain) {
   Prepare("web");
   const auto free = [&] {
-    return service().GetAddressUsage().at("default").free;
+    return services().capabilities.GetAddressUsage().at("default").free;
   };
   const std::uint32_t all = free();
-  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+      "Ok");
   executor().KeepLinks();
-  ASSERT_EQ(MessageOf(service().TeardownNetwork(agent_, NameOf("web"))), "Ok");
+  ASSERT_EQ(
+      MessageOf(services().networks.TeardownNetwork(agent_, NameOf("web"))),
+      "Ok");
   ASSERT_FALSE(core_.boot->ListQuarantine()->empty());
   Reboot();
   EXPECT_EQ(free(), all);

@@ -6,7 +6,7 @@
 #include <future>
 #include <thread>
 
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "mountd/service/teardowns.h"
 #include "tests/support/core.h"
 #include "tests/support/full_disk.h"
@@ -38,12 +38,12 @@ class ReconcileTest : public ::testing::Test {
   ReconcileTest() { executor().PutCgroup(kCgroup, "/agent/web"); }
 
   exec::FakeExecutor& executor() { return *core_.executor; }
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
 
   void Prepare(const std::string& allocation, std::uint64_t cgroup = 0,
                std::uint32_t uid = Core::kAgent,
                const std::string& scope = "s") {
-    ASSERT_EQ(MessageOf(service().PrepareAllocation(
+    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
                   Core::By(uid), NameOf(allocation), scope, cgroup)),
               "Ok");
   }
@@ -54,7 +54,8 @@ class ReconcileTest : public ::testing::Test {
     spec.task = "task";
     spec.name = "m";
     spec.source = "data";
-    const auto config = service().BindMount(Core::By(Core::kAgent), spec);
+    const auto config =
+        services().mounts.BindMount(Core::By(Core::kAgent), spec);
     EXPECT_EQ(MessageOf(config), "Ok");
     return config ? config->record.mount_id : 0;
   }
@@ -63,7 +64,7 @@ class ReconcileTest : public ::testing::Test {
                                           bool dry_run = false,
                                           std::uint32_t uid = Core::kAgent,
                                           const std::string& scope = "s") {
-    return service().Reconcile(
+    return services().reconciler.Reconcile(
         Core::By(uid), {scope, epoch, std::move(wanted), dry_run}, strands_);
   }
   // Returns lines such as "web released", or the error.
@@ -103,9 +104,9 @@ TEST_F(ReconcileTest, ReleasesWhatIsNotWanted) {
   EXPECT_EQ(Told(Run(1, {"b", "d"})),
             (Texts{"a released", "b present", "c released", "d missing"}));
   EXPECT_EQ(Left(), Texts{"b"});
-  EXPECT_EQ(
-      MessageOf(service().GetReceipt(Core::By(Core::kAgent), NameOf("a"))),
-      "Ok");
+  EXPECT_EQ(MessageOf(services().allocations.GetReceipt(Core::By(Core::kAgent),
+                                                        NameOf("a"))),
+            "Ok");
   EXPECT_EQ(executor().Existing(), Texts{"allocation b"});
   EXPECT_EQ(Told(Run(1, {"b", "d"})), (Texts{"b present", "d missing"}));
 }
@@ -181,8 +182,8 @@ TEST_F(ReconcileTest, WhatHasLiveProcessesStaysUntilTheyHaveEnded) {
   Prepare("mount");
   executor().AddHolder(Mount("mount"), Process(11));
   Prepare("network");
-  ASSERT_EQ(MessageOf(service().SetupNetwork(Core::By(Core::kAgent),
-                                             NameOf("network"), {})),
+  ASSERT_EQ(MessageOf(services().networks.SetupNetwork(Core::By(Core::kAgent),
+                                                       NameOf("network"), {})),
             "Ok");
   executor().AddToNamespace(
       core_.boot->NetworksOf("network")->at(0).netns_inode, Process(12, 0));
@@ -256,14 +257,14 @@ TEST_F(ReconcileTest, OneThatFailsIsOwedAndTheOthersGo) {
   const auto entries = Run(1, {});
   ASSERT_EQ(Told(entries), (Texts{"a released", "b owed", "c released"}));
   EXPECT_NE(entries->at(1).reason, "");
-  const auto owed = service().ListOwed(Core::By(Core::kAgent));
+  const auto owed = services().node.ListOwed(Core::By(Core::kAgent));
   ASSERT_EQ(owed->size(), 1U);
   EXPECT_EQ(owed->at(0).object, "b");
   // The allocation is being released, wanted or not.
   EXPECT_EQ(Told(Run(1, {"b"})), Texts{"b owed"});
   EXPECT_EQ(Told(Run(1, {}, true)), Texts{"b unwanted"});
   EXPECT_EQ(Told(Run(1, {})), Texts{"b released"});
-  EXPECT_TRUE(service().ListOwed(Core::By(Core::kAgent))->empty());
+  EXPECT_TRUE(services().node.ListOwed(Core::By(Core::kAgent))->empty());
 }
 
 TEST_F(ReconcileTest, OneThatHangsHoldsUpNoOther) {
@@ -290,8 +291,8 @@ TEST_F(ReconcileTest, WantedOnesSayWhatTheyNeed) {
   spec.alias = "v";
   spec.plugin = "nfs";
   spec.volume_id = "v1";
-  ASSERT_EQ(MessageOf(service().PublishVolume(Core::By(Core::kAgent), spec,
-                                              UniqueFd())),
+  ASSERT_EQ(MessageOf(services().volumes.PublishVolume(Core::By(Core::kAgent),
+                                                       spec, UniqueFd())),
             "Ok");
   auto entries = Run(1, {"bare", "web"});
   EXPECT_EQ(entries->at(0).needs, Texts{"bare"});
@@ -359,8 +360,8 @@ TEST_F(ReconcileTest, OneThatIsReleasedMeanwhileHasGone) {
   Prepare("a");
   HeldStrand held(strands_, "a");
   strands_.Submit(AllocationStrand("a"), [&] {
-    EXPECT_EQ(MessageOf(service().ReleaseAllocation(Core::By(Core::kAgent),
-                                                    NameOf("a"))),
+    EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(
+                  Core::By(Core::kAgent), NameOf("a"))),
               "Ok");
   });
   Prepare("b");
@@ -378,7 +379,8 @@ TEST_F(ReconcileTest, ACancelledCallBeginsNoMore) {
   Prepare("a");
   const CallContext call = Core::By(Core::kAgent);
   *call.cancelled = true;
-  EXPECT_EQ(Outcome(service().Reconcile(call, {"s", 1, {}, false}, strands_)),
+  EXPECT_EQ(Outcome(services().reconciler.Reconcile(call, {"s", 1, {}, false},
+                                                    strands_)),
             "Aborted");
   EXPECT_EQ(Left(), Texts{"a"});
   EXPECT_EQ(Told(Run(1, {})), Texts{"a released"});

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <thread>
 
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "mountd/watch/owed_retrier.h"
 #include "tests/support/core.h"
 #include "tests/support/failing_store.h"
@@ -25,12 +25,12 @@ class ReleaseTest : public ::testing::Test {
  protected:
   exec::FakeExecutor& executor() { return *core_.executor; }
   csi::FakeCsiClient& client() { return *core_.client; }
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
 
   void Prepare(const std::string& allocation) {
-    ASSERT_EQ(
-        MessageOf(service().PrepareAllocation(agent_, NameOf(allocation), "")),
-        "Ok");
+    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
+                  agent_, NameOf(allocation), "")),
+              "Ok");
   }
   void Publish(const std::string& allocation, const std::string& volume_id) {
     csi::PublishSpec spec;
@@ -38,15 +38,17 @@ class ReleaseTest : public ::testing::Test {
     spec.alias = "alias-" + volume_id;
     spec.plugin = "nfs";
     spec.volume_id = volume_id;
-    ASSERT_EQ(MessageOf(service().PublishVolume(agent_, spec, UniqueFd())),
-              "Ok");
+    ASSERT_EQ(
+        MessageOf(services().volumes.PublishVolume(agent_, spec, UniqueFd())),
+        "Ok");
   }
   // Makes one object of each kind.
   void Fill() {
     ASSERT_TRUE(core_.AddPlugin("nfs"));
     Prepare("web");
-    ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})),
-              "Ok");
+    ASSERT_EQ(
+        MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+        "Ok");
     Publish("web", "v1");
     BindMountRequest volume;
     volume.allocation = "web";
@@ -54,23 +56,24 @@ class ReleaseTest : public ::testing::Test {
     volume.name = "v";
     volume.source_kind = exec::SourceKind::kPublishedVolume;
     volume.source = "alias-v1";
-    ASSERT_EQ(MessageOf(service().BindMount(agent_, volume)), "Ok");
+    ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, volume)), "Ok");
     BindMountRequest data = volume;
     data.name = "d";
     data.source_kind = exec::SourceKind::kHostVolume;
     data.source = "data";
-    ASSERT_EQ(MessageOf(service().BindMount(agent_, data)), "Ok");
+    ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, data)), "Ok");
     executor().script().Forget();
     client().script().Forget();
   }
   Result<ReceiptRecord> Release(const std::string& allocation = "web") {
-    return service().ReleaseAllocation(agent_, NameOf(allocation));
+    return services().allocations.ReleaseAllocation(agent_, NameOf(allocation));
   }
   Result<void> Unpublish() {
-    return service().UnpublishVolume(agent_, NameOf("web"), NameOf("alias-v1"));
+    return services().volumes.UnpublishVolume(agent_, NameOf("web"),
+                                              NameOf("alias-v1"));
   }
   std::optional<OwedRecord> TheOwed() {
-    const auto owed = service().ListOwed(agent_).value();
+    const auto owed = services().node.ListOwed(agent_).value();
     return owed.size() == 1 ? std::optional<OwedRecord>(owed[0]) : std::nullopt;
   }
   static Texts VolumesOf(const ReceiptRecord& receipt) {
@@ -98,9 +101,10 @@ TEST_F(ReleaseTest, TakesAllAwayAndGivesAReceipt) {
   EXPECT_EQ(VolumesOf(*receipt), Texts{"nfs v1 unstaged"});
   EXPECT_EQ(executor().Existing(), only_the_plugin_);
   EXPECT_TRUE(client().Staged().empty());
-  EXPECT_EQ(Outcome(service().GetAllocation(agent_, NameOf("web"))),
-            "NotFound");
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(
+      Outcome(services().allocations.GetAllocation(agent_, NameOf("web"))),
+      "NotFound");
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
 }
 
 TEST_F(ReleaseTest, TheOrderIsFromTheTaskDown) {
@@ -141,17 +145,19 @@ TEST_F(ReleaseTest, ReleasedAgainAnswersTheSameReceipt) {
   EXPECT_EQ(second->serial, first->serial);
   EXPECT_EQ(second->released_at_us, first->released_at_us);
   EXPECT_EQ(VolumesOf(*second), VolumesOf(*first));
-  EXPECT_EQ(service().GetReceipt(agent_, NameOf("web"))->serial, first->serial);
-  EXPECT_EQ(
-      Outcome(service().GetReceipt(Core::By(Core::kOther), NameOf("web"))),
-      "PermissionDenied");
+  EXPECT_EQ(services().allocations.GetReceipt(agent_, NameOf("web"))->serial,
+            first->serial);
+  EXPECT_EQ(Outcome(services().allocations.GetReceipt(Core::By(Core::kOther),
+                                                      NameOf("web"))),
+            "PermissionDenied");
 }
 
 TEST_F(ReleaseTest, ANameUsedAgainHasANewReceipt) {
   Prepare("web");
   const auto first = Release();
   Prepare("web");
-  EXPECT_EQ(Outcome(service().GetReceipt(agent_, NameOf("web"))), "NotFound");
+  EXPECT_EQ(Outcome(services().allocations.GetReceipt(agent_, NameOf("web"))),
+            "NotFound");
   const auto second = Release();
   ASSERT_EQ(MessageOf(second), "Ok");
   EXPECT_GT(second->serial, first->serial);
@@ -206,7 +212,8 @@ TEST_P(FailingReleaseTest, IsOwedAndFinishedLater) {
     }
     EXPECT_EQ(Outcome(Release()),
               GetParam().plan != nullptr ? "Unavailable" : "Internal");
-    EXPECT_EQ(Outcome(service().GetReceipt(agent_, NameOf("web"))), "NotFound");
+    EXPECT_EQ(Outcome(services().allocations.GetReceipt(agent_, NameOf("web"))),
+              "NotFound");
     if (when == FailWhen::kBefore) {
       const Texts left = executor().Existing();
       EXPECT_NE(std::find(left.begin(), left.end(), GetParam().leaves),
@@ -220,18 +227,19 @@ TEST_P(FailingReleaseTest, IsOwedAndFinishedLater) {
   EXPECT_EQ(owed.uid, Core::kAgent);
   EXPECT_EQ(owed.attempts, 2U);
   EXPECT_FALSE(owed.reason.empty());
-  EXPECT_TRUE(service().ListOwed(Core::By(Core::kOther))->empty());
+  EXPECT_TRUE(services().node.ListOwed(Core::By(Core::kOther))->empty());
   if (GetParam().name == std::string_view("RemoveAllocation")) {
     // Only the directory is left, so PrepareAllocation finishes the release.
     Prepare("web");
-    EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+    EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
     return;
   }
-  EXPECT_EQ(Outcome(service().PrepareAllocation(agent_, NameOf("web"), "")),
+  EXPECT_EQ(Outcome(services().allocations.PrepareAllocation(
+                agent_, NameOf("web"), "")),
             "FailedPrecondition");
 
-  EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   EXPECT_EQ(executor().Existing(), only_the_plugin_);
   const auto receipt = Release();
   ASSERT_EQ(MessageOf(receipt), "Ok");
@@ -262,7 +270,7 @@ TEST_F(ReleaseTest, AMountThatIsBusyKeepsItsVolumeAndNothingElse) {
   EXPECT_EQ(executor().AnchorOf("data"), 0U);
   executor().SetBusy("web/task/v", false);
   EXPECT_EQ(MessageOf(Release()), "Ok");
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
 }
 
 TEST_F(ReleaseTest, AnUnpublishThatFailsIsOwedByItself) {
@@ -274,8 +282,8 @@ TEST_F(ReleaseTest, AnUnpublishThatFailsIsOwedByItself) {
   const OwedRecord owed = TheOwed().value();
   EXPECT_EQ(owed.kind, OwedKind::kUnpublish);
   EXPECT_EQ(owed.object, "web/alias-v1");
-  EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   EXPECT_TRUE(client().Staged().empty());
   EXPECT_EQ(MessageOf(Unpublish()), "Ok");
 }
@@ -283,33 +291,38 @@ TEST_F(ReleaseTest, AnUnpublishThatFailsIsOwedByItself) {
 TEST_F(ReleaseTest, AnUnmountOrATeardownThatFailsIsOwedByItself) {
   Fill();
   executor().FailNext("Detach", Code::kUnavailable, FailWhen::kAfter);
-  EXPECT_EQ(Outcome(service().Unmount(agent_, NameOf("web"), NameOf("task"),
-                                      NameOf("v"))),
+  EXPECT_EQ(Outcome(services().mounts.Unmount(agent_, NameOf("web"),
+                                              NameOf("task"), NameOf("v"))),
             "Unavailable");
   executor().FailNext("DeleteNetwork", Code::kUnavailable);
-  EXPECT_EQ(Outcome(service().TeardownNetwork(agent_, NameOf("web"))),
+  EXPECT_EQ(Outcome(services().networks.TeardownNetwork(agent_, NameOf("web"))),
             "Unavailable");
-  const auto owed = service().ListOwed(agent_).value();
+  const auto owed = services().node.ListOwed(agent_).value();
   ASSERT_EQ(owed.size(), 2U);
   EXPECT_EQ(OwedKindName(owed[0].kind), "unmount");
   EXPECT_EQ(owed[0].object, "web/task/v");
   EXPECT_EQ(OwedKindName(owed[1].kind), "teardown-network");
   EXPECT_EQ(owed[1].object, "web/eth0");
   for (const OwedRecord& one : owed) {
-    EXPECT_EQ(MessageOf(service().RetryOwed(one)), "Ok");
+    EXPECT_EQ(MessageOf(services().node.RetryOwed(one)), "Ok");
   }
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
-  EXPECT_EQ(service().GetAllocation(agent_, NameOf("web"))->mounts.size(), 1U);
-  EXPECT_TRUE(service().GetAllocation(agent_, NameOf("web"))->networks.empty());
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
+  EXPECT_EQ(services()
+                .allocations.GetAllocation(agent_, NameOf("web"))
+                ->mounts.size(),
+            1U);
+  EXPECT_TRUE(services()
+                  .allocations.GetAllocation(agent_, NameOf("web"))
+                  ->networks.empty());
 }
 
 TEST_F(ReleaseTest, ABusyMountIsNotOwed) {
   Fill();
   executor().SetBusy("web/task/d");
-  EXPECT_EQ(Outcome(service().Unmount(agent_, NameOf("web"), NameOf("task"),
-                                      NameOf("d"))),
+  EXPECT_EQ(Outcome(services().mounts.Unmount(agent_, NameOf("web"),
+                                              NameOf("task"), NameOf("d"))),
             "Busy");
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
 }
 
 TEST_F(ReleaseTest, WhatARestartCouldNotFinishIsOwed) {
@@ -321,13 +334,13 @@ TEST_F(ReleaseTest, WhatARestartCouldNotFinishIsOwed) {
   EXPECT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Unavailable");
   core_.Restart();
   ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
-  const auto owed = service().ListOwed(agent_).value();
+  const auto owed = services().node.ListOwed(agent_).value();
   ASSERT_EQ(owed.size(), 2U);
   for (const OwedRecord& one : owed) {
     EXPECT_EQ(one.uid, Core::kAgent);
-    EXPECT_EQ(MessageOf(service().RetryOwed(one)), "Ok");
+    EXPECT_EQ(MessageOf(services().node.RetryOwed(one)), "Ok");
   }
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
 }
 
@@ -344,10 +357,12 @@ TEST_F(ReleaseTest, WhatIsNoLongerOwedIsNotTriedAgain) {
   Prepare("db");
   executor().FailNext("RemoveAllocation", Code::kUnavailable);
   EXPECT_EQ(Outcome(Release("db")), "Unavailable");
-  EXPECT_EQ(MessageOf(service().RetryOwed(stale)), "Ok");
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(stale)), "Ok");
   EXPECT_EQ(executor().Existing(), (Texts{"allocation db", "allocation web"}));
   EXPECT_EQ(TheOwed().value().object, "db");
-  EXPECT_EQ(MessageOf(service().GetAllocation(agent_, NameOf("web"))), "Ok");
+  EXPECT_EQ(
+      MessageOf(services().allocations.GetAllocation(agent_, NameOf("web"))),
+      "Ok");
 }
 
 TEST_F(ReleaseTest, AVolumePublishedAnewIsNotUnpublished) {
@@ -359,7 +374,7 @@ TEST_F(ReleaseTest, AVolumePublishedAnewIsNotUnpublished) {
   const OwedRecord stale = TheOwed().value();
   ASSERT_EQ(MessageOf(Unpublish()), "Ok");
   Publish("web", "v1");
-  EXPECT_EQ(MessageOf(service().RetryOwed(stale)), "Ok");
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(stale)), "Ok");
   EXPECT_EQ(client().Published().size(), 1U);
 }
 
@@ -375,7 +390,7 @@ TEST_F(ReleaseTest, AReleaseThatWasCutOffIsOwed) {
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   const OwedRecord owed = TheOwed().value();
   EXPECT_EQ(owed.object, "web");
-  EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
   EXPECT_EQ(executor().Existing(), only_the_plugin_);
 }
 
@@ -385,7 +400,8 @@ TEST_F(ReleaseTest, ARebootKeepsAllocationsAndVolumesInDoubt) {
   ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   EXPECT_EQ(executor().Existing(), (Texts{"allocation web", "plugin nfs"}));
-  const auto status = service().GetAllocation(agent_, NameOf("web"));
+  const auto status =
+      services().allocations.GetAllocation(agent_, NameOf("web"));
   ASSERT_EQ(MessageOf(status), "Ok");
   EXPECT_TRUE(status->mounts.empty());
   EXPECT_TRUE(status->networks.empty());
@@ -427,12 +443,13 @@ TEST_F(ReleaseTest, TheRetrierTriesUntilNothingIsOwed) {
   std::vector<std::uint32_t> counts;
   WorkerPool pool(1);
   Strands strands(pool);
-  OwedRetrier retrier(loop, strands, service(), [&](const OwedSummary& owed) {
-    EXPECT_EQ(owed.count == 0, owed.since_us == 0);
-    if (counts.empty() || counts.back() != owed.count) {
-      counts.push_back(owed.count);
-    }
-  });
+  OwedRetrier retrier(loop, strands, services().node,
+                      [&](const OwedSummary& owed) {
+                        EXPECT_EQ(owed.count == 0, owed.since_us == 0);
+                        if (counts.empty() || counts.back() != owed.count) {
+                          counts.push_back(owed.count);
+                        }
+                      });
   executor().FailNext("RemoveAllocation", Code::kUnavailable, FailWhen::kBefore,
                       4);
   EXPECT_EQ(Outcome(Release()), "Unavailable");
@@ -470,7 +487,7 @@ TEST_F(ReleaseTest, TheOldestIsWhatFailedFirst) {
   WorkerPool pool(1);
   Strands strands(pool);
   std::vector<OwedSummary> told;
-  OwedRetrier retrier(loop, strands, service(),
+  OwedRetrier retrier(loop, strands, services().node,
                       [&](const OwedSummary& owed) { told.push_back(owed); });
   retrier.Check();
   ASSERT_TRUE(loop.RunUntil([&] { return loop.timer_count() == 1; }));
@@ -486,7 +503,8 @@ TEST_F(ReleaseTest, TheRetrierDoesNothingWithAListThatItCannotHave) {
   int told = 0;
   WorkerPool pool(1);  // one thread keeps the jobs' order
   Strands strands(pool);
-  OwedRetrier retrier(loop, strands, service(), [&](const auto&) { ++told; });
+  OwedRetrier retrier(loop, strands, services().node,
+                      [&](const auto&) { ++told; });
   const auto check = [&] {
     retrier.Check();
     AwaitJobs(strands, loop);
@@ -506,9 +524,9 @@ TEST_F(ReleaseTest, TheRetrierRestsWhenNothingIsOwed) {
   ManualLoop loop;
   WorkerPool pool(1);  // one thread keeps the jobs' order
   Strands strands(pool);
-  OwedRetrier retrier(loop, strands, service(), [](const OwedSummary& owed) {
-    EXPECT_EQ(owed, OwedSummary());
-  });
+  OwedRetrier retrier(
+      loop, strands, services().node,
+      [](const OwedSummary& owed) { EXPECT_EQ(owed, OwedSummary()); });
   retrier.Check();
   AwaitJobs(strands, loop);
   EXPECT_EQ(loop.timer_count(), 0U);
@@ -525,11 +543,12 @@ class ReleaseUnderTasksTest : public ReleaseTest {
     return holder;
   }
   Result<ReceiptRecord> ReleaseBut(OnTasks on_tasks) {
-    return service().ReleaseAllocation(agent_, NameOf("web"), on_tasks);
+    return services().allocations.ReleaseAllocation(agent_, NameOf("web"),
+                                                    on_tasks);
   }
   Result<void> UnpublishBut(OnTasks on_tasks) {
-    return service().UnpublishVolume(agent_, NameOf("web"), NameOf("alias-v1"),
-                                     on_tasks);
+    return services().volumes.UnpublishVolume(agent_, NameOf("web"),
+                                              NameOf("alias-v1"), on_tasks);
   }
   std::uint64_t PublishedMount() {
     return core_.state->PublicationsOf("web")->front().mount_id;
@@ -547,9 +566,10 @@ TEST_F(ReleaseUnderTasksTest, IsRefusedBeforeAnythingGoes) {
   EXPECT_EQ(executor().Existing(), before);
   // mountd only probes the plugin.
   EXPECT_EQ(client().script().Count(""), client().script().Count("Probe "));
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
-  EXPECT_EQ(service().GetAllocation(agent_, NameOf("web"))->record.state,
-            AllocationState::kPrepared);
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
+  EXPECT_EQ(
+      services().allocations.GetAllocation(agent_, NameOf("web"))->record.state,
+      AllocationState::kPrepared);
   executor().EndProcesses();
   EXPECT_EQ(MessageOf(Release()), "Ok");
 }
@@ -572,10 +592,16 @@ TEST_F(ReleaseUnderTasksTest, ASearchThatDoesNotSeeAllMeansThatThereMayBeSome) {
   executor().SetBlind(true);
   EXPECT_EQ(Outcome(Release()), "Busy");
   EXPECT_EQ(Outcome(ReleaseBut(OnTasks::kIgnore)), "Ok");
-  EXPECT_TRUE(service().GetReceipt(agent_, NameOf("web"))->volumes.at(0).owed);
+  EXPECT_TRUE(services()
+                  .allocations.GetReceipt(agent_, NameOf("web"))
+                  ->volumes.at(0)
+                  .owed);
   executor().SetBlind(false);
-  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
-  EXPECT_FALSE(service().GetReceipt(agent_, NameOf("web"))->volumes.at(0).owed);
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(*TheOwed())), "Ok");
+  EXPECT_FALSE(services()
+                   .allocations.GetReceipt(agent_, NameOf("web"))
+                   ->volumes.at(0)
+                   .owed);
 }
 
 TEST_F(ReleaseUnderTasksTest, WaitsUntilTheyHaveNone) {
@@ -605,7 +631,7 @@ TEST_F(ReleaseUnderTasksTest, AWaitThatTakesTooLongHasDoneNothing) {
       << MessageOf(released);
   EXPECT_GT(executor().script().Count("FindCopies"), 1U);
   EXPECT_EQ(executor().Existing(), before);
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   executor().EndProcesses();
   EXPECT_EQ(MessageOf(ReleaseBut(OnTasks::kWait)), "Ok");
 }
@@ -630,16 +656,19 @@ TEST_F(ReleaseUnderTasksTest, IgnoredTheVolumeStaysUntilTheyHaveNone) {
   EXPECT_EQ(client().script().Count("NodeUnstageVolume"), 0U);
   ASSERT_TRUE(TheOwed());
   EXPECT_EQ(TheOwed()->kind, OwedKind::kUnstage);
-  EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
+  EXPECT_EQ(Outcome(services().node.RetryOwed(*TheOwed())), "Busy");
   core_.Restart();
   ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   ASSERT_TRUE(TheOwed());
-  EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
-  EXPECT_TRUE(service().GetReceipt(agent_, NameOf("web"))->volumes[0].owed);
+  EXPECT_EQ(Outcome(services().node.RetryOwed(*TheOwed())), "Busy");
+  EXPECT_TRUE(services()
+                  .allocations.GetReceipt(agent_, NameOf("web"))
+                  ->volumes[0]
+                  .owed);
   executor().EndProcesses();
-  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
-  const auto later = service().GetReceipt(agent_, NameOf("web"));
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(*TheOwed())), "Ok");
+  const auto later = services().allocations.GetReceipt(agent_, NameOf("web"));
   EXPECT_FALSE(later->volumes[0].owed);
   EXPECT_TRUE(later->volumes[0].unstaged);
   EXPECT_TRUE(client().Staged().empty());
@@ -656,12 +685,16 @@ TEST_F(ReleaseUnderTasksTest, OneThatGotACopyMeanwhileKeepsItFromBeingTold) {
   executor().AddCopy(0, "nfs", Task());
   client().script().Unblock("NodeUnstageVolume");
   releasing.join();
-  EXPECT_EQ(Outcome(service().GetReceipt(agent_, NameOf("web"))), "NotFound");
+  EXPECT_EQ(Outcome(services().allocations.GetReceipt(agent_, NameOf("web"))),
+            "NotFound");
   ASSERT_TRUE(TheOwed());
-  EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
+  EXPECT_EQ(Outcome(services().node.RetryOwed(*TheOwed())), "Busy");
   executor().EndProcesses();
-  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
-  EXPECT_FALSE(service().GetReceipt(agent_, NameOf("web"))->volumes[0].owed);
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(*TheOwed())), "Ok");
+  EXPECT_FALSE(services()
+                   .allocations.GetReceipt(agent_, NameOf("web"))
+                   ->volumes[0]
+                   .owed);
 }
 
 TEST_F(ReleaseUnderTasksTest, AnUnpublishIsTheSame) {
@@ -677,7 +710,7 @@ TEST_F(ReleaseUnderTasksTest, AnUnpublishIsTheSame) {
   ASSERT_TRUE(TheOwed());
   EXPECT_EQ(TheOwed()->kind, OwedKind::kUnstage);
   executor().EndProcesses();
-  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(*TheOwed())), "Ok");
   EXPECT_TRUE(client().Staged().empty());
 }
 

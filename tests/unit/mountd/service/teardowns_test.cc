@@ -20,11 +20,11 @@ class TeardownsTest : public ::testing::Test {
   void SetUp() override { Prepare("web"); }
 
   exec::FakeExecutor& executor() { return *core_.executor; }
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
   void Prepare(const std::string& allocation) {
-    ASSERT_EQ(
-        MessageOf(service().PrepareAllocation(agent_, NameOf(allocation), "")),
-        "Ok");
+    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
+                  agent_, NameOf(allocation), "")),
+              "Ok");
   }
   static BindMountRequest Spec(const std::string& name) {
     BindMountRequest spec;
@@ -35,14 +35,14 @@ class TeardownsTest : public ::testing::Test {
     return spec;
   }
   void Bind(const std::string& name) {
-    ASSERT_EQ(MessageOf(service().BindMount(agent_, Spec(name))), "Ok");
+    ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, Spec(name))), "Ok");
   }
   Result<void> Unmount(const std::string& name) {
-    return service().Unmount(agent_, NameOf("web"), NameOf("task"),
-                             NameOf(name));
+    return services().mounts.Unmount(agent_, NameOf("web"), NameOf("task"),
+                                     NameOf(name));
   }
   Result<ReceiptRecord> Release() {
-    return service().ReleaseAllocation(agent_, NameOf("web"));
+    return services().allocations.ReleaseAllocation(agent_, NameOf("web"));
   }
   std::vector<OwedRecord> Owed() { return core_.state->ListOwed().value(); }
   OwedRecord Owe(OwedKind kind, const std::string& object) {
@@ -74,7 +74,7 @@ TEST_F(TeardownsTest, WhatIsOwedOfAnAllocationThatIsGoneIsForgotten) {
   for (const OwedKind kind : {OwedKind::kRelease, OwedKind::kUnpublish,
                               OwedKind::kTeardownNetwork, OwedKind::kUnmount}) {
     const OwedRecord owed = Owe(kind, "gone/what");
-    EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
+    EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
     EXPECT_TRUE(Owed().empty());
   }
 }
@@ -83,30 +83,34 @@ TEST_F(TeardownsTest, WhatWasDoneMeanwhileIsNotDoneAgain) {
   Bind("d");
   const OwedRecord owed = Owe(OwedKind::kUnmount, "web/task/d");
   ASSERT_EQ(Outcome(core_.state->RemoveOwed(owed.kind, owed.object)), "Ok");
-  EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
   EXPECT_EQ(executor().script().Count("Detach"), 0U);
 }
 
 TEST_F(TeardownsTest, EachIsRetriedAsWhatItIs) {
   Bind("d");
-  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
-  executor().script().Forget();
-  EXPECT_EQ(
-      MessageOf(service().RetryOwed(Owe(OwedKind::kUnmount, "web/task/d"))),
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
       "Ok");
+  executor().script().Forget();
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(
+                Owe(OwedKind::kUnmount, "web/task/d"))),
+            "Ok");
   EXPECT_EQ(executor().script().Count("Detach web/task/d"), 1U);
-  EXPECT_EQ(MessageOf(service().RetryOwed(
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(
                 Owe(OwedKind::kTeardownNetwork, "web/eth0"))),
             "Ok");
   EXPECT_EQ(executor().script().Count("DeleteNetwork web"), 1U);
-  EXPECT_EQ(
-      MessageOf(service().RetryOwed(Owe(OwedKind::kUnpublish, "web/alias"))),
-      "Ok");
-  EXPECT_TRUE(Owed().empty());
-  EXPECT_EQ(MessageOf(service().RetryOwed(Owe(OwedKind::kRelease, "web"))),
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(
+                Owe(OwedKind::kUnpublish, "web/alias"))),
             "Ok");
-  EXPECT_EQ(Outcome(service().GetAllocation(agent_, NameOf("web"))),
-            "NotFound");
+  EXPECT_TRUE(Owed().empty());
+  EXPECT_EQ(
+      MessageOf(services().node.RetryOwed(Owe(OwedKind::kRelease, "web"))),
+      "Ok");
+  EXPECT_EQ(
+      Outcome(services().allocations.GetAllocation(agent_, NameOf("web"))),
+      "NotFound");
 }
 
 TEST_F(TeardownsTest, AnUnmountThatIsBusyIsNoDebtAndTellsByWhom) {
@@ -153,17 +157,18 @@ TEST_F(TeardownsTest, AVolumeGoesBesideMountsOfOthers) {
     publish.alias = alias;
     publish.plugin = "nfs";
     publish.volume_id = alias;
-    ASSERT_EQ(MessageOf(service().PublishVolume(agent_, publish, UniqueFd())),
+    ASSERT_EQ(MessageOf(services().volumes.PublishVolume(agent_, publish,
+                                                         UniqueFd())),
               "Ok");
   }
   Bind("host");
   BindMountRequest spec = Spec("volume");
   spec.source_kind = exec::SourceKind::kPublishedVolume;
   spec.source = "second";
-  ASSERT_EQ(MessageOf(service().BindMount(agent_, spec)), "Ok");
+  ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, spec)), "Ok");
   const auto unpublish = [&](const char* alias) {
-    return Outcome(
-        service().UnpublishVolume(agent_, NameOf("web"), NameOf(alias)));
+    return Outcome(services().volumes.UnpublishVolume(agent_, NameOf("web"),
+                                                      NameOf(alias)));
   };
   EXPECT_EQ(unpublish("first"), "Ok");
   EXPECT_EQ(unpublish("second"), "Busy");
@@ -174,10 +179,11 @@ TEST_F(TeardownsTest, AVolumeGoesBesideMountsOfOthers) {
 TEST_F(TeardownsTest, AMountThatCouldNotBeUndoneIsOwed) {
   executor().FailNext("Attach", Code::kInternal, FailWhen::kAfter);
   executor().FailNext("Detach", Code::kBusy);
-  EXPECT_EQ(Outcome(service().BindMount(agent_, Spec("d"))), "Internal");
+  EXPECT_EQ(Outcome(services().mounts.BindMount(agent_, Spec("d"))),
+            "Internal");
   ASSERT_EQ(Owed().size(), 1U);
   EXPECT_EQ(Owed()[0].kind, OwedKind::kUnmount);
-  EXPECT_EQ(MessageOf(service().RetryOwed(Owed()[0])), "Ok");
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(Owed()[0])), "Ok");
   EXPECT_TRUE(Owed().empty());
   EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
 }
@@ -190,15 +196,16 @@ TEST_F(TeardownsTest, APluginOfAnotherInstanceIsOneMore) {
     record.id = "nfs";
     record.type = type;
     record.allocation = allocation;
-    return Outcome(service().RegisterPlugin(agent_, record));
+    return Outcome(services().plugins.RegisterPlugin(agent_, record));
   };
   EXPECT_EQ(add("node", ""), "Ok");
   EXPECT_EQ(add("node", ""), "Ok");
   EXPECT_EQ(add("controller", ""), "Ok");
   EXPECT_EQ(add("node", "web"), "Ok");
   EXPECT_EQ(core_.plugins->Get("nfs")->instances.size(), 3U);
-  EXPECT_EQ(Outcome(service().UnregisterPlugin(agent_, NameOf("nowhere"))),
-            "Ok");
+  EXPECT_EQ(
+      Outcome(services().plugins.UnregisterPlugin(agent_, NameOf("nowhere"))),
+      "Ok");
 }
 
 TEST_F(TeardownsTest, APluginThatRootDeclaresIsNoUsersToRegister) {
@@ -208,7 +215,7 @@ TEST_F(TeardownsTest, APluginThatRootDeclaresIsNoUsersToRegister) {
   PluginRecord record;
   record.id = "nfs";
   record.type = "node";
-  EXPECT_EQ(Outcome(core.service->RegisterPlugin(agent_, record)),
+  EXPECT_EQ(Outcome(core.services->plugins.RegisterPlugin(agent_, record)),
             "FailedPrecondition");
 }
 
@@ -216,8 +223,10 @@ TEST_F(TeardownsTest, APluginThatRootDeclaresIsNoUsersToRegister) {
 
 TEST_F(TeardownsTest, AStartOwesWhatWasCutOffAndNothingElse) {
   Bind("there");
-  ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
-  EXPECT_EQ(MessageOf(service().OweCutOff()), "Ok");
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
+      "Ok");
+  EXPECT_EQ(MessageOf(services().recovery.OweCutOff()), "Ok");
   EXPECT_TRUE(Owed().empty());
 
   MountRecord record = RecordOf(Spec("cut"));
@@ -231,7 +240,7 @@ TEST_F(TeardownsTest, AStartOwesWhatWasCutOffAndNothingElse) {
   NetworkRecord network = core_.boot->ListNetworks()->front();
   network.state = NetworkRecordState::kDeleting;
   ASSERT_EQ(Outcome(core_.boot->SetNetworkState(network)), "Ok");
-  EXPECT_EQ(MessageOf(service().OweCutOff()), "Ok");
+  EXPECT_EQ(MessageOf(services().recovery.OweCutOff()), "Ok");
   std::vector<std::string> owed;
   for (const OwedRecord& one : Owed()) {
     owed.push_back(std::string(OwedKindName(one.kind)) + " " + one.object +
@@ -254,7 +263,7 @@ TEST_F(TeardownsTest, AStartGoesOnWhereOneAllocationCannotBePrepared) {
   executor().script().Forget();
   executor().FailNext("PrepareAllocation", Code::kInternal);
   executor().FailNext("PrepareInbox", Code::kInternal);
-  EXPECT_EQ(MessageOf(service().Recover()), "Ok");
+  EXPECT_EQ(MessageOf(services().recovery.Recover()), "Ok");
   EXPECT_EQ(executor().script().Count("PrepareAllocation"), 2U);
   EXPECT_EQ(executor().script().Count("PrepareInbox"), 2U);
 }

@@ -28,21 +28,21 @@ class TreesTest : public ::testing::Test {
 
 TEST_F(TreesTest, RemovalGoesOnUntilItIsFinished) {
   core_.executor->SetTree(5);
-  const auto removed = core_.service->RemoveTree(call_, directory_);
+  const auto removed = core_.services->trees.RemoveTree(call_, directory_);
   ASSERT_EQ(MessageOf(removed), "Ok");
   EXPECT_EQ(removed->done, 5U);
   const auto plans = PlansOf(PlanKind::kRemoveTree);
   ASSERT_EQ(plans.size(), 5U);
   EXPECT_EQ(plans[0].body.tree.caller.uid, Core::kAgent);
   // An empty tree takes one plan.
-  EXPECT_EQ(core_.service->RemoveTree(call_, directory_)->done, 0U);
+  EXPECT_EQ(core_.services->trees.RemoveTree(call_, directory_)->done, 0U);
   EXPECT_EQ(PlansOf(PlanKind::kRemoveTree).size(), 6U);
 }
 
 TEST_F(TreesTest, ChownGoesOnWhereTheLastPlanStopped) {
   core_.executor->SetTree(4);
   const auto changed =
-      core_.service->ChownTree(call_, directory_, 100000, 100001);
+      core_.services->trees.ChownTree(call_, directory_, 100000, 100001);
   ASSERT_EQ(MessageOf(changed), "Ok");
   EXPECT_EQ(changed->done, 4U);
   const auto plans = PlansOf(PlanKind::kChownTree);
@@ -59,28 +59,32 @@ TEST_F(TreesTest, ChownGoesOnWhereTheLastPlanStopped) {
 TEST_F(TreesTest, WhomNoRuleAllowsItGetsNoPlanMade) {
   for (const std::uint32_t uid : {Core::kNobody, Core::kAdmin, 0U}) {
     const CallContext call = Core::By(uid);
-    EXPECT_EQ(Outcome(core_.service->RemoveTree(call, directory_)),
+    EXPECT_EQ(Outcome(core_.services->trees.RemoveTree(call, directory_)),
               "PermissionDenied");
-    EXPECT_EQ(Outcome(core_.service->ChownTree(call, directory_, uid, 100000)),
-              "PermissionDenied");
+    EXPECT_EQ(
+        Outcome(core_.services->trees.ChownTree(call, directory_, uid, 100000)),
+        "PermissionDenied");
   }
-  EXPECT_EQ(Outcome(core_.service->ChownTree(call_, directory_, 0, 100000)),
-            "PermissionDenied");
+  EXPECT_EQ(
+      Outcome(core_.services->trees.ChownTree(call_, directory_, 0, 100000)),
+      "PermissionDenied");
   EXPECT_TRUE(core_.executor->plans().empty());
 }
 
 TEST_F(TreesTest, CancelEndsItBetweenTwoPlans) {
   core_.executor->SetTree(3);
   *call_.cancelled = true;
-  EXPECT_EQ(Outcome(core_.service->RemoveTree(call_, directory_)), "Aborted");
+  EXPECT_EQ(Outcome(core_.services->trees.RemoveTree(call_, directory_)),
+            "Aborted");
   EXPECT_TRUE(PlansOf(PlanKind::kRemoveTree).empty());
 }
 
 TEST_F(TreesTest, AnErrorEndsItAndTheNextCallGoesOn) {
   core_.executor->SetTree(3);
   core_.executor->FailNext("RemoveTree", Code::kBusy, FailWhen::kAfter);
-  EXPECT_EQ(Outcome(core_.service->RemoveTree(call_, directory_)), "Busy");
-  EXPECT_EQ(core_.service->RemoveTree(call_, directory_)->done, 2U);
+  EXPECT_EQ(Outcome(core_.services->trees.RemoveTree(call_, directory_)),
+            "Busy");
+  EXPECT_EQ(core_.services->trees.RemoveTree(call_, directory_)->done, 2U);
 }
 
 }  // namespace

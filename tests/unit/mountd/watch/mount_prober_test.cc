@@ -19,9 +19,9 @@ class MountProberTest : public ::testing::Test {
  protected:
   MountProberTest() {
     call_ = Core::By(Core::kAgent);
-    EXPECT_EQ(
-        Outcome(core_.service->PrepareAllocation(call_, NameOf("web"), "")),
-        "Ok");
+    EXPECT_EQ(Outcome(core_.services->allocations.PrepareAllocation(
+                  call_, NameOf("web"), "")),
+              "Ok");
     prober_.Start();
   }
   ~MountProberTest() override { strands_.reset(); }
@@ -33,7 +33,7 @@ class MountProberTest : public ::testing::Test {
     spec.name = name;
     spec.source = source;
     spec.attributes = exec::kReadOnly;
-    const auto config = core_.service->BindMount(call_, spec);
+    const auto config = core_.services->mounts.BindMount(call_, spec);
     EXPECT_EQ(Outcome(config), "Ok");
     return config->record.mount_id;
   }
@@ -120,8 +120,8 @@ TEST_F(MountProberTest, WhatHasGoneIsForgottenAndItsNeighbourAsked) {
   core_.executor->SetHealth("data", MountHealth::kDead);
   ASSERT_TRUE(Round());
   EXPECT_EQ(healths_.Of(left), MountHealth::kDead);
-  ASSERT_EQ(Outcome(core_.service->Unmount(call_, NameOf("web"), NameOf("app"),
-                                           NameOf("a"))),
+  ASSERT_EQ(Outcome(core_.services->mounts.Unmount(call_, NameOf("web"),
+                                                   NameOf("app"), NameOf("a"))),
             "Ok");
   ASSERT_TRUE(Round());
   EXPECT_EQ(healths_.Of(gone), MountHealth::kUnknown);

@@ -20,9 +20,9 @@ class MountWatchTest : public ::testing::Test {
  protected:
   MountWatchTest() {
     call_ = Core::By(Core::kAgent);
-    EXPECT_EQ(
-        Outcome(core_.service->PrepareAllocation(call_, NameOf("web"), "")),
-        "Ok");
+    EXPECT_EQ(Outcome(core_.services->allocations.PrepareAllocation(
+                  call_, NameOf("web"), "")),
+              "Ok");
   }
   ~MountWatchTest() override {
     // The jobs use the watch, so they end first.
@@ -35,7 +35,7 @@ class MountWatchTest : public ::testing::Test {
     spec.task = "app";
     spec.name = name;
     spec.source = "data";
-    ASSERT_EQ(Outcome(core_.service->BindMount(call_, spec)), "Ok");
+    ASSERT_EQ(Outcome(core_.services->mounts.BindMount(call_, spec)), "Ok");
   }
   MountRecordState StateOf(const std::string& name) {
     return core_.boot->GetMount("web", "app", name).value()->state;
@@ -115,8 +115,8 @@ TEST_F(MountWatchTest, WhatMountdUnmountsIsNotLost) {
   Bind("data");
   Bind("more");
   Start();
-  ASSERT_EQ(Outcome(core_.service->Unmount(call_, NameOf("web"), NameOf("app"),
-                                           NameOf("data"))),
+  ASSERT_EQ(Outcome(core_.services->mounts.Unmount(
+                call_, NameOf("web"), NameOf("app"), NameOf("data"))),
             "Ok");
   core_.executor->LoseMount("web/app/more");
   ASSERT_TRUE(UntilWithTimers([&] { return !Lost().empty(); }));

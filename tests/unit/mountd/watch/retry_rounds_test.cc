@@ -201,7 +201,8 @@ TEST(VolumeSettlerTest, WhatHasNoFinalAnswerIsAskedForAgain) {
   Core core;
   ASSERT_TRUE(core.AddPlugin("nfs"));
   const CallContext call = Core::By(Core::kAgent);
-  ASSERT_EQ(Outcome(core.service->PrepareAllocation(call, NameOf("web"), "")),
+  ASSERT_EQ(Outcome(core.services->allocations.PrepareAllocation(
+                call, NameOf("web"), "")),
             "Ok");
   csi::PublishSpec spec;
   spec.allocation = "web";
@@ -210,8 +211,9 @@ TEST(VolumeSettlerTest, WhatHasNoFinalAnswerIsAskedForAgain) {
   spec.volume_id = "v1";
   core.client->FailNext("NodePublishVolume", csi::RpcCode::kDeadlineExceeded,
                         FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
-  EXPECT_EQ(Outcome(core.service->PublishVolume(call, spec, UniqueFd())),
-            "DeadlineExceeded");
+  EXPECT_EQ(
+      Outcome(core.services->volumes.PublishVolume(call, spec, UniqueFd())),
+      "DeadlineExceeded");
   core.client->script().Clear();
   ManualLoop loop;
   std::optional<VolumeSettler> settler;  // outlives the pool's last jobs

@@ -18,9 +18,9 @@ class VolumeRestorerTest : public VolumesTest {
  protected:
   void SetUp() override {
     VolumesTest::SetUp();
-    ASSERT_EQ(
-        MessageOf(core_.service->PrepareAllocation(call_, NameOf("web"), "")),
-        "Ok");
+    ASSERT_EQ(MessageOf(core_.services->allocations.PrepareAllocation(
+                  call_, NameOf("web"), "")),
+              "Ok");
     PublishSpec volume = Spec();
     volume.capability.mount_flags.clear();
     ASSERT_EQ(MessageOf(Publish(volume)), "Ok");
@@ -30,9 +30,10 @@ class VolumeRestorerTest : public VolumesTest {
     mount.name = "data";
     mount.source_kind = exec::SourceKind::kPublishedVolume;
     mount.source = "alias";
-    ASSERT_EQ(MessageOf(core_.service->BindMount(call_, mount)), "Ok");
+    ASSERT_EQ(MessageOf(core_.services->mounts.BindMount(call_, mount)), "Ok");
     first_mount_ = MountId();
-    restorer_.emplace(loop_, *strands_, *core_.volumes, *core_.service);
+    restorer_.emplace(loop_, *strands_, *core_.volumes,
+                      core_.services->volumes);
   }
   ~VolumeRestorerTest() override {
     strands_.reset();  // first, because their jobs use the restorer
@@ -135,7 +136,8 @@ TEST_F(VolumeRestorerTest, WhatIsUnpublishedMeanwhileIsTriedNoMore) {
   executor().FailNext("Attach", Code::kInternal);
   restorer_->Look("nfs");
   ASSERT_TRUE(UntilTimer());
-  ASSERT_EQ(MessageOf(core_.service->ReleaseAllocation(call_, NameOf("web"))),
+  ASSERT_EQ(MessageOf(core_.services->allocations.ReleaseAllocation(
+                call_, NameOf("web"))),
             "Ok");
   const std::size_t attached = Attached();
   loop_.FireTimers();

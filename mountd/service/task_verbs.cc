@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/task_verbs.h"
+
 #include <algorithm>
 #include <span>
 #include <utility>
 
-#include "mountd/service/service.h"
+#include "mountd/executors/task_copies.h"
 
-// Service's verbs on running tasks.
 namespace mountd {
 
-Result<HolderReport> Service::ListHolders(const CallContext& call,
-                                          const Name& allocation,
-                                          const Name& task, const Name& name,
-                                          exec::HolderScope scope) {
-  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+Result<HolderReport> TaskVerbs::ListHolders(const CallContext& call,
+                                            const Name& allocation,
+                                            const Name& task, const Name& name,
+                                            exec::HolderScope scope) {
+  MOUNTD_ASSIGN(const AllocationRecord record,
+                access_.Find(call, allocation.str()));
   const std::string object =
       allocation.str() + "/" + task.str() + "/" + name.str();
   MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
@@ -32,15 +34,16 @@ Result<HolderReport> Service::ListHolders(const CallContext& call,
            SearchBudgetMs(parts_.config.timeouts().plan), record.cgroup}));
   HolderReport report = ReportOf(state);
   MOUNTD_TRY(AddCopies(record, *mount, scope, &report));
-  HideOthers(call, &report);
+  access_.HideOthers(call, &report);
   return report;
 }
 
 // Adds the processes that have a copy. Such a process keeps more than the mount
 // busy, and can open the mount again at will.
-Result<void> Service::AddCopies(const AllocationRecord& record,
-                                const MountRecord& mount,
-                                exec::HolderScope scope, HolderReport* report) {
+Result<void> TaskVerbs::AddCopies(const AllocationRecord& record,
+                                  const MountRecord& mount,
+                                  exec::HolderScope scope,
+                                  HolderReport* report) {
   exec::CopiesPlan plan;
   plan.scope = scope;
   plan.cgroup = record.cgroup;
@@ -62,60 +65,48 @@ Result<void> Service::AddCopies(const AllocationRecord& record,
   return Ok();
 }
 
-Result<HandedOutReport> Service::ListHandedOut(const CallContext& call,
-                                               const Name& allocation) {
+Result<HandedOutReport> TaskVerbs::ListHandedOut(const CallContext& call,
+                                                 const Name& allocation) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.GetAllocation(allocation.str()));
   MOUNTD_ASSIGN(std::vector<HandedOutRecord> records,
                 parts_.boot.HandedOutOf(allocation.str()));
   // Another user may have had an allocation of this name before.
   std::erase_if(records, [&](const HandedOutRecord& one) {
-    return !Sees(call.caller, one.uid);
+    return !access_.Sees(call.caller, one.uid);
   });
-  const bool is_callers = record && Sees(call.caller, record->uid);
+  const bool is_callers = record && access_.Sees(call.caller, record->uid);
   if (record && (is_callers || records.empty())) {
-    MOUNTD_TRY(Find(call, allocation.str()));
+    MOUNTD_TRY(access_.Find(call, allocation.str()));
   } else if (records.empty()) {
-    MOUNTD_TRY(GetReceipt(call, allocation));
+    MOUNTD_TRY(access_.FindReceipt(call, allocation.str()));
   } else {
-    MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, records.front().uid,
-                                      "allocation " + allocation.str()));
+    MOUNTD_TRY(access_.PolicyFor(call).MayUse(
+        call.caller, records.front().uid, "allocation " + allocation.str()));
   }
-  MOUNTD_ASSIGN(const exec::HelloReply hello, Hello());
+  MOUNTD_ASSIGN(const exec::HelloReply hello, features_.Get());
   MOUNTD_ASSIGN(
       HandedOutReport report,
       FindHandedOut(parts_, records, is_callers ? record->cgroup : 0));
   for (HandedOutReport::Descriptor& one : report.descriptors) {
-    HideOthers(call, &one.holders);
+    access_.HideOthers(call, &one.holders);
   }
   report.complete = hello.has_unique_mount_ids != 0;
   return report;
 }
 
-void Service::HideOthers(const CallContext& call, HolderReport* report) const {
-  const auto is_others = [&](const HolderInfo& holder) {
-    return !holder.details->in_cgroup && holder.details->uid != call.caller.uid;
-  };
-  if (std::none_of(report->holders.begin(), report->holders.end(), is_others) ||
-      PolicyFor(call).MayAdminister(call.caller)) {
-    return;
-  }
-  for (HolderInfo& holder : report->holders) {
-    if (is_others(holder)) {
-      holder.details.reset();
-    }
-  }
-}
-
-Result<TaskReport> Service::VerifyTask(const CallContext& call,
-                                       const Name& allocation, const Name& task,
-                                       const UniqueFd& pidfd) {
-  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+Result<TaskReport> TaskVerbs::VerifyTask(const CallContext& call,
+                                         const Name& allocation,
+                                         const Name& task,
+                                         const UniqueFd& pidfd) {
+  MOUNTD_ASSIGN(const AllocationRecord record,
+                access_.Find(call, allocation.str()));
   std::uint64_t cgroup = record.cgroup;
   if (cgroup == 0) {
     MOUNTD_ASSIGN(const exec::CgroupState state,
                   parts_.executor.InspectTask(pidfd.get()));
-    MOUNTD_TRY(PolicyFor(call).MayUseCgroup(call.caller, state.path.data()));
+    MOUNTD_TRY(
+        access_.PolicyFor(call).MayUseCgroup(call.caller, state.path.data()));
     cgroup = state.id;
   }
   MOUNTD_ASSIGN(std::vector<MountRecord> mounts,

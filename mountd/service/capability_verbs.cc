@@ -1,46 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/capability_verbs.h"
+
 #include <algorithm>
 
-#include "mountd/service/service.h"
+#include "mountd/base/paths.h"
 
-// Service's verbs on allocations' networks.
 namespace mountd {
 
-Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
-                                            const Name& allocation,
-                                            const NetworkRequest& request,
-                                            GivenNetns given) {
-  MOUNTD_TRY(PolicyFor(call).MayUseNetwork(call.caller, request));
-  MOUNTD_ASSIGN(const AllocationRecord record,
-                FindPrepared(call, allocation.str()));
-  given.owner_uid = call.caller.uid;
-  given.may_be_hosts =
-      given.valid() && PolicyFor(call).MayPassHostNamespaces(call.caller);
-  MOUNTD_ASSIGN(NetworkStatus status,
-                parts_.networks.Setup(allocation.str(), request, given,
-                                      record.uid, call.progress));
-  MOUNTD_TRY(teardowns_.Forgive(OwedKind::kTeardownNetwork,
-                                allocation.str() + "/" + status.interface));
-  return status;
+std::string CapabilityVerbs::MountNamespace() const {
+  return parts_.config.Get()->mounts.own_namespace ? paths::kNamespace : "";
 }
 
-Result<void> Service::TeardownNetwork(const CallContext& call,
-                                      const Name& allocation,
-                                      const std::string& interface) {
-  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
-  return interface.empty()
-             ? teardowns_.TeardownNetworks(record, call.progress)
-             : teardowns_.TeardownNetwork(record, interface, call.progress);
-}
-
-bool Service::SeesNetwork(const Caller& caller,
-                          const std::string& network) const {
-  NetworkRequest request;
-  request.network = network;
-  return PolicyNow().MayUseNetwork(caller, request).has_value();
-}
-
-std::uint32_t Service::CountFreeHostPorts() const {
+std::uint32_t CapabilityVerbs::CountFreeHostPorts() const {
   std::vector<PortRange> ranges;
   const std::shared_ptr<const Config> config = parts_.config.Get();
   for (const RuleConfig& rule : config->rules) {
@@ -63,7 +34,30 @@ std::uint32_t Service::CountFreeHostPorts() const {
   return count;
 }
 
-void Service::AddNetworks(const Caller& caller, Capabilities* capabilities) {
+Result<Capabilities> CapabilityVerbs::GetCapabilities(const CallContext& call) {
+  MOUNTD_ASSIGN(const exec::HelloReply hello, features_.Get());
+  Capabilities capabilities;
+  capabilities.stuck_executors = parts_.executor.stuck();
+  capabilities.stores_set_aside = parts_.stores_set_aside;
+  capabilities.mount_namespace = MountNamespace();
+  capabilities.executor_capabilities = hello.effective_capabilities;
+  capabilities.Set(
+      "unique-mount-ids", hello.has_unique_mount_ids != 0,
+      "the kernel is older than 6.8, or a filter blocks statmount(2), so "
+      "mountd compares mount ids that the kernel can reuse");
+  capabilities.Set(
+      "mount-beneath", hello.has_mount_beneath != 0,
+      "the kernel is older than 6.5, so a live mount cannot be replaced");
+  capabilities.mount_reserve = parts_.config.limits().mount_reserve;
+  capabilities.owed_warning = parts_.config.timeouts().owed_warning;
+  capabilities.administrator = access_.PolicyNow().MayAdminister(call.caller);
+  capabilities.rules = access_.PolicyNow().MayPrepare(call.caller).has_value();
+  AddNetworks(call.caller, &capabilities);
+  return capabilities;
+}
+
+void CapabilityVerbs::AddNetworks(const Caller& caller,
+                                  Capabilities* capabilities) {
   const bool has_bridge = !parts_.config.networks().empty();
   capabilities->network_modes = {"none", "host", "driver"};
   if (has_bridge) {
@@ -73,19 +67,20 @@ void Service::AddNetworks(const Caller& caller, Capabilities* capabilities) {
   capabilities->Set("bridge", has_bridge,
                     "the configuration declares no [network.<name>]");
   capabilities->networks = parts_.networks.GetUsage();
-  for (const PortRange& range : PolicyNow().HostPortsOf(caller)) {
+  for (const PortRange& range : access_.PolicyNow().HostPortsOf(caller)) {
     capabilities->host_ports.push_back(
         {range, parts_.networks.CountFreePorts(range.first, range.last)});
   }
   AddCniNetworks(caller, capabilities);
 }
 
-void Service::AddCniNetworks(const Caller& caller, Capabilities* capabilities) {
+void CapabilityVerbs::AddCniNetworks(const Caller& caller,
+                                     Capabilities* capabilities) {
   if (!parts_.config.cni().enabled()) {
     capabilities->Set("cni", false, "the configuration has no [cni] section");
     return;
   }
-  if (!PolicyNow().MayBeInSomeCni(caller)) {
+  if (!access_.PolicyNow().MayBeInSomeCni(caller)) {
     capabilities->Set("cni", false, "no rule grants this user any CNI network");
     return;
   }
@@ -100,7 +95,7 @@ void Service::AddCniNetworks(const Caller& caller, Capabilities* capabilities) {
     NetworkRequest request;
     request.mode = NetworkMode::kCni;
     request.network = name;
-    if (!PolicyNow().MayUseNetwork(caller, request)) {
+    if (!access_.PolicyNow().MayUseNetwork(caller, request)) {
       continue;
     }
     const std::string mode = ModeText(request.mode, name);

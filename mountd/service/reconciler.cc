@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/reconciler.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "mountd/service/live_processes.h"
-#include "mountd/service/service.h"
 
-// Reconcile: releases the allocations of a scope that its agent does not want.
 namespace mountd {
 namespace {
 
@@ -17,9 +17,9 @@ std::string ScopeOf(const ReconcileSpec& spec) {
 
 }  // namespace
 
-Result<std::vector<ReconcileEntry>> Service::Reconcile(
+Result<std::vector<ReconcileEntry>> Reconciler::Reconcile(
     const CallContext& call, const ReconcileSpec& spec, Strands& strands) {
-  MOUNTD_TRY(PolicyFor(call).MayPrepare(call.caller));
+  MOUNTD_TRY(access_.PolicyFor(call).MayPrepare(call.caller));
   MOUNTD_TRY(EnterEpoch(call, spec));
   std::vector<ReconcileEntry> entries;
   std::set<std::string> missing = spec.wanted;
@@ -50,8 +50,8 @@ Result<std::vector<ReconcileEntry>> Service::Reconcile(
 
 // Records the epoch before anything is released, so that an older agent is
 // refused from now on.
-Result<void> Service::EnterEpoch(const CallContext& call,
-                                 const ReconcileSpec& spec) {
+Result<void> Reconciler::EnterEpoch(const CallContext& call,
+                                    const ReconcileSpec& spec) {
   std::uint64_t highest = spec.epoch;
   if (spec.dry_run) {
     MOUNTD_ASSIGN(const std::optional<std::uint64_t> known,
@@ -71,9 +71,9 @@ Result<void> Service::EnterEpoch(const CallContext& call,
 }
 
 // Returns the first error of a sweep. The other sweeps have gone on.
-Result<void> Service::SweepAll(const Sweeping& sweeping, Strands& strands,
-                               const std::vector<std::string>& unwanted,
-                               std::vector<ReconcileEntry>* entries) {
+Result<void> Reconciler::SweepAll(const Sweeping& sweeping, Strands& strands,
+                                  const std::vector<std::string>& unwanted,
+                                  std::vector<ReconcileEntry>* entries) {
   std::vector<std::optional<Result<ReconcileEntry>>> outcomes(unwanted.size());
   const Progress& progress = sweeping.call.progress;
   progress.At(Step::kRelease);
@@ -101,8 +101,8 @@ Result<void> Service::SweepAll(const Sweeping& sweeping, Strands& strands,
 
 // Runs on the allocation's strand. Earlier calls there have ended, and later
 // ones find the outcome.
-Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
-                                      const std::string& allocation) {
+Result<ReconcileEntry> Reconciler::Sweep(const Sweeping& sweeping,
+                                         const std::string& allocation) {
   ReconcileEntry entry{allocation, Outcome::kReleased, "", {}, {}};
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.GetAllocation(allocation));
@@ -150,8 +150,8 @@ Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
 }
 
 // Returns true also if a search cannot tell.
-bool Service::Lives(const CallContext& call, const AllocationRecord& record,
-                    ReconcileEntry* entry) {
+bool Reconciler::Lives(const CallContext& call, const AllocationRecord& record,
+                       ReconcileEntry* entry) {
   Result<std::optional<LiveProcesses>> live = FindLiveProcesses(parts_, record);
   if (live && !*live) {
     return false;
@@ -163,7 +163,7 @@ bool Service::Lives(const CallContext& call, const AllocationRecord& record,
     return true;
   }
   HolderReport& holders = (*live)->holders;
-  HideOthers(call, &holders);
+  access_.HideOthers(call, &holders);
   const std::string names = Summary(holders);
   entry->reason = (*live)->what + (names.empty() ? "" : ": " + names);
   entry->holders = std::move(holders);
@@ -171,7 +171,7 @@ bool Service::Lives(const CallContext& call, const AllocationRecord& record,
 }
 
 // Returns the parts that the agent must make again, as far as the records show.
-Result<ReconcileEntry> Service::JudgeWanted(const AllocationRecord& record) {
+Result<ReconcileEntry> Reconciler::JudgeWanted(const AllocationRecord& record) {
   ReconcileEntry entry{record.id, Outcome::kPresent, "", {}, {}};
   if (record.state == AllocationState::kReleasing) {
     entry.outcome = Outcome::kOwed;
@@ -208,8 +208,8 @@ Result<ReconcileEntry> Service::JudgeWanted(const AllocationRecord& record) {
   return entry;
 }
 
-Result<ReconcileEntry> Service::JudgeMissing(const CallContext& call,
-                                             const std::string& name) {
+Result<ReconcileEntry> Reconciler::JudgeMissing(const CallContext& call,
+                                                const std::string& name) {
   ReconcileEntry entry{name, Outcome::kMissing, "is not prepared", {}, {}};
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> other,
                 parts_.state.GetAllocation(name));

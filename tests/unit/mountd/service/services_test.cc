@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "mountd/service/service.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 
+#include "mountd/service/services.h"
 #include "tests/support/core.h"
 #include "tests/support/naive.h"
 #include "tests/support/outcome.h"
@@ -16,11 +15,11 @@ namespace {
 class ServiceTest : public ::testing::Test {
  protected:
   exec::FakeExecutor& executor() { return *core_.executor; }
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
   Result<std::string> Prepare(const std::string& allocation,
                               std::uint32_t uid = Core::kAgent) {
-    return service().PrepareAllocation(Core::By(uid), NameOf(allocation),
-                                       "scope");
+    return services().allocations.PrepareAllocation(
+        Core::By(uid), NameOf(allocation), "scope");
   }
   static BindMountRequest HostVolume(const std::string& volume,
                                      std::uint32_t attributes = 0) {
@@ -52,11 +51,11 @@ class ServiceTest : public ::testing::Test {
     spec.plugin = "nfs";
     spec.volume_id = "v1";
     spec.read_only = read_only;
-    return service().PublishVolume(Core::By(uid), spec, UniqueFd());
+    return services().volumes.PublishVolume(Core::By(uid), spec, UniqueFd());
   }
   Result<MountConfig> Bind(const BindMountRequest& spec,
                            std::uint32_t uid = Core::kAgent) {
-    return service().BindMount(Core::By(uid), spec);
+    return services().mounts.BindMount(Core::By(uid), spec);
   }
 
   Core core_;
@@ -98,8 +97,8 @@ TEST_F(ServiceTest, PreparingMakesTheDirectoryForItsOwner) {
   EXPECT_EQ(Prepare("web").value(), "/run/mountd/base/a/web");
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
   EXPECT_EQ(executor().plans().back().body.allocation.uid, Core::kAgent);
-  const auto status =
-      service().GetAllocation(Core::By(Core::kAgent), NameOf("web"));
+  const auto status = services().allocations.GetAllocation(
+      Core::By(Core::kAgent), NameOf("web"));
   ASSERT_EQ(MessageOf(status), "Ok");
   EXPECT_EQ(status->record.uid, Core::kAgent);
   EXPECT_EQ(status->record.scope, "scope");
@@ -154,11 +153,11 @@ TEST_F(ServiceTest, AnIdIsWhoseTheFirstCallIs) {
   // The error does not name the owner.
   EXPECT_EQ(MessageOf(refused).find(std::to_string(Core::kOther)),
             std::string::npos);
-  EXPECT_EQ(Outcome(service().ReleaseAllocation(Core::By(Core::kAgent),
-                                                NameOf("web"))),
+  EXPECT_EQ(Outcome(services().allocations.ReleaseAllocation(
+                Core::By(Core::kAgent), NameOf("web"))),
             "PermissionDenied");
-  EXPECT_EQ(MessageOf(service().ReleaseAllocation(Core::By(Core::kAdmin),
-                                                  NameOf("web"))),
+  EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(
+                Core::By(Core::kAdmin), NameOf("web"))),
             "Ok");
   EXPECT_EQ(Outcome(Prepare("web")), "AlreadyExists");
   EXPECT_EQ(MessageOf(Prepare("web", Core::kOther)), "Ok");
@@ -175,27 +174,32 @@ TEST_F(ServiceTest, AnothersAllocationIsPermissionDenied) {
   ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
   const CallContext other = Core::By(Core::kOther);
   EXPECT_EQ(Outcome(Prepare("web", Core::kOther)), "PermissionDenied");
-  EXPECT_EQ(Outcome(service().GetAllocation(other, NameOf("web"))),
+  EXPECT_EQ(Outcome(services().allocations.GetAllocation(other, NameOf("web"))),
             "PermissionDenied");
-  EXPECT_EQ(Outcome(service().SetupNetwork(other, NameOf("web"), {})),
+  EXPECT_EQ(Outcome(services().networks.SetupNetwork(other, NameOf("web"), {})),
             "PermissionDenied");
-  EXPECT_EQ(Outcome(service().TeardownNetwork(other, NameOf("web"))),
+  EXPECT_EQ(Outcome(services().networks.TeardownNetwork(other, NameOf("web"))),
             "PermissionDenied");
   EXPECT_EQ(Outcome(Bind(HostVolume("data"), Core::kOther)),
             "PermissionDenied");
   EXPECT_EQ(Outcome(Publish(false, Core::kOther)), "PermissionDenied");
-  EXPECT_EQ(Outcome(service().ReleaseAllocation(other, NameOf("web"))),
-            "PermissionDenied");
-  EXPECT_TRUE(service().ListAllocations(other)->empty());
-  EXPECT_EQ(service().ListAllocations(Core::By(Core::kAgent))->size(), 1U);
+  EXPECT_EQ(
+      Outcome(services().allocations.ReleaseAllocation(other, NameOf("web"))),
+      "PermissionDenied");
+  EXPECT_TRUE(services().allocations.ListAllocations(other)->empty());
+  EXPECT_EQ(
+      services().allocations.ListAllocations(Core::By(Core::kAgent))->size(),
+      1U);
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
 }
 
 TEST_F(ServiceTest, AnAdministratorSeesAndUndoesOthersThings) {
   ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
   const CallContext admin = Core::By(Core::kAdmin);
-  EXPECT_EQ(service().ListAllocations(admin)->size(), 1U);
-  EXPECT_EQ(MessageOf(service().ReleaseAllocation(admin, NameOf("web"))), "Ok");
+  EXPECT_EQ(services().allocations.ListAllocations(admin)->size(), 1U);
+  EXPECT_EQ(
+      MessageOf(services().allocations.ReleaseAllocation(admin, NameOf("web"))),
+      "Ok");
 }
 
 TEST_F(ServiceTest, WithoutARuleNothingIsPrepared) {
@@ -210,7 +214,7 @@ TEST_F(ServiceTest, APrepareThatFailsLeavesNoAllocation) {
   EXPECT_EQ(Outcome(Prepare("web")), "DeadlineExceeded");
   EXPECT_TRUE(core_.state->ListAllocations()->empty());
   EXPECT_TRUE(executor().Existing().empty());
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
 }
 
@@ -223,13 +227,13 @@ TEST_F(ServiceTest, APrepareThatCouldNotBeUndoneIsMadeAgain) {
     EXPECT_EQ(Outcome(Prepare("web", Core::kOther)), "PermissionDenied");
     // The error is that of the release, and no other one.
     EXPECT_EQ(Outcome(Prepare("web")), "Unavailable");
-    EXPECT_EQ(service().ListOwed(CallContext{})->size(), 1U);
+    EXPECT_EQ(services().node.ListOwed(CallContext{})->size(), 1U);
     EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
-    EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+    EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
     EXPECT_EQ(executor().Existing(),
               std::vector<std::string>{"allocation web"});
-    EXPECT_EQ(MessageOf(service().ReleaseAllocation(Core::By(Core::kAgent),
-                                                    NameOf("web"))),
+    EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(
+                  Core::By(Core::kAgent), NameOf("web"))),
               "Ok");
   }
 }
@@ -239,8 +243,8 @@ TEST(ServiceLimitTest, OneMoreThanTheLimitIsResourceExhausted) {
   config.limits.allocations_per_uid = 1;
   Core core(config);
   const auto prepare = [&](const char* name, std::uint32_t uid) {
-    return Outcome(
-        core.service->PrepareAllocation(Core::By(uid), NameOf(name), ""));
+    return Outcome(core.services->allocations.PrepareAllocation(
+        Core::By(uid), NameOf(name), ""));
   };
   EXPECT_EQ(prepare("a", Core::kAgent), "Ok");
   EXPECT_EQ(prepare("b", Core::kAgent), "ResourceExhausted");
@@ -253,10 +257,10 @@ TEST_F(ServiceTest, NothingIsMadeForAnUnknownAllocation) {
   const CallContext call = Core::By(Core::kAgent);
   EXPECT_EQ(Outcome(Bind(HostVolume("data"))), "NotFound");
   EXPECT_EQ(Outcome(Publish()), "NotFound");
-  EXPECT_EQ(Outcome(service().SetupNetwork(call, NameOf("web"), {})),
+  EXPECT_EQ(Outcome(services().networks.SetupNetwork(call, NameOf("web"), {})),
             "NotFound");
-  EXPECT_EQ(Outcome(service().Unmount(call, NameOf("web"), NameOf("task"),
-                                      NameOf("d"))),
+  EXPECT_EQ(Outcome(services().mounts.Unmount(call, NameOf("web"),
+                                              NameOf("task"), NameOf("d"))),
             "NotFound");
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"plugin nfs"});
 }
@@ -266,14 +270,18 @@ TEST_F(ServiceTest, TheRulesAreAskedForNetworksAndPorts) {
   const CallContext call = Core::By(Core::kAgent);
   NetworkRequest spec;
   spec.ports.push_back({"ssh", 22, 22, exec::kTcp});
-  EXPECT_EQ(Outcome(service().SetupNetwork(call, NameOf("web"), spec)),
-            "PermissionDenied");
+  EXPECT_EQ(
+      Outcome(services().networks.SetupNetwork(call, NameOf("web"), spec)),
+      "PermissionDenied");
   spec.ports[0].host_port = 20022;
-  ASSERT_EQ(MessageOf(service().SetupNetwork(call, NameOf("web"), spec)), "Ok");
-  const auto status = service().GetAllocation(call, NameOf("web"));
+  ASSERT_EQ(
+      MessageOf(services().networks.SetupNetwork(call, NameOf("web"), spec)),
+      "Ok");
+  const auto status = services().allocations.GetAllocation(call, NameOf("web"));
   ASSERT_EQ(status->networks.size(), 1U);
   EXPECT_EQ(status->networks[0].ports[0].host_port, 20022);
-  EXPECT_EQ(MessageOf(service().TeardownNetwork(call, NameOf("web"))), "Ok");
+  EXPECT_EQ(MessageOf(services().networks.TeardownNetwork(call, NameOf("web"))),
+            "Ok");
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
 }
 
@@ -304,8 +312,8 @@ TEST_F(ServiceTest, AVolumeIsBoundFromWhereItIsPublished) {
   EXPECT_EQ(source.plugin.view(), "nfs");
   EXPECT_EQ(source.volume, VolumeKey::Derive("nfs", "v1").hex());
 
-  const auto status =
-      service().GetAllocation(Core::By(Core::kAgent), NameOf("web"));
+  const auto status = services().allocations.GetAllocation(
+      Core::By(Core::kAgent), NameOf("web"));
   ASSERT_EQ(status->volumes.size(), 1U);
   EXPECT_EQ(status->volumes[0].plugin, "nfs");
   EXPECT_EQ(status->volumes[0].volume_id, "v1");
@@ -340,15 +348,16 @@ TEST_F(ServiceTest, ABoundVolumeIsNotUnpublished) {
   ASSERT_EQ(MessageOf(Bind(Volume())), "Ok");
   const CallContext call = Core::By(Core::kAgent);
   const auto unpublish = [&] {
-    return service().UnpublishVolume(call, NameOf("web"), NameOf("alias"));
+    return services().volumes.UnpublishVolume(call, NameOf("web"),
+                                              NameOf("alias"));
   };
   const auto refused = unpublish();
   EXPECT_EQ(Outcome(refused), "Busy");
   EXPECT_NE(MessageOf(refused).find("task/d"), std::string::npos);
   EXPECT_EQ(core_.client->Published().size(), 1U);
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
-  ASSERT_EQ(MessageOf(service().Unmount(call, NameOf("web"), NameOf("task"),
-                                        NameOf("d"))),
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
+  ASSERT_EQ(MessageOf(services().mounts.Unmount(call, NameOf("web"),
+                                                NameOf("task"), NameOf("d"))),
             "Ok");
   EXPECT_EQ(MessageOf(unpublish()), "Ok");
   EXPECT_TRUE(core_.client->Published().empty());
@@ -359,55 +368,62 @@ TEST_F(ServiceTest, VolumesAreListedToTheirUsers) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
   ASSERT_EQ(MessageOf(Publish()), "Ok");
-  const auto own = service().ListVolumes(Core::By(Core::kAgent));
+  const auto own = services().volumes.ListVolumes(Core::By(Core::kAgent));
   ASSERT_EQ(own->size(), 1U);
   EXPECT_EQ(own->at(0).record.volume_id, "v1");
   ASSERT_EQ(own->at(0).users.size(), 1U);
   EXPECT_EQ(own->at(0).users[0].allocation, "web");
-  EXPECT_TRUE(service().ListVolumes(Core::By(Core::kOther))->empty());
-  EXPECT_EQ(service().ListVolumes(Core::By(Core::kAdmin))->size(), 1U);
+  EXPECT_TRUE(services().volumes.ListVolumes(Core::By(Core::kOther))->empty());
+  EXPECT_EQ(services().volumes.ListVolumes(Core::By(Core::kAdmin))->size(), 1U);
 }
 
 TEST_F(ServiceTest, APluginIsItsRegistrantsAndItsUsers) {
   const CallContext agent = Core::By(Core::kAgent);
   const PluginRecord record{"nfs", "node", 0, "", ""};
-  EXPECT_EQ(Outcome(service().RegisterPlugin(Core::By(Core::kNobody), record)),
+  EXPECT_EQ(Outcome(services().plugins.RegisterPlugin(Core::By(Core::kNobody),
+                                                      record)),
             "PermissionDenied");
-  ASSERT_EQ(MessageOf(service().RegisterPlugin(agent, record)), "Ok");
-  EXPECT_EQ(service().GetPlugin(agent, NameOf("nfs"))->record.uid,
+  ASSERT_EQ(MessageOf(services().plugins.RegisterPlugin(agent, record)), "Ok");
+  EXPECT_EQ(services().plugins.GetPlugin(agent, NameOf("nfs"))->record.uid,
             Core::kAgent);
-  EXPECT_EQ(Outcome(service().RegisterPlugin(Core::By(Core::kOther), record)),
+  EXPECT_EQ(Outcome(services().plugins.RegisterPlugin(Core::By(Core::kOther),
+                                                      record)),
             "PermissionDenied");
-  EXPECT_EQ(Outcome(service().UnregisterPlugin(Core::By(Core::kOther),
-                                               NameOf("nfs"))),
+  EXPECT_EQ(Outcome(services().plugins.UnregisterPlugin(Core::By(Core::kOther),
+                                                        NameOf("nfs"))),
             "PermissionDenied");
+  EXPECT_EQ(Outcome(services().plugins.GetPlugin(Core::By(Core::kNobody),
+                                                 NameOf("nfs"))),
+            "PermissionDenied");
+  EXPECT_EQ(Outcome(services().plugins.GetPlugin(agent, NameOf("ebs"))),
+            "NotFound");
+  EXPECT_EQ(services().plugins.ListPlugins(Core::By(Core::kOther))->size(), 1U);
+  EXPECT_TRUE(services().plugins.ListPlugins(Core::By(Core::kNobody))->empty());
   EXPECT_EQ(
-      Outcome(service().GetPlugin(Core::By(Core::kNobody), NameOf("nfs"))),
-      "PermissionDenied");
-  EXPECT_EQ(Outcome(service().GetPlugin(agent, NameOf("ebs"))), "NotFound");
-  EXPECT_EQ(service().ListPlugins(Core::By(Core::kOther))->size(), 1U);
-  EXPECT_TRUE(service().ListPlugins(Core::By(Core::kNobody))->empty());
-  EXPECT_EQ(MessageOf(service().UnregisterPlugin(agent, NameOf("nfs"))), "Ok");
+      MessageOf(services().plugins.UnregisterPlugin(agent, NameOf("nfs"))),
+      "Ok");
   EXPECT_TRUE(executor().Existing().empty());
 }
 
 TEST_F(ServiceTest, APluginsAllocationMustBePrepared) {
   const CallContext agent = Core::By(Core::kAgent);
   const PluginRecord record{"nfs", "node", 0, "web", ""};
-  EXPECT_EQ(Outcome(service().RegisterPlugin(agent, record)), "NotFound");
+  EXPECT_EQ(Outcome(services().plugins.RegisterPlugin(agent, record)),
+            "NotFound");
   ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
-  EXPECT_EQ(MessageOf(service().RegisterPlugin(agent, record)), "Ok");
+  EXPECT_EQ(MessageOf(services().plugins.RegisterPlugin(agent, record)), "Ok");
 }
 
 TEST_F(ServiceTest, APluginEndsWithItsAllocation) {
   const CallContext agent = Core::By(Core::kAgent);
   const auto release = [&](const char* allocation) {
-    return Outcome(service().ReleaseAllocation(agent, NameOf(allocation)));
+    return Outcome(
+        services().allocations.ReleaseAllocation(agent, NameOf(allocation)));
   };
   for (const char* allocation : {"plugin", "web"}) {
     ASSERT_EQ(MessageOf(Prepare(allocation)), "Ok");
   }
-  ASSERT_EQ(MessageOf(service().RegisterPlugin(
+  ASSERT_EQ(MessageOf(services().plugins.RegisterPlugin(
                 agent, {"nfs", "node", 0, "plugin", ""})),
             "Ok");
   const std::vector<std::string> before = executor().Existing();
@@ -423,12 +439,14 @@ TEST_F(ServiceTest, APluginEndsWithItsAllocation) {
   EXPECT_EQ(release("plugin"), "Busy");
   // Nothing has gone, and the release is retried.
   EXPECT_EQ(executor().Existing(), before);
-  ASSERT_EQ(service().ListOwed(agent)->size(), 1U);
+  ASSERT_EQ(services().node.ListOwed(agent)->size(), 1U);
   ASSERT_EQ(Outcome(core_.state->RemovePublication(publication, true)), "Ok");
-  EXPECT_EQ(MessageOf(service().RetryOwed(service().ListOwed(agent)->front())),
+  EXPECT_EQ(MessageOf(services().node.RetryOwed(
+                services().node.ListOwed(agent)->front())),
             "Ok");
-  EXPECT_TRUE(service().ListPlugins(agent)->empty());
-  EXPECT_EQ(Outcome(service().GetReceipt(agent, NameOf("plugin"))), "Ok");
+  EXPECT_TRUE(services().plugins.ListPlugins(agent)->empty());
+  EXPECT_EQ(Outcome(services().allocations.GetReceipt(agent, NameOf("plugin"))),
+            "Ok");
   EXPECT_EQ(release("web"), "Ok");
   EXPECT_TRUE(executor().Existing().empty());
 }
@@ -438,8 +456,8 @@ TEST_F(ServiceTest, PluginsOfAUserAreBounded) {
   config.limits.plugins_per_uid = 1;
   Core core(config);
   const auto add = [&](const char* id, std::uint32_t uid) {
-    return Outcome(
-        core.service->RegisterPlugin(Core::By(uid), {id, "node", 0, "", ""}));
+    return Outcome(core.services->plugins.RegisterPlugin(
+        Core::By(uid), {id, "node", 0, "", ""}));
   };
   EXPECT_EQ(add("a", Core::kAgent), "Ok");
   EXPECT_EQ(add("b", Core::kAgent), "ResourceExhausted");
@@ -468,11 +486,13 @@ TEST_F(ServiceTest, TheHostsLastMountsAreKept) {
 TEST_F(ServiceTest, CapabilitiesNameTheNetworksThatOneMayBeIn) {
   executor().PutCniNetwork("net", "");
   executor().PutCniNetwork("bad", "no such plugin");
-  const auto capabilities = service().GetCapabilities(Core::By(Core::kAgent));
+  const auto capabilities =
+      services().capabilities.GetCapabilities(Core::By(Core::kAgent));
   ASSERT_EQ(MessageOf(capabilities), "Ok");
   EXPECT_EQ(capabilities->network_modes.back(), "cni/net");
   EXPECT_EQ(capabilities->missing.at("cni/bad"), "no such plugin");
-  const auto admins = service().GetCapabilities(Core::By(Core::kAdmin));
+  const auto admins =
+      services().capabilities.GetCapabilities(Core::By(Core::kAdmin));
   ASSERT_EQ(MessageOf(admins), "Ok");
   EXPECT_EQ(admins->network_modes.back(), "driver") << "no rule names any";
   EXPECT_FALSE(admins->features.at("cni"));
@@ -480,10 +500,12 @@ TEST_F(ServiceTest, CapabilitiesNameTheNetworksThatOneMayBeIn) {
 
 TEST_F(ServiceTest, CapabilitiesAreTheExecutors) {
   executor().FailNext("Hello", Code::kUnavailable);
-  EXPECT_EQ(Outcome(service().GetCapabilities(Core::By(Core::kAgent))),
-            "Unavailable");
+  EXPECT_EQ(
+      Outcome(services().capabilities.GetCapabilities(Core::By(Core::kAgent))),
+      "Unavailable");
   executor().SetStuck(3);
-  const auto capabilities = service().GetCapabilities(Core::By(Core::kAgent));
+  const auto capabilities =
+      services().capabilities.GetCapabilities(Core::By(Core::kAgent));
   ASSERT_EQ(MessageOf(capabilities), "Ok");
   EXPECT_TRUE(capabilities->features.at("unique-mount-ids"));
   EXPECT_TRUE(capabilities->features.at("bridge"));

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-//
-// Service's verbs on volumes.
+#include "mountd/service/volume_verbs.h"
+
 #include <utility>
 
 #include "mountd/base/current_user.h"
-#include "mountd/service/service.h"
 
 namespace mountd {
 
-Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
-                                                    csi::PublishSpec spec,
-                                                    const UniqueFd& secrets) {
-  MOUNTD_TRY(PolicyFor(call).MayUsePlugin(call.caller, spec.plugin));
+Result<csi::PublishedVolume> VolumeVerbs::PublishVolume(
+    const CallContext& call, csi::PublishSpec spec, const UniqueFd& secrets) {
+  MOUNTD_TRY(access_.PolicyFor(call).MayUsePlugin(call.caller, spec.plugin));
   MOUNTD_ASSIGN(const AllocationRecord owner,
-                FindPrepared(call, spec.allocation));
+                access_.FindPrepared(call, spec.allocation));
   const Result<void> room = parts_.room.Check(
       "publish", "volume " + spec.allocation + "/" + spec.alias, spec.plugin);
   if (!room) {
@@ -37,15 +35,16 @@ Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
   return published;
 }
 
-Result<void> Service::UnpublishVolume(const CallContext& call,
-                                      const Name& allocation, const Name& alias,
-                                      OnTasks on_tasks) {
-  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+Result<void> VolumeVerbs::UnpublishVolume(const CallContext& call,
+                                          const Name& allocation,
+                                          const Name& alias, OnTasks on_tasks) {
+  MOUNTD_ASSIGN(const AllocationRecord record,
+                access_.Find(call, allocation.str()));
   return teardowns_.Unpublish(record, alias.str(),
                               {on_tasks, call.progress, call.cancelled});
 }
 
-Result<std::vector<VolumeStatus>> Service::ListVolumes(
+Result<std::vector<VolumeStatus>> VolumeVerbs::ListVolumes(
     const CallContext& call) {
   MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
                 parts_.state.ListVolumes());
@@ -57,34 +56,34 @@ Result<std::vector<VolumeStatus>> Service::ListVolumes(
     for (const PublicationRecord& user : users) {
       MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
                     parts_.state.GetAllocation(user.allocation));
-      if (owner && Sees(call.caller, owner->uid)) {
+      if (owner && access_.Sees(call.caller, owner->uid)) {
         status.users.push_back(user);
       }
     }
-    if (!status.users.empty() || Sees(call.caller, volume.uid)) {
+    if (!status.users.empty() || access_.Sees(call.caller, volume.uid)) {
       all.push_back(std::move(status));
     }
   }
   return all;
 }
 
-Result<std::int64_t> Service::ExpandVolume(const CallContext& call,
-                                           const csi::Volumes::ExpandSpec& spec,
-                                           const UniqueFd& secrets) {
-  MOUNTD_TRY(FindPrepared(call, spec.allocation));
+Result<std::int64_t> VolumeVerbs::ExpandVolume(
+    const CallContext& call, const csi::Volumes::ExpandSpec& spec,
+    const UniqueFd& secrets) {
+  MOUNTD_TRY(access_.FindPrepared(call, spec.allocation));
   return parts_.volumes.Expand(spec, secrets, call.cancelled, call.progress);
 }
 
-Result<csi::VolumeStats> Service::GetVolumeStats(const CallContext& call,
-                                                 const Name& allocation,
-                                                 const Name& alias) {
-  MOUNTD_TRY(Find(call, allocation.str()));
+Result<csi::VolumeStats> VolumeVerbs::GetVolumeStats(const CallContext& call,
+                                                     const Name& allocation,
+                                                     const Name& alias) {
+  MOUNTD_TRY(access_.Find(call, allocation.str()));
   return parts_.volumes.Stats(allocation.str(), alias.str());
 }
 
 // Swaps the volume's mounts in inboxes. A mount that cannot be swapped stays
 // dead, as do tasks' own binds; the signal MountHealth has notified the owner.
-Result<void> Service::RepairMountsOf(const PublicationRecord& publication) {
+Result<void> VolumeVerbs::RepairMountsOf(const PublicationRecord& publication) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
                 parts_.state.GetAllocation(publication.allocation));
   if (!owner || owner->state != AllocationState::kPrepared) {
@@ -102,7 +101,7 @@ Result<void> Service::RepairMountsOf(const PublicationRecord& publication) {
     }
     BindMountRequest spec = RequestOf(mount);
     spec.uid = owner->uid;
-    Result<void> repaired = CheckVolumeSource(spec);
+    Result<void> repaired = admission_.CheckVolumeSource(spec);
     if (repaired) {
       const Result<Mounts::Replaced> swapped = parts_.mounts.Repair(spec);
       repaired = swapped ? Ok() : Result<void>(swapped.error());

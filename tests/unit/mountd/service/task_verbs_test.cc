@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "mountd/service/service.h"
+#include "mountd/service/services.h"
 #include "tests/support/core.h"
 #include "tests/support/outcome.h"
 
@@ -28,11 +28,11 @@ class ServiceTasksTest : public ::testing::Test {
     executor().PutCgroup(kOther, "/other");
   }
   exec::FakeExecutor& executor() { return *core_.executor; }
-  Service& service() { return *core_.service; }
+  Services& services() { return *core_.services; }
   Result<std::string> Prepare(std::uint64_t cgroup,
                               std::uint32_t uid = Core::kAgent) {
-    return service().PrepareAllocation(Core::By(uid), NameOf("web"), "",
-                                       cgroup);
+    return services().allocations.PrepareAllocation(Core::By(uid),
+                                                    NameOf("web"), "", cgroup);
   }
   // Mounts a volume. Returns the mount's id.
   std::uint64_t Mount(const std::string& name = "m",
@@ -43,7 +43,8 @@ class ServiceTasksTest : public ::testing::Test {
     spec.name = name;
     spec.source = "data";
     spec.propagation = exec::Propagation::kHostToTask;
-    const auto config = service().BindMount(Core::By(Core::kAgent), spec);
+    const auto config =
+        services().mounts.BindMount(Core::By(Core::kAgent), spec);
     EXPECT_EQ(MessageOf(config), "Ok");
     return config->record.mount_id;
   }
@@ -56,12 +57,12 @@ class ServiceTasksTest : public ::testing::Test {
   }
   Result<HolderReport> List(exec::HolderScope scope,
                             std::uint32_t uid = Core::kAgent) {
-    return service().ListHolders(Core::By(uid), NameOf("web"), NameOf("task"),
-                                 NameOf("m"), scope);
+    return services().tasks.ListHolders(Core::By(uid), NameOf("web"),
+                                        NameOf("task"), NameOf("m"), scope);
   }
   Result<TaskReport> Verify(std::uint32_t uid = Core::kAgent) {
-    return service().VerifyTask(Core::By(uid), NameOf("web"), NameOf("task"),
-                                UniqueFd());
+    return services().tasks.VerifyTask(Core::By(uid), NameOf("web"),
+                                       NameOf("task"), UniqueFd());
   }
 
   Core core_{TestConfig()};
@@ -73,8 +74,8 @@ TEST_F(ServiceTasksTest, ACgroupMustBeGrantedToTheCaller) {
   EXPECT_TRUE(core_.state->ListAllocations()->empty());
   EXPECT_EQ(MessageOf(Prepare(kWeb)), "Ok");
   EXPECT_EQ(core_.state->GetAllocation("web")->value().cgroup, kWeb);
-  EXPECT_EQ(Outcome(service().PrepareAllocation(Core::By(Core::kAdmin),
-                                                NameOf("db"), "", kWeb)),
+  EXPECT_EQ(Outcome(services().allocations.PrepareAllocation(
+                Core::By(Core::kAdmin), NameOf("db"), "", kWeb)),
             "PermissionDenied");
 }
 
@@ -162,7 +163,7 @@ TEST_F(ServiceTasksTest, AReplacementTellsWhoStillHasTheOldMount) {
     spec.source = "data";
     spec.propagation = exec::Propagation::kHostToTask;
     spec.attributes = read_only ? exec::kReadOnly : 0U;
-    return service().ReplaceMount(Core::By(Core::kAgent), spec);
+    return services().mounts.ReplaceMount(Core::By(Core::kAgent), spec);
   };
   const auto without = replace(true);
   ASSERT_EQ(MessageOf(without), "Ok");
@@ -186,16 +187,17 @@ TEST_F(ServiceTasksTest, AReplacementTellsWhoStillHasTheOldMount) {
   tmpfs.task = "task";
   tmpfs.name = "m";
   tmpfs.source_kind = exec::SourceKind::kTmpfs;
-  EXPECT_EQ(Outcome(service().ReplaceMount(Core::By(Core::kAgent), tmpfs)),
-            "NotSupported");
+  EXPECT_EQ(
+      Outcome(services().mounts.ReplaceMount(Core::By(Core::kAgent), tmpfs)),
+      "NotSupported");
 }
 
 TEST_F(ServiceTasksTest, ForceAndAbortAreNotForTheHostsOwn) {
   ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
   Mount();
   const auto unmount = [&](exec::UnmountMode mode, std::uint32_t uid) {
-    return service().Unmount(Core::By(uid), NameOf("web"), NameOf("task"),
-                             NameOf("m"), mode);
+    return services().mounts.Unmount(Core::By(uid), NameOf("web"),
+                                     NameOf("task"), NameOf("m"), mode);
   };
   EXPECT_EQ(Outcome(unmount(exec::UnmountMode::kForce, Core::kAgent)),
             "PermissionDenied");
@@ -218,24 +220,25 @@ TEST_F(ServiceTasksTest, AnUnmountThatIsBusyNamesWhoItIsBusyBy) {
   executor().AddHolder(id, Holder(10, 4321), kWeb);
   executor().SetBusy("web/task/m");
   const CallContext call = Core::By(Core::kAgent);
-  const auto unmounted =
-      service().Unmount(call, NameOf("web"), NameOf("task"), NameOf("m"));
+  const auto unmounted = services().mounts.Unmount(call, NameOf("web"),
+                                                   NameOf("task"), NameOf("m"));
   EXPECT_EQ(Outcome(unmounted), "Busy");
   EXPECT_NE(MessageOf(unmounted).find("used by sh (pid 10, cwd)"),
             std::string::npos)
       << MessageOf(unmounted);
-  const auto released = service().ReleaseAllocation(call, NameOf("web"));
+  const auto released =
+      services().allocations.ReleaseAllocation(call, NameOf("web"));
   EXPECT_EQ(Outcome(released), "Busy");
   EXPECT_NE(MessageOf(released).find("sh (pid 10, cwd)"), std::string::npos);
   // The answer is Busy even if the search for holders fails.
   executor().FailNext("FindHolders", Code::kUnavailable);
-  EXPECT_EQ(Outcome(service().Unmount(call, NameOf("web"), NameOf("task"),
-                                      NameOf("m"))),
+  EXPECT_EQ(Outcome(services().mounts.Unmount(call, NameOf("web"),
+                                              NameOf("task"), NameOf("m"))),
             "Busy");
   executor().SetBusy("web/task/m", false);
   executor().script().Forget();
-  EXPECT_EQ(MessageOf(service().Unmount(call, NameOf("web"), NameOf("task"),
-                                        NameOf("m"))),
+  EXPECT_EQ(MessageOf(services().mounts.Unmount(call, NameOf("web"),
+                                                NameOf("task"), NameOf("m"))),
             "Ok");
   EXPECT_EQ(executor().script().Count("FindHolders"), 0U);
 }
@@ -310,12 +313,12 @@ TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyStays) {
   ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
   executor().AddCopy(Mount(), "", Holder(6, Core::kAgent), kWeb);
   const auto unmount = [&](OnTasks on_tasks, exec::UnmountMode mode) {
-    return Outcome(service().Unmount(Core::By(Core::kAgent), NameOf("web"),
-                                     NameOf("task"), NameOf("m"), mode,
-                                     on_tasks));
+    return Outcome(services().mounts.Unmount(Core::By(Core::kAgent),
+                                             NameOf("web"), NameOf("task"),
+                                             NameOf("m"), mode, on_tasks));
   };
   EXPECT_EQ(unmount(OnTasks::kRefuse, exec::UnmountMode::kPlain), "Busy");
-  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   EXPECT_EQ(executor().script().Count("Detach"), 0U);
   EXPECT_EQ(unmount(OnTasks::kIgnore, exec::UnmountMode::kPlain), "Ok");
   executor().EndProcesses();
@@ -332,10 +335,11 @@ TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyIsNotReplaced) {
   spec.name = "m";
   spec.source = "data";
   spec.attributes = exec::kReadOnly;
-  EXPECT_EQ(Outcome(service().ReplaceMount(Core::By(Core::kAgent), spec)),
-            "Busy");
-  EXPECT_EQ(Outcome(service().ReplaceMount(Core::By(Core::kAgent), spec,
-                                           OnTasks::kIgnore)),
+  EXPECT_EQ(
+      Outcome(services().mounts.ReplaceMount(Core::By(Core::kAgent), spec)),
+      "Busy");
+  EXPECT_EQ(Outcome(services().mounts.ReplaceMount(Core::By(Core::kAgent), spec,
+                                                   OnTasks::kIgnore)),
             "Ok");
 }
 

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/allocation_recovery.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "mountd/plan/wire.h"
+
+namespace mountd {
+
+// Returns the owner of an allocation without a record: the user whom its
+// directory lets pass, because root's executor wrote that down. A mountd from
+// before access lists let a group pass instead. The owner then is the user that
+// the records of its mounts name, or else root.
+Result<std::uint32_t> AllocationRecovery::OwnerOf(
+    const exec::FoundTarget& found) {
+  if (found.uid != 0) {
+    return found.uid;
+  }
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(exec::Text(found.target.allocation)));
+  const std::uint32_t uid = mounts.empty() ? 0 : mounts.front().uid;
+  const bool same =
+      std::all_of(mounts.begin(), mounts.end(),
+                  [uid](const MountRecord& mount) { return mount.uid == uid; });
+  return same ? uid : 0;
+}
+
+// Rebuilds a lost store from the other store and from the directories and
+// mounts that exist. Makes root the owner where no record names one, because no
+// user may get what may be another's.
+Result<void> AllocationRecovery::RecordFound() {
+  MOUNTD_ASSIGN(const std::vector<exec::FoundTarget> all,
+                parts_.executor.ListTargets());
+  for (const exec::FoundTarget& found : all) {
+    const std::string id = exec::Text(found.target.allocation);
+    MOUNTD_ASSIGN(std::optional<AllocationRecord> owner,
+                  parts_.state.GetAllocation(id));
+    if (!owner) {
+      MOUNTD_ASSIGN(const std::uint32_t uid, OwnerOf(found));
+      owner.emplace(AllocationRecord{id, uid, /*gid=*/0, "",
+                                     AllocationState::kPrepared, 0});
+      spdlog::warn(
+          "recovery: allocation {} has no record; mountd keeps it for its "
+          "owner, uid {}",
+          id, uid);
+      if (const auto added = parts_.state.AddAllocation(*owner); !added) {
+        // Leaves it as it is, because one allocation must not keep mountd from
+        // serving all.
+        spdlog::error("recovery: {}", added.error().Message());
+        continue;
+      }
+    }
+    MOUNTD_TRY(parts_.mounts.RecordFound(found, owner->uid));
+  }
+  return Ok();
+}
+
+Result<void> AllocationRecovery::Recover() {
+  MOUNTD_TRY(RecordFound());
+  MOUNTD_ASSIGN(const std::vector<AllocationRecord> allocations,
+                parts_.state.ListAllocations());
+  for (const AllocationRecord& record : allocations) {
+    if (record.state != AllocationState::kPrepared) {
+      continue;
+    }
+    if (const auto made = parts_.executor.PrepareAllocation(PlanOf(record));
+        !made) {
+      // A broken directory must not keep mountd from starting. The next
+      // PrepareAllocation returns the same error.
+      spdlog::warn("recovery: {}", made.error().Message());
+    }
+    if (const auto made = parts_.mounts.RecoverInboxes(record.id); !made) {
+      spdlog::warn("recovery: {}", made.error().Message());
+    }
+  }
+  return Ok();
+}
+
+}  // namespace mountd

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/allocation_verbs.h"
+
+#include <utility>
+
+#include "mountd/base/paths.h"
+
+namespace mountd {
+namespace {
+
+std::string HostPath(const std::string& allocation) {
+  return std::string(paths::kBase) + "/" + paths::kAllocations + "/" +
+         allocation;
+}
+
+}  // namespace
+
+// Finishes a release that has only the directory left, and returns whether it
+// did. A PrepareAllocation that fails and cannot be undone leaves such a
+// release, and the same call must succeed later. The caller's call can do it,
+// because it is one plan.
+Result<bool> AllocationVerbs::FinishBareRelease(
+    const CallContext& call, const AllocationRecord& record) {
+  if (record.state == AllocationState::kPrepared) {
+    return false;
+  }
+  MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, record.uid,
+                                            "allocation " + record.id));
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
+                parts_.boot.NetworksOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> volumes,
+                parts_.state.PublicationsOf(record.id));
+  if (!mounts.empty() || !networks.empty() || !volumes.empty()) {
+    return false;
+  }
+  MOUNTD_TRY(teardowns_.Release(
+      record, {OnTasks::kRefuse, call.progress, call.cancelled}));
+  return true;
+}
+
+Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
+                                                       const Name& allocation,
+                                                       const std::string& scope,
+                                                       std::uint64_t cgroup) {
+  MOUNTD_TRY(access_.PolicyFor(call).MayPrepare(call.caller));
+  MOUNTD_ASSIGN(std::optional<AllocationRecord> known,
+                parts_.state.GetAllocation(allocation.str()));
+  if (known) {
+    MOUNTD_ASSIGN(const bool released, FinishBareRelease(call, *known));
+    if (released) {
+      known.reset();
+    }
+  }
+  if (known) {
+    MOUNTD_ASSIGN(const AllocationRecord record,
+                  access_.FindPrepared(call, allocation.str()));
+    prepared_.Note(record.id);
+    MOUNTD_TRY(CheckCgroup(call, cgroup));
+    MOUNTD_TRY(parts_.executor.PrepareAllocation(PlanOf(record)));
+    if (cgroup != 0 && cgroup != record.cgroup) {
+      MOUNTD_TRY(parts_.state.SetAllocationCgroup(record.id, cgroup));
+    }
+    return HostPath(record.id);
+  }
+  MOUNTD_ASSIGN(const std::uint32_t count,
+                parts_.state.CountAllocations(call.caller.uid));
+  if (count >= parts_.config.limits().allocations_per_uid) {
+    return MakeError(Code::kResourceExhausted, "prepare",
+                     "allocation " + allocation.str(),
+                     "limits.allocations_per_uid is reached; release others of "
+                     "this user or raise the limit");
+  }
+  MOUNTD_TRY(CheckCgroup(call, cgroup));
+  const AllocationRecord record{
+      allocation.str(),           call.caller.uid, call.caller.gid, scope,
+      AllocationState::kPrepared, cgroup};
+  // The record comes first, so that a start knows the directory's owner.
+  MOUNTD_TRY(parts_.state.AddAllocation(record));
+  prepared_.Note(record.id);
+  if (Result<void> made = parts_.executor.PrepareAllocation(PlanOf(record));
+      !made) {
+    Error error = std::move(made).error();
+    IgnoreBecauseBestEffort(teardowns_.Release(record));
+    return error;
+  }
+  return HostPath(record.id);
+}
+
+// Checks the cgroup against the rules, because any process may hold an fd of
+// any cgroup, so an fd gives no right.
+Result<void> AllocationVerbs::CheckCgroup(const CallContext& call,
+                                          std::uint64_t cgroup) {
+  if (cgroup == 0) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const exec::CgroupState state,
+                parts_.executor.InspectCgroup({cgroup}));
+  return access_.PolicyFor(call).MayUseCgroup(call.caller, state.path.data());
+}
+
+Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(
+    const CallContext& call, const Name& allocation, OnTasks on_tasks) {
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation.str()));
+  if (!record) {
+    // It was released before. Return the same answer.
+    return GetReceipt(call, allocation);
+  }
+  MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, record->uid,
+                                            "allocation " + allocation.str()));
+  return teardowns_.Release(*record, {on_tasks, call.progress, call.cancelled});
+}
+
+Result<ReceiptRecord> AllocationVerbs::GetReceipt(const CallContext& call,
+                                                  const Name& allocation) {
+  return access_.FindReceipt(call, allocation.str());
+}
+
+Result<AllocationStatus> AllocationVerbs::GetAllocation(
+    const CallContext& call, const Name& allocation) {
+  AllocationStatus status;
+  MOUNTD_ASSIGN(status.record, access_.Find(call, allocation.str()));
+  status.host_path = HostPath(allocation.str());
+  MOUNTD_ASSIGN(status.networks, parts_.networks.Of(allocation.str()));
+  MOUNTD_ASSIGN(status.mounts, parts_.mounts.Of(allocation.str()));
+  for (MountConfig& mount : status.mounts) {
+    mount.health = parts_.healths.Of(mount.record.mount_id);
+  }
+  MOUNTD_ASSIGN(status.inboxes, parts_.boot.InboxesOf(allocation.str()));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.volumes.Of(allocation.str()));
+  for (const PublicationRecord& publication : publications) {
+    MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
+                  parts_.state.GetVolume(publication.key));
+    MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> published,
+                  parts_.volumes.Get(allocation.str(), publication.alias));
+    if (volume && published) {
+      status.volumes.push_back({publication, volume->plugin, volume->volume_id,
+                                published->host_path});
+    }
+  }
+  return status;
+}
+
+Result<std::vector<AllocationRecord>> AllocationVerbs::ListAllocations(
+    const CallContext& call) {
+  MOUNTD_ASSIGN(std::vector<AllocationRecord> all,
+                parts_.state.ListAllocations());
+  std::erase_if(all, [&](const AllocationRecord& record) {
+    return !access_.Sees(call.caller, record.uid);
+  });
+  return all;
+}
+
+}  // namespace mountd

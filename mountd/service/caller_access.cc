@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/caller_access.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mountd {
+
+bool CallerAccess::Sees(const Caller& caller, std::uint32_t uid) const {
+  return caller.uid == uid || PolicyNow().MayAdminister(caller);
+}
+
+// The user who registered a plugin, and users who may use or control it, see
+// it.
+bool CallerAccess::SeesPlugin(const Caller& caller,
+                              const PluginRecord& plugin) const {
+  return Sees(caller, plugin.uid) ||
+         PolicyNow().MayUsePlugin(caller, plugin.id) ||
+         PolicyNow().MayControlPlugin(caller, plugin.id);
+}
+
+bool CallerAccess::SeesNetwork(const Caller& caller,
+                               const std::string& network) const {
+  NetworkRequest request;
+  request.network = network;
+  return PolicyNow().MayUseNetwork(caller, request).has_value();
+}
+
+Result<AllocationRecord> CallerAccess::Find(
+    const CallContext& call, const std::string& allocation) const {
+  MOUNTD_ASSIGN(std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation));
+  if (!record) {
+    return MakeError(Code::kNotFound, "find", "allocation " + allocation,
+                     "is not prepared");
+  }
+  MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, record->uid,
+                                    "allocation " + allocation));
+  return *std::move(record);
+}
+
+Result<AllocationRecord> CallerAccess::FindPrepared(
+    const CallContext& call, const std::string& allocation) const {
+  MOUNTD_ASSIGN(AllocationRecord record, Find(call, allocation));
+  if (record.state != AllocationState::kPrepared) {
+    return MakeError(Code::kFailedPrecondition, "use",
+                     "allocation " + allocation,
+                     "is being released; wait for its end");
+  }
+  return record;
+}
+
+Result<ReceiptRecord> CallerAccess::FindReceipt(
+    const CallContext& call, const std::string& allocation) const {
+  MOUNTD_ASSIGN(const std::optional<ReceiptRecord> receipt,
+                parts_.state.GetReceipt(allocation));
+  if (!receipt) {
+    return MakeError(Code::kNotFound, "find", "receipt of " + allocation,
+                     "mountd has no receipt of this allocation");
+  }
+  MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, receipt->uid,
+                                    "receipt of " + allocation));
+  return *receipt;
+}
+
+void CallerAccess::HideOthers(const CallContext& call,
+                              HolderReport* report) const {
+  const auto is_others = [&](const HolderInfo& holder) {
+    return !holder.details->in_cgroup && holder.details->uid != call.caller.uid;
+  };
+  if (std::none_of(report->holders.begin(), report->holders.end(), is_others) ||
+      PolicyFor(call).MayAdminister(call.caller)) {
+    return;
+  }
+  for (HolderInfo& holder : report->holders) {
+    if (is_others(holder)) {
+      holder.details.reset();
+    }
+  }
+}
+
+}  // namespace mountd

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mountd/base/caller.h"
+#include "mountd/executors/holder_report.h"
+#include "mountd/policy/policy.h"
+#include "mountd/service/service_parts.h"
+
+namespace mountd {
+
+// Owns nothing; finds objects of the stores for a caller, and says which
+// objects the caller may use and see. All verbs share it. Runs on any thread:
+// the finders block, so they run on workers, and the Sees functions answer at
+// once. Never changes an object.
+class CallerAccess {
+ public:
+  explicit CallerAccess(const ServiceParts& parts) : parts_(parts) {}
+
+  // Returns the policy now in force. Records its decisions for the call's log
+  // line.
+  Policy PolicyFor(const CallContext& call) const {
+    return Policy(parts_.config.Get(), call.decisions);
+  }
+  // As PolicyFor, for reads. Records no decision.
+  Policy PolicyNow() const { return Policy(parts_.config.Get()); }
+
+  // Returns the record if the caller may use it. NotFound, PermissionDenied.
+  Result<AllocationRecord> Find(const CallContext& call,
+                                const std::string& allocation) const;
+  // As Find. FailedPrecondition during a release.
+  Result<AllocationRecord> FindPrepared(const CallContext& call,
+                                        const std::string& allocation) const;
+  // Returns the receipt if the caller may use it. NotFound, PermissionDenied.
+  Result<ReceiptRecord> FindReceipt(const CallContext& call,
+                                    const std::string& allocation) const;
+
+  // Ok if the caller may see all users' objects. PermissionDenied unless it is
+  // an administrator.
+  Result<void> SeesAll(const CallContext& call) const {
+    return PolicyFor(call).MustAdminister(call.caller, "see", "all users");
+  }
+  // Returns whether the caller may see objects of `uid`.
+  bool Sees(const Caller& caller, std::uint32_t uid) const;
+  bool SeesPlugin(const Caller& caller, const PluginRecord& plugin) const;
+  bool SeesNetwork(const Caller& caller, const std::string& network) const;
+  // Removes details of other users' processes that the caller may not see.
+  void HideOthers(const CallContext& call, HolderReport* report) const;
+
+ private:
+  const ServiceParts& parts_;
+};
+
+}  // namespace mountd

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mountd/service/caller_access.h"
+#include "mountd/service/executor_features.h"
+#include "mountd/service/service_parts.h"
+
+namespace mountd {
+
+struct Capabilities {
+  std::map<std::string, bool> features;
+  std::map<std::string, std::string> missing;  // feature, reason
+  std::vector<std::string> network_modes;
+  std::map<std::string, Networks::Usage> networks;
+  struct HostPorts {
+    PortRange range;
+    std::uint32_t free = 0;  // ports that no allocation has
+  };
+  std::vector<HostPorts> host_ports;
+  std::map<std::string, std::string> cni_plugins;  // releases, by type
+  std::uint64_t executor_capabilities = 0;
+  std::uint32_t stuck_executors = 0;
+  std::vector<std::string> stores_set_aside;
+  // The path where mountd's mount namespace is pinned; "" if the tree is in the
+  // host's.
+  std::string mount_namespace;
+  std::uint32_t mount_reserve = 0;  // limits
+  std::chrono::milliseconds owed_warning{0};
+  bool administrator = false;  // true if the caller is one
+  bool rules = false;          // true if some rule names the caller
+
+  void Set(const std::string& feature, bool present, const std::string& why) {
+    features[feature] = present;
+    if (!present) {
+      missing[feature] = why;
+    }
+  }
+};
+
+// Owns nothing; tells a caller what this node can do, and what it has left.
+// GetCapabilities runs on workers, the other functions answer at once on any
+// thread. Never changes anything.
+class CapabilityVerbs {
+ public:
+  CapabilityVerbs(const ServiceParts& parts, const CallerAccess& access,
+                  ExecutorFeatures& features)
+      : parts_(parts), access_(access), features_(features) {}
+
+  // Lists the host ports of the caller's rules.
+  Result<Capabilities> GetCapabilities(const CallContext& call);
+  // If true, GetCapabilities waits for plugins.
+  bool HasCni() const { return parts_.config.cni().enabled(); }
+  // Returns the path of the mount namespace that holds the mounts' host paths;
+  // "" for the host's.
+  std::string MountNamespace() const;
+  std::map<std::string, Networks::Usage> GetAddressUsage() const {
+    return parts_.networks.GetUsage();
+  }
+  // Counts the free ports of all rules, each port once.
+  std::uint32_t CountFreeHostPorts() const;
+  std::uint32_t CountStuckExecutors() const { return parts_.executor.stuck(); }
+
+ private:
+  void AddNetworks(const Caller& caller, Capabilities* capabilities);
+  void AddCniNetworks(const Caller& caller, Capabilities* capabilities);
+
+  const ServiceParts& parts_;
+  const CallerAccess& access_;
+  ExecutorFeatures& features_;
+};
+
+}  // namespace mountd

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/mount_admission.h"
+
+#include "mountd/plan/plan_ids.h"
+
+namespace mountd {
+
+Result<void> MountAdmission::CheckVolumeSource(
+    BindMountRequest& request) const {
+  MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> volume,
+                parts_.volumes.Get(request.allocation, request.source));
+  const std::string object =
+      "volume " + request.allocation + "/" + request.source;
+  if (!volume) {
+    return MakeError(Code::kNotFound, "bind-mount", object,
+                     "is not published for this allocation; publish it first");
+  }
+  if (volume->record.state != PublicationState::kPublished) {
+    return MakeError(
+        Code::kFailedPrecondition, "bind-mount", object,
+        "is " + std::string(csi::PublicationStateName(volume->record.state)));
+  }
+  if (volume->record.device != 0) {
+    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
+                     "is a block device, which a bind mount with nodev makes "
+                     "useless; give the task the device itself");
+  }
+  const bool writable = (request.attributes & exec::kReadOnly) == 0;
+  if (volume->read_only && writable) {
+    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
+                     "is published read-only; mount it read-only");
+  }
+  if (volume->read_only &&
+      request.propagation == exec::Propagation::kBidirectional) {
+    return MakeError(
+        Code::kFailedPrecondition, "bind-mount", object,
+        "is published read-only, but bidirectional needs write access");
+  }
+  MOUNTD_ASSIGN(const std::optional<VolumeRecord> record,
+                parts_.state.GetVolume(volume->record.key));
+  if (!record) {
+    return MakeError(Code::kInternal, "bind-mount", object, "has no record");
+  }
+  request.plugin = record->plugin;
+  request.volume = record->key;
+  return Ok();
+}
+
+// Fills in the owner's defaults for settings that the caller left out.
+Result<void> MountAdmission::CompleteTmpfs(const AllocationRecord& owner,
+                                           BindMountRequest& request) {
+  const auto invalid = [](const char* what, const char* why) {
+    return MakeError(Code::kInvalidArgument, "bind-mount", what, why);
+  };
+  exec::TmpfsPlan& tmpfs = request.tmpfs;
+  if (!request.source.empty()) {
+    return invalid("source", "must be empty for a tmpfs");
+  }
+  if (request.propagation != exec::Propagation::kPrivate) {
+    return invalid("propagation", "must be private for a tmpfs");
+  }
+  if ((request.attributes & exec::kReadOnly) != 0) {
+    return invalid("read_only", "is useless for a tmpfs, which begins empty");
+  }
+  if (tmpfs.bytes < exec::kMinTmpfsBytes) {
+    return invalid("options[\"size\"]", "must be at least 4096 bytes");
+  }
+  const std::uint64_t most = tmpfs.bytes / exec::kTmpfsBytesPerInode;
+  if (tmpfs.inodes > most) {
+    return invalid("options[\"inodes\"]",
+                   "must be at most one inode per KiB of size");
+  }
+  if ((tmpfs.mode & ~exec::kTmpfsModes) != 0) {
+    return invalid("options[\"mode\"]", "must be at most 01777 (octal)");
+  }
+  tmpfs.inodes = tmpfs.inodes == 0 ? most : tmpfs.inodes;
+  tmpfs.uid = tmpfs.uid == exec::kNoId ? owner.uid : tmpfs.uid;
+  tmpfs.gid = tmpfs.gid == exec::kNoId ? owner.gid : tmpfs.gid;
+  return Ok();
+}
+
+// Checks the room for one more mount. An existing mount needs none, because the
+// call only returns it.
+Result<void> MountAdmission::CheckRoom(const BindMountRequest& request) const {
+  const std::string object =
+      request.allocation + "/" + request.task + "/" + request.name;
+  const Result<void> room =
+      parts_.room.Check("bind-mount", object, request.plugin);
+  if (room) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(
+      const std::optional<MountRecord> record,
+      parts_.boot.GetMount(request.allocation, request.task, request.name));
+  return record && record->state == MountRecordState::kAttached ? Ok() : room;
+}
+
+Result<void> MountAdmission::CheckIds(const CallContext& call,
+                                      const BindMountRequest& request) const {
+  std::string_view fault = exec::FaultOf(request.ids);
+  if (fault.empty() && request.ids.count != 0 &&
+      request.source_kind == exec::SourceKind::kTmpfs) {
+    fault = "is not possible for a tmpfs; set its owner with uid and gid";
+  }
+  if (!fault.empty()) {
+    return MakeError(Code::kInvalidArgument, "bind-mount", "options[\"idmap\"]",
+                     std::string(fault));
+  }
+  return access_.PolicyFor(call).MayMapIds(call.caller, request.ids);
+}
+
+Result<void> MountAdmission::AuthoriseTarget(const CallContext& call,
+                                             const AllocationRecord& owner,
+                                             BindMountRequest& request) const {
+  if (request.target_kind == exec::TargetKind::kDirectory) {
+    MOUNTD_ASSIGN(request.caller,
+                  access_.PolicyFor(call).MayPassDirectory(call.caller));
+  }
+  if (request.target_kind == exec::TargetKind::kContainer) {
+    MOUNTD_ASSIGN(const exec::CgroupState task,
+                  parts_.executor.InspectTask(request.fd->get()));
+    MOUNTD_TRY(access_.PolicyFor(call).MayMountIn(
+        call.caller, task.path.data(),
+        request.source_kind == exec::SourceKind::kTmpfs));
+    MOUNTD_ASSIGN(request.caller_pid, LivingPidOf(call.caller));
+    // The allocation's cgroup, if known, bounds where the container may be.
+    request.cgroup = owner.cgroup != 0 ? owner.cgroup : task.id;
+    request.place = std::to_string(task.mount_namespace);
+  }
+  return Ok();
+}
+
+// Checks whether the caller may have this mount, and fills in the plan's
+// fields.
+Result<void> MountAdmission::Authorise(const CallContext& call,
+                                       const AllocationRecord& owner,
+                                       BindMountRequest& request) const {
+  const bool read_only = (request.attributes & exec::kReadOnly) != 0;
+  if (request.propagation == exec::Propagation::kBidirectional && read_only) {
+    return MakeError(
+        Code::kFailedPrecondition, "bind-mount",
+        request.allocation + "/" + request.task + "/" + request.name,
+        "bidirectional needs write access; leave out read_only");
+  }
+  request.uid = owner.uid;
+  MOUNTD_TRY(AuthoriseTarget(call, owner, request));
+  MOUNTD_TRY(CheckIds(call, request));
+  switch (request.source_kind) {
+    case exec::SourceKind::kHostVolume:
+      return access_.PolicyFor(call).MayMountHostVolume(
+          call.caller, request.source, read_only, request.propagation);
+    case exec::SourceKind::kFilesystem:
+      return access_.PolicyFor(call).MayMountFilesystem(
+          call.caller, request.source, read_only, request.propagation);
+    case exec::SourceKind::kPublishedVolume:
+      MOUNTD_TRY(CheckVolumeSource(request));
+      return access_.PolicyFor(call).MayPropagate(call.caller,
+                                                  request.propagation);
+    case exec::SourceKind::kTmpfs:
+      return CompleteTmpfs(owner, request);
+  }
+  return Ok();
+}
+
+}  // namespace mountd

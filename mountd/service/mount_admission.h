@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "mountd/service/caller_access.h"
+#include "mountd/service/service_parts.h"
+
+namespace mountd {
+
+// Owns nothing; says whether a caller may have a mount, and completes its
+// request for the plan. Runs on workers, on the allocation's strand. Never
+// mounts anything.
+class MountAdmission {
+ public:
+  MountAdmission(const ServiceParts& parts, const CallerAccess& access)
+      : parts_(parts), access_(access) {}
+
+  // Checks whether the caller may have this mount, and fills in the plan's
+  // fields.
+  Result<void> Authorise(const CallContext& call, const AllocationRecord& owner,
+                         BindMountRequest& request) const;
+  // ResourceExhausted if there is no room for one more mount.
+  Result<void> CheckRoom(const BindMountRequest& request) const;
+  // Checks the published volume and fills in the plan's fields for it.
+  Result<void> CheckVolumeSource(BindMountRequest& request) const;
+
+ private:
+  Result<void> AuthoriseTarget(const CallContext& call,
+                               const AllocationRecord& owner,
+                               BindMountRequest& request) const;
+  Result<void> CheckIds(const CallContext& call,
+                        const BindMountRequest& request) const;
+  static Result<void> CompleteTmpfs(const AllocationRecord& owner,
+                                    BindMountRequest& request);
+
+  const ServiceParts& parts_;
+  const CallerAccess& access_;
+};
+
+}  // namespace mountd

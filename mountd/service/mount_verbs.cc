@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/mount_verbs.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "mountd/service/filesystem_users.h"
+#include "mountd/service/handed_out.h"
+
+namespace mountd {
+
+// Removes the pending unmount of a mount that is mounted again.
+Result<void> MountVerbs::Forgive(const BindMountRequest& request) {
+  return teardowns_.Forgive(OwedKind::kUnmount, Described(RecordOf(request)));
+}
+
+Result<MountConfig> MountVerbs::BindMount(const CallContext& call,
+                                          BindMountRequest request) {
+  std::vector<BindMountRequest> requests;
+  requests.push_back(std::move(request));
+  MOUNTD_ASSIGN(std::vector<MountConfig> configs,
+                BindMounts(call, std::move(requests)));
+  return std::move(configs.front());
+}
+
+Result<std::vector<MountConfig>> MountVerbs::BindMounts(
+    const CallContext& call, std::vector<BindMountRequest> requests) {
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                access_.FindPrepared(call, requests.front().allocation));
+  // Check all requests before mounting any.
+  for (BindMountRequest& request : requests) {
+    MOUNTD_TRY(admission_.Authorise(call, owner, request));
+    MOUNTD_TRY(admission_.CheckRoom(request));
+  }
+  Result<std::vector<MountConfig>> configs =
+      parts_.mounts.Bind(requests, call.progress);
+  for (const BindMountRequest& request : requests) {
+    MOUNTD_TRY(configs ? Forgive(request)
+                       : teardowns_.OweUnlessUndone(request));
+  }
+  return configs;
+}
+
+// Returns the processes that use a mount before a replacement, because they
+// keep the old mount. Afterwards a task's copy is in no mount namespace any
+// more, so a search could not find its mount.
+std::optional<HolderReport> MountVerbs::HoldersBefore(
+    const AllocationRecord& owner, const std::optional<MountRecord>& old) {
+  return old ? HoldersIn(parts_.executor, owner.cgroup, old->mount_id)
+             : std::nullopt;
+}
+
+Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
+                                                  BindMountRequest request,
+                                                  OnTasks on_tasks) {
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                access_.FindPrepared(call, request.allocation));
+  if (request.source_kind == exec::SourceKind::kTmpfs) {
+    return MakeError(Code::kNotSupported, "replace",
+                     Described(RecordOf(request)),
+                     "a tmpfs begins empty and cannot be replaced; unmount it "
+                     "and mount it again");
+  }
+  if (request.target_kind != exec::TargetKind::kInbox) {
+    return MakeError(Code::kInvalidArgument, "replace",
+                     Described(RecordOf(request)),
+                     "a mount can be replaced only in an inbox");
+  }
+  MOUNTD_TRY(admission_.Authorise(call, owner, request));
+  MOUNTD_ASSIGN(
+      const std::optional<MountRecord> old,
+      parts_.boot.GetMount(request.allocation, request.task, request.name));
+  if (old) {
+    MOUNTD_TRY(teardowns_.CheckReplaceable(
+        owner, *old, {on_tasks, call.progress, call.cancelled}));
+  }
+  const std::optional<HolderReport> holders = HoldersBefore(owner, old);
+  call.progress.At(StepOf(request));
+  MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(request));
+  MOUNTD_TRY(Forgive(request));
+  replaced.old_holders = replaced.old_mount_id != 0 ? holders : std::nullopt;
+  return replaced;
+}
+
+namespace {
+
+Result<void> CheckRepairable(const MountRecord& mount) {
+  const auto refused = [&](Code code, const char* why) {
+    return MakeError(code, "repair", Described(mount), why);
+  };
+  if (mount.source_kind == exec::SourceKind::kTmpfs) {
+    return refused(Code::kFailedPrecondition,
+                   "the contents of a tmpfs are lost with it; unmount it and "
+                   "mount it again");
+  }
+  if (mount.target_kind != exec::TargetKind::kInbox) {
+    return refused(Code::kNotSupported,
+                   "mountd repairs mounts only in an inbox; unmount it and "
+                   "mount it again");
+  }
+  return Ok();
+}
+
+// Returns why the repair does not reach the task. A task's copy of the inbox
+// follows the host's. A runtime's own bind of one mount is another mount, which
+// the repair cannot reach.
+std::string WhyNotReached(const MountRecord& mount, bool has_inbox) {
+  if (!has_inbox) {
+    return "the task has no inbox, so its runtime's own bind mount stays as it "
+           "is";
+  }
+  return mount.propagation == exec::Propagation::kBidirectional
+             ? "the task sees a bidirectional mount through its runtime's own "
+               "bind mount"
+             : "";
+}
+
+}  // namespace
+
+Result<MountVerbs::Repaired> MountVerbs::RepairMount(const CallContext& call,
+                                                     const Name& allocation,
+                                                     const Name& task,
+                                                     const Name& name) {
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                access_.FindPrepared(call, allocation.str()));
+  MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
+                parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
+  if (!mount) {
+    return MakeError(Code::kNotFound, "repair",
+                     allocation.str() + "/" + task.str() + "/" + name.str(),
+                     "is not mounted");
+  }
+  MOUNTD_TRY(CheckRepairable(*mount));
+  BindMountRequest request = RequestOf(*mount);
+  MOUNTD_TRY(admission_.Authorise(call, owner, request));
+  const std::optional<HolderReport> holders = HoldersBefore(owner, mount);
+  Repaired repaired;
+  call.progress.At(StepOf(request));
+  MOUNTD_ASSIGN(repaired.replaced, parts_.mounts.Repair(request));
+  MOUNTD_TRY(Forgive(request));
+  repaired.replaced.old_holders = holders;
+  MOUNTD_ASSIGN(const std::vector<std::string> inboxes,
+                parts_.boot.InboxesOf(allocation.str()));
+  const bool has_inbox =
+      std::find(inboxes.begin(), inboxes.end(), task.str()) != inboxes.end();
+  repaired.reason = WhyNotReached(*mount, has_inbox);
+  repaired.reaches_task = repaired.reason.empty();
+  return repaired;
+}
+
+Result<UniqueFd> MountVerbs::OpenTree(const CallContext& call,
+                                      BindMountRequest request) {
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                access_.FindPrepared(call, request.allocation));
+  MOUNTD_TRY(access_.PolicyFor(call).MayOpenTree(call.caller));
+  const auto refused = [&](Code code, const char* why) {
+    return MakeError(code, "open-tree",
+                     request.allocation + "/" + request.source, why);
+  };
+  if (request.source_kind == exec::SourceKind::kTmpfs) {
+    return refused(Code::kInvalidArgument,
+                   "a tmpfs cannot be opened as a detached mount");
+  }
+  if (request.propagation == exec::Propagation::kBidirectional) {
+    return refused(Code::kInvalidArgument,
+                   "a detached mount cannot be bidirectional");
+  }
+  MOUNTD_TRY(admission_.Authorise(call, owner, request));
+  call.progress.At(StepOf(request));
+  HandedOutRecord record;
+  record.allocation = owner.id;
+  record.uid = owner.uid;
+  record.source_kind = request.source_kind;
+  record.name = request.source;
+  return HandOut(parts_, std::move(record),
+                 [&] { return parts_.mounts.OpenTree(request); });
+}
+
+namespace {
+
+const char* NameOf(exec::UnmountMode mode) {
+  return mode == exec::UnmountMode::kForce ? "force" : "abort";
+}
+
+}  // namespace
+
+// Restricts force and abort, because they affect every user of the file system.
+Result<void> MountVerbs::CheckUnmountMode(const CallContext& call,
+                                          const MountRecord& mount,
+                                          exec::UnmountMode mode) {
+  if (mode == exec::UnmountMode::kPlain || mode == exec::UnmountMode::kDetach ||
+      access_.PolicyFor(call).MayAdminister(call.caller)) {
+    return Ok();
+  }
+  const auto denied = [&](const std::string& why) {
+    return ButAdministrators(
+        MakeError(Code::kPermissionDenied, "unmount", Described(mount),
+                  std::string("mode ") + NameOf(mode) + ": " + why));
+  };
+  if (mount.source_kind != exec::SourceKind::kPublishedVolume) {
+    return denied(
+        "its source belongs to the host, so only an administrator may do this");
+  }
+  const Result<std::optional<FilesystemUser>> other =
+      FindOtherUser(parts_, mount);
+  if (!other) {
+    return denied("mountd cannot tell whether others use its file system: " +
+                  other.error().Message());
+  }
+  if (*other) {
+    return denied((*other)->uid == call.caller.uid
+                      ? (*other)->what + " also uses its file system"
+                      : "another user's allocation also uses its file system");
+  }
+  return Ok();
+}
+
+Result<void> MountVerbs::Unmount(const CallContext& call,
+                                 const Name& allocation, const Name& task,
+                                 const Name& name, exec::UnmountMode mode,
+                                 OnTasks on_tasks) {
+  MOUNTD_ASSIGN(const AllocationRecord record,
+                access_.Find(call, allocation.str()));
+  MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
+                parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
+  if (mount) {
+    MOUNTD_TRY(CheckUnmountMode(call, *mount, mode));
+  }
+  if (mode == exec::UnmountMode::kForce || mode == exec::UnmountMode::kAbort) {
+    spdlog::info("unmount {}/{}/{} for uid {}: mode {}", allocation.str(),
+                 task.str(), name.str(), call.caller.uid, NameOf(mode));
+  }
+  call.progress.At(Step::kUnmount);
+  return teardowns_.Unmount(record, task.str(), name.str(), mode,
+                            {on_tasks, call.progress, call.cancelled});
+}
+
+}  // namespace mountd

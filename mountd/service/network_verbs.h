@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "mountd/service/caller_access.h"
+#include "mountd/service/service_parts.h"
+#include "mountd/service/teardowns.h"
+
+namespace mountd {
+
+// Owns nothing; sets up and tears down allocations' networks. Runs on workers,
+// on the allocation's strand. Never logs an error that it returns.
+class NetworkVerbs {
+ public:
+  NetworkVerbs(const ServiceParts& parts, const CallerAccess& access,
+               Teardowns& teardowns)
+      : parts_(parts), access_(access), teardowns_(teardowns) {}
+
+  // `given` holds an fd, which stays open until the call returns, and its
+  // inode.
+  Result<NetworkStatus> SetupNetwork(const CallContext& call,
+                                     const Name& allocation,
+                                     const NetworkRequest& spec,
+                                     GivenNetns given = {});
+  // Removes one network; "" removes all.
+  Result<void> TeardownNetwork(const CallContext& call, const Name& allocation,
+                               const std::string& interface = "");
+
+ private:
+  const ServiceParts& parts_;
+  const CallerAccess& access_;
+  Teardowns& teardowns_;
+};
+
+}  // namespace mountd

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/node_verbs.h"
+
+#include <algorithm>
+
+namespace mountd {
+
+Result<std::vector<std::string>> NodeVerbs::Reload(const CallContext& call) {
+  MOUNTD_TRY(access_.PolicyFor(call).MustAdminister(call.caller, "reload",
+                                                    "configuration"));
+  return parts_.reload();
+}
+
+Result<bool> NodeVerbs::OwnsSomething() {
+  MOUNTD_ASSIGN(const auto allocations, parts_.state.ListAllocations());
+  MOUNTD_ASSIGN(const auto plugins, parts_.state.ListPlugins());
+  MOUNTD_ASSIGN(const auto volumes, parts_.state.ListVolumes());
+  MOUNTD_ASSIGN(const auto owed, parts_.state.ListOwed());
+  // mountd retries these without a pending record.
+  MOUNTD_ASSIGN(const auto anchors, parts_.boot.ListAnchors());
+  MOUNTD_ASSIGN(const auto quarantine, parts_.boot.ListQuarantine());
+  return !allocations.empty() || !plugins.empty() || !volumes.empty() ||
+         !owed.empty() || !anchors.empty() || !quarantine.empty() ||
+         !parts_.config.plugins().empty();
+}
+
+Result<std::vector<OwedRecord>> NodeVerbs::ListOwed(const CallContext& call) {
+  MOUNTD_ASSIGN(std::vector<OwedRecord> owed, parts_.state.ListOwed());
+  const auto is_others = [&](const OwedRecord& one) {
+    return one.uid != call.caller.uid;
+  };
+  if (std::any_of(owed.begin(), owed.end(), is_others) &&
+      !access_.PolicyFor(call).MayAdminister(call.caller)) {
+    std::erase_if(owed, is_others);
+  }
+  return owed;
+}
+
+}  // namespace mountd
