@@ -43,6 +43,21 @@ VolumeRecord RecordOf(const VolumeKey& key, const PublishSpec& spec,
   return record;
 }
 
+// Checks that a publication of this name is the same one, and stays.
+Result<void> CheckKnown(const PublicationRecord& known, const VolumeKey& key,
+                        const PublishSpec& spec) {
+  if (known.key != key || known.read_only != spec.read_only) {
+    return MakeError(
+        Code::kAlreadyExists, "publish", Described(spec),
+        "is another volume, or is already published with other options");
+  }
+  if (known.state == PublicationState::kUnpublishing) {
+    return MakeError(Code::kFailedPrecondition, "publish", Described(spec),
+                     "is being unpublished; publish it again after that");
+  }
+  return Ok();
+}
+
 }  // namespace
 
 std::string DeviceRuleOf(const PublishedVolume& volume) {
@@ -195,14 +210,8 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
   const VolumeKey key = VolumeKey::Derive(spec.plugin, spec.volume_id);
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> known,
                 store_.GetPublication(spec.allocation, spec.alias));
-  if (known && (known->key != key || known->read_only != spec.read_only)) {
-    return MakeError(
-        Code::kAlreadyExists, "publish", object,
-        "is another volume, or is already published with other options");
-  }
-  if (known && known->state == PublicationState::kUnpublishing) {
-    return MakeError(Code::kFailedPrecondition, "publish", object,
-                     "is being unpublished; publish it again after that");
+  if (known) {
+    MOUNTD_TRY(CheckKnown(*known, key, spec));
   }
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> there, store_.GetVolume(key));
   if (there) {

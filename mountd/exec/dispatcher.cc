@@ -137,10 +137,9 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
 Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
                                Answer* answer, const SendNow& send) {
   switch (request.kind) {
-    case PlanKind::kHello: {
-      MOUNTD_ASSIGN(answer->reply.body.hello, Hello());
-      return Ok();
-    }
+    case PlanKind::kHello:
+    case PlanKind::kRunCni:
+      return CarryAlone(request, fds, answer);
     case PlanKind::kPrepareBase:
     case PlanKind::kPrepareAllocation:
     case PlanKind::kRemoveAllocation:
@@ -175,12 +174,6 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kListNetworks:
     case PlanKind::kCheckHostPorts:
       return CarryNetwork(request, fds, answer, send);
-    case PlanKind::kRunCni: {
-      MOUNTD_ASSIGN(answer->fd,
-                    netns::RunCniProgram(kernel_, config_, request.body.cni,
-                                         fds.front().get()));
-      return Ok();
-    }
     case PlanKind::kInspectCgroup:
     case PlanKind::kFindHolders:
     case PlanKind::kFindProcesses:
@@ -200,6 +193,19 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
       return CarryHealth(request, answer);
   }
   return MakeError(Code::kInvalidArgument, "check plan", "kind", "is unknown");
+}
+
+// Carries out a plan that needs neither the base nor the networks' markers.
+Result<void> Dispatcher::CarryAlone(const Request& request, const Fds& fds,
+                                    Answer* answer) {
+  if (request.kind == PlanKind::kRunCni) {
+    MOUNTD_ASSIGN(answer->fd,
+                  netns::RunCniProgram(kernel_, config_, request.body.cni,
+                                       fds.front().get()));
+  } else {
+    MOUNTD_ASSIGN(answer->reply.body.hello, Hello());
+  }
+  return Ok();
 }
 
 Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,

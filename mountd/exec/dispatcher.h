@@ -49,6 +49,8 @@ class Dispatcher {
 
   Result<void> Carry(const Request& request, const Fds& fds, Answer* answer,
                      const SendNow& send);
+  Result<void> CarryAlone(const Request& request, const Fds& fds,
+                          Answer* answer);
   Result<void> CarryMount(const Request& request, const Fds& fds,
                           Answer* answer, const SendNow& send);
   Result<void> CarryPlugin(const Request& request, Answer* answer,

@@ -281,7 +281,9 @@ Result<void> CheckVerifyTask(const VerifyTaskPlan& plan) {
                                              : Result<void>(Invalid("count"));
 }
 
-Result<void> CheckTree(const TreePlan& plan, bool changes_owner) {
+Result<void> CheckTree(const Request& request) {
+  const TreePlan& plan = request.body.tree;
+  const bool changes_owner = request.kind == PlanKind::kChownTree;
   MOUNTD_TRY(CheckCaller(plan.caller));
   // gids[0], the primary group, is the group of files that go back to the
   // caller.
@@ -296,6 +298,60 @@ Result<void> CheckTree(const TreePlan& plan, bool changes_owner) {
   return !changes_owner || (plan.uid != kNone && plan.gid != kNone)
              ? Ok()
              : Result<void>(Invalid("owner"));
+}
+
+// Each of the next two functions checks the kinds of one group of CheckRequest,
+// and refuses a kind of another group.
+
+Result<void> CheckMountRequest(const Request& request, const Config& config) {
+  const PlanBody& body = request.body;
+  switch (request.kind) {
+    case PlanKind::kPrepareAllocation:
+    case PlanKind::kRemoveAllocation:
+      return CheckName(body.allocation.allocation, "allocation");
+    case PlanKind::kAttach:
+      return CheckAttach(body.attach, config);
+    case PlanKind::kDetach:
+      MOUNTD_TRY(CheckTarget(body.detach.target));
+      return body.detach.mode <= UnmountMode::kAbort
+                 ? Ok()
+                 : Result<void>(Invalid("mode"));
+    case PlanKind::kInspectTarget:
+      return CheckTarget(body.target);
+    case PlanKind::kProbeMount:
+      return CheckTarget(body.probe.target);
+    case PlanKind::kProbeVolume:
+      return CheckVolumeDir(body.volume_probe.directory);
+    case PlanKind::kReleaseAnchor:
+      return CheckAnchor(body.anchor);
+    case PlanKind::kOpenTree:
+      return CheckOpenTree(body.open_tree, config);
+    case PlanKind::kPrepareInbox:
+    case PlanKind::kRemoveInbox:
+    case PlanKind::kOpenInbox:
+      MOUNTD_TRY(CheckName(body.task.allocation, "allocation"));
+      return CheckName(body.task.task, "task");
+    default:
+      return Invalid("kind");
+  }
+}
+
+Result<void> CheckTaskRequest(const Request& request) {
+  const PlanBody& body = request.body;
+  switch (request.kind) {
+    case PlanKind::kInspectCgroup:
+      return body.cgroup.id != 0 ? Ok() : Result<void>(Invalid("cgroup"));
+    case PlanKind::kFindHolders:
+      return CheckHolders(body.holders);
+    case PlanKind::kFindProcesses:
+      return CheckProcesses(body.processes);
+    case PlanKind::kFindCopies:
+      return CheckCopies(body.copies);
+    case PlanKind::kVerifyTask:
+      return CheckVerifyTask(body.verify_task);
+    default:
+      return Invalid("kind");
+  }
 }
 
 }  // namespace
@@ -330,87 +386,62 @@ Result<void> CheckFds(const Request& request, std::size_t count) {
 }
 
 Result<void> CheckRequest(const Request& request, const Config& config) {
-  const PlanBody& body = request.body;
   switch (request.kind) {
     case PlanKind::kHello:
     case PlanKind::kPrepareBase:
     case PlanKind::kPrepareNetworks:
-      return Ok();
-    case PlanKind::kPrepareAllocation:
-    case PlanKind::kRemoveAllocation:
-      return CheckName(body.allocation.allocation, "allocation");
-    case PlanKind::kAttach:
-      return CheckAttach(body.attach, config);
-    case PlanKind::kDetach:
-      MOUNTD_TRY(CheckTarget(body.detach.target));
-      return body.detach.mode <= UnmountMode::kAbort
-                 ? Ok()
-                 : Result<void>(Invalid("mode"));
-    case PlanKind::kInspectTarget:
-      return CheckTarget(body.target);
-    case PlanKind::kReleaseAnchor:
-      return CheckAnchor(body.anchor);
-    case PlanKind::kOpenTree:
-      return CheckOpenTree(body.open_tree, config);
-    case PlanKind::kPrepareInbox:
-    case PlanKind::kRemoveInbox:
-    case PlanKind::kOpenInbox:
-      MOUNTD_TRY(CheckName(body.task.allocation, "allocation"));
-      return CheckName(body.task.task, "task");
-    case PlanKind::kPreparePlugin:
-    case PlanKind::kRemovePlugin:
-    case PlanKind::kCountMounts:
-    case PlanKind::kStartPlugin:  // looked up in the config by StartPlugin
-    case PlanKind::kStopPlugin:
-      return CheckName(body.plugin.plugin, "plugin");
-    case PlanKind::kConnectPlugin:
-    case PlanKind::kInspectPluginSocket:
-    case PlanKind::kRemovePluginSocket:
-      return CheckPluginSocket(body.plugin_socket);
-    case PlanKind::kPrepareVolumeDir:
-    case PlanKind::kInspectVolumeDir:
-    case PlanKind::kRemoveVolumeDir:
-      return CheckVolumeDir(body.volume_dir);
-    case PlanKind::kCreateNetwork:
-    case PlanKind::kRepairNetwork:
-      return CheckNetworkToMake(body.network, config);
-    case PlanKind::kCheckHostPorts:
-      return CheckPortsToAskFor(body.network, config);
-    case PlanKind::kDeleteNetwork:
-    case PlanKind::kInspectNetwork:
-      return CheckNetwork(body.network);
-    case PlanKind::kWriteNetworkFile:
-      return CheckNetworkFile(body.network_file);
-    case PlanKind::kRemoveNetworkFiles:
-      return CheckName(body.network_file.allocation, "allocation");
-    case PlanKind::kRunCni:
-      return CheckCni(body.cni, config);
-    case PlanKind::kWatchNetworks:
-      return CheckNetworkWatch(body.network_watch);
-    case PlanKind::kInspectCgroup:
-      return body.cgroup.id != 0 ? Ok() : Result<void>(Invalid("cgroup"));
-    case PlanKind::kFindHolders:
-      return CheckHolders(body.holders);
-    case PlanKind::kFindProcesses:
-      return CheckProcesses(body.processes);
-    case PlanKind::kFindCopies:
-      return CheckCopies(body.copies);
     case PlanKind::kInspectTask:
-      return Ok();
-    case PlanKind::kVerifyTask:
-      return CheckVerifyTask(body.verify_task);
     case PlanKind::kWatchMounts:
     case PlanKind::kListMounts:
     case PlanKind::kListTargets:
     case PlanKind::kListNetworks:
       return Ok();
+    case PlanKind::kPrepareAllocation:
+    case PlanKind::kRemoveAllocation:
+    case PlanKind::kAttach:
+    case PlanKind::kDetach:
+    case PlanKind::kInspectTarget:
     case PlanKind::kProbeMount:
-      return CheckTarget(body.probe.target);
     case PlanKind::kProbeVolume:
-      return CheckVolumeDir(body.volume_probe.directory);
+    case PlanKind::kReleaseAnchor:
+    case PlanKind::kOpenTree:
+    case PlanKind::kPrepareInbox:
+    case PlanKind::kRemoveInbox:
+    case PlanKind::kOpenInbox:
+      return CheckMountRequest(request, config);
+    case PlanKind::kPreparePlugin:
+    case PlanKind::kRemovePlugin:
+    case PlanKind::kCountMounts:
+    case PlanKind::kStartPlugin:  // looked up in the config by StartPlugin
+    case PlanKind::kStopPlugin:
+      return CheckName(request.body.plugin.plugin, "plugin");
+    case PlanKind::kConnectPlugin:
+    case PlanKind::kInspectPluginSocket:
+    case PlanKind::kRemovePluginSocket:
+      return CheckPluginSocket(request.body.plugin_socket);
+    case PlanKind::kPrepareVolumeDir:
+    case PlanKind::kInspectVolumeDir:
+    case PlanKind::kRemoveVolumeDir:
+      return CheckVolumeDir(request.body.volume_dir);
+    case PlanKind::kCreateNetwork:
+    case PlanKind::kRepairNetwork:
+    case PlanKind::kCheckHostPorts:
+    case PlanKind::kDeleteNetwork:
+    case PlanKind::kInspectNetwork:
+    case PlanKind::kWriteNetworkFile:
+    case PlanKind::kRemoveNetworkFiles:
+    case PlanKind::kRunCni:
+    case PlanKind::kWatchNetworks:
+      return CheckNetworkRequest(request, config);
+    case PlanKind::kInspectCgroup:
+    case PlanKind::kFindHolders:
+    case PlanKind::kFindProcesses:
+    case PlanKind::kFindCopies:
+    case PlanKind::kVerifyTask:
+      return CheckTaskRequest(request);
     case PlanKind::kRemoveTree:
     case PlanKind::kChownTree:
-      return CheckTree(body.tree, request.kind == PlanKind::kChownTree);
+      return CheckTree(request);
   }
   return Invalid("kind");
 }

@@ -93,15 +93,8 @@ Result<void> CheckCniGranted(const CniPlan& plan, const Config& config) {
                    "is granted by no rule; add it to networks in mountd.toml"));
 }
 
-}  // namespace
-
-Result<void> CheckName(const WireName& name, const char* field) {
-  if (name.size > name.bytes.size() || !IsValidName(name.view())) {
-    return Invalid(field, "is not a valid name");
-  }
-  return Ok();
-}
-
+// Checks a network to inspect or delete, which an earlier config may have
+// declared.
 Result<void> CheckNetwork(const NetworkPlan& plan) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
   switch (plan.origin) {
@@ -126,6 +119,8 @@ Result<void> CheckNetwork(const NetworkPlan& plan) {
   return CheckPorts(plan);
 }
 
+// Checks a network to make or repair. The current config must declare its
+// addresses and grant its ports.
 Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config) {
   MOUNTD_TRY(CheckNetwork(plan));
   if (netns::IsNone(plan.ipv4)) {
@@ -146,6 +141,8 @@ Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config) {
   return Ok();
 }
 
+// Checks ports of a request that maps none here. The current config must grant
+// them.
 Result<void> CheckPortsToAskFor(const NetworkPlan& plan, const Config& config) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
   if (plan.has_keeper > 1) {
@@ -166,6 +163,7 @@ Result<void> CheckNetworkFile(const NetworkFilePlan& plan) {
   return Invalid("kind");
 }
 
+// Some rule of the current config must grant the network of an ADD.
 Result<void> CheckCni(const CniPlan& plan, const Config& config) {
   switch (plan.verb) {
     case CniVerb::kGc:
@@ -198,6 +196,39 @@ Result<void> CheckNetworkWatch(const NetworkWatchPlan& plan) {
                  plan.kind == NetworkWatchKind::kRuleset
              ? Ok()
              : Result<void>(Invalid("kind"));
+}
+
+}  // namespace
+
+Result<void> CheckName(const WireName& name, const char* field) {
+  if (name.size > name.bytes.size() || !IsValidName(name.view())) {
+    return Invalid(field, "is not a valid name");
+  }
+  return Ok();
+}
+
+Result<void> CheckNetworkRequest(const Request& request, const Config& config) {
+  const PlanBody& body = request.body;
+  switch (request.kind) {
+    case PlanKind::kCreateNetwork:
+    case PlanKind::kRepairNetwork:
+      return CheckNetworkToMake(body.network, config);
+    case PlanKind::kCheckHostPorts:
+      return CheckPortsToAskFor(body.network, config);
+    case PlanKind::kDeleteNetwork:
+    case PlanKind::kInspectNetwork:
+      return CheckNetwork(body.network);
+    case PlanKind::kWriteNetworkFile:
+      return CheckNetworkFile(body.network_file);
+    case PlanKind::kRemoveNetworkFiles:
+      return CheckName(body.network_file.allocation, "allocation");
+    case PlanKind::kRunCni:
+      return CheckCni(body.cni, config);
+    case PlanKind::kWatchNetworks:
+      return CheckNetworkWatch(body.network_watch);
+    default:
+      return Invalid("kind");
+  }
 }
 
 }  // namespace mountd::exec

@@ -17,18 +17,7 @@ inline Error Invalid(const char* field, std::string why = "is not valid") {
 
 Result<void> CheckName(const WireName& name, const char* field);
 
-// Checks a network to inspect or delete, which an earlier config may have
-// declared.
-Result<void> CheckNetwork(const NetworkPlan& plan);
-// Checks a network to make or repair. The current config must declare its
-// addresses and grant its ports.
-Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config);
-// Checks ports of a request that maps none here. The current config must grant
-// them.
-Result<void> CheckPortsToAskFor(const NetworkPlan& plan, const Config& config);
-Result<void> CheckNetworkFile(const NetworkFilePlan& plan);
-// Some rule of the current config must grant an ADD's network.
-Result<void> CheckCni(const CniPlan& plan, const Config& config);
-Result<void> CheckNetworkWatch(const NetworkWatchPlan& plan);
+// Checks a request of one of the kinds on networks.
+Result<void> CheckNetworkRequest(const Request& request, const Config& config);
 
 }  // namespace mountd::exec

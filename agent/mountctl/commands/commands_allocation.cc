@@ -109,6 +109,22 @@ void AddTmpfs(CLI::App& command, MountArguments& arguments) {
   command.add_flag("--noswap", tmpfs.noswap, "Never swap a tmpfs out");
 }
 
+void AddIdMap(CLI::App& command, MountArguments& arguments) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--idmap",
+          [&spec = arguments.spec](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              spec.id_map.push_back(*ParseExtent(text));
+            }
+          },
+          "Show COUNT ids from ON_DISK as those from SHOWN, as "
+          "ON_DISK:SHOWN:COUNT")
+      ->check([](const std::string& text) -> std::string {
+        return ParseExtent(text) ? "" : "must be ON_DISK:SHOWN:COUNT";
+      });
+}
+
 void AddMountNames(CLI::App& command, MountArguments& arguments) {
   command.add_option("ALLOC", arguments.allocation, "The allocation's id")
       ->required();
@@ -197,19 +213,7 @@ void AddMount(CLI::App& app, Context& context) {
                     "Refuse to execute programs on it");
   command->add_flag("--noatime", arguments->spec.noatime,
                     "Do not update access times on it");
-  command
-      ->add_option_function<std::vector<std::string>>(
-          "--idmap",
-          [arguments](const std::vector<std::string>& texts) {
-            for (const std::string& text : texts) {
-              arguments->spec.id_map.push_back(*ParseExtent(text));
-            }
-          },
-          "Show COUNT ids from ON_DISK as those from SHOWN, as "
-          "ON_DISK:SHOWN:COUNT")
-      ->check([](const std::string& text) -> std::string {
-        return ParseExtent(text) ? "" : "must be ON_DISK:SHOWN:COUNT";
-      });
+  AddIdMap(*command, *arguments);
   command->add_flag("--replace", arguments->replace,
                     "Replace the mount of this name");
   command->add_option(

@@ -63,8 +63,7 @@ void AddNetworkHandlers(bool json, SignalHandlers& handlers) {
   };
 }
 
-SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
-  SignalHandlers handlers;
+void AddOperationHandlers(bool json, SignalHandlers& handlers) {
   handlers.operation_done = [json](const SignalHandlers::Outcome& outcome) {
     const std::string error =
         outcome.failed
@@ -88,6 +87,9 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
                       {"method", method},
                       {"done", done}});
   };
+}
+
+void AddPluginHandlers(bool json, SignalHandlers& handlers) {
   handlers.plugin_changed = [json](const std::string& plugin,
                                    const std::string& state,
                                    const std::string& reason) {
@@ -106,6 +108,9 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
   };
   handlers.plugin_added = instance("PluginAdded");
   handlers.plugin_removed = instance("PluginRemoved");
+}
+
+void AddNodeHandlers(bool json, SignalHandlers& handlers) {
   handlers.owed_changed = [json](std::uint32_t count) {
     PrintEvent(json, {{"signal", "OwedChanged"}, {"count", count}});
   };
@@ -117,6 +122,9 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
   handlers.stuck_changed = [json](std::uint32_t count) {
     PrintEvent(json, {{"signal", "StuckChanged"}, {"count", count}});
   };
+}
+
+void AddMountHandlers(bool json, SignalHandlers& handlers) {
   handlers.mount_lost = [json](const SignalHandlers::Mount& mount,
                                const std::string& reason) {
     PrintEvent(json, {{"signal", "MountLost"},
@@ -135,6 +143,9 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
                       {"state", state},
                       {"reason", reason}});
   };
+}
+
+void AddVolumeHandlers(bool json, SignalHandlers& handlers) {
   handlers.volume_health = [json](const SignalHandlers::Volume& volume,
                                   const std::string& state,
                                   const std::string& reason) {
@@ -153,6 +164,15 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
                       {"plugin", volume.plugin},
                       {"volume", volume.volume}});
   };
+}
+
+SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
+  SignalHandlers handlers;
+  AddOperationHandlers(json, handlers);
+  AddPluginHandlers(json, handlers);
+  AddNodeHandlers(json, handlers);
+  AddMountHandlers(json, handlers);
+  AddVolumeHandlers(json, handlers);
   AddNetworkHandlers(json, handlers);
   handlers.lost = [&lost](const Error& error) {
     lost = error;
