@@ -144,7 +144,7 @@ class Process {
     AllocationRecord web;
     web.id = "web";
     web.uid = kUid;
-    MOUNTD_TRY(process->state_->AddAllocation(web));
+    MOUNTD_TRY(process->state_->allocations.AddAllocation(web));
     return process;
   }
 
@@ -166,15 +166,15 @@ class Process {
     // is unchanged.
     Add("mount record", [this] {
       ++mount_.mount_id;
-      return boot_->PutMount(mount_);
+      return boot_->mounts.PutMount(mount_);
     });
     Add("mount state", [this] {
-      return boot_->SetMountState(mount_, Turn()
-                                              ? MountRecordState::kAttached
-                                              : MountRecordState::kDetaching);
+      return boot_->mounts.SetMountState(
+          mount_,
+          Turn() ? MountRecordState::kAttached : MountRecordState::kDetaching);
     });
     Add("allocation state", [this] {
-      return state_->SetAllocationState(
+      return state_->allocations.SetAllocationState(
           "web",
           Turn() ? AllocationState::kPrepared : AllocationState::kReleasing);
     });

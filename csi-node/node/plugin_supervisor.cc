@@ -376,7 +376,8 @@ void PluginSupervisor::Learn(Fingerprint fingerprint) {
     serial = status_.record.serial;
   }
   // The next start of mountd reads the fingerprint again if this fails.
-  IgnoreBecauseBestEffort(parts_.store.SetFingerprint(serial, fingerprint));
+  IgnoreBecauseBestEffort(
+      parts_.store.plugins.SetFingerprint(serial, fingerprint));
 }
 
 // True if somebody else listens at the socket's path now. The old connection

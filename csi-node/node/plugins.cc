@@ -58,7 +58,7 @@ Result<bool> IsOrphan(store::StateStore& store, const PluginRecord& record) {
     return false;
   }
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> found,
-                store.GetAllocation(record.allocation));
+                store.allocations.GetAllocation(record.allocation));
   return !found.has_value();
 }
 
@@ -84,8 +84,9 @@ Plugins::~Plugins() {
 }
 
 Result<void> Plugins::Recover() {
-  MOUNTD_ASSIGN(const std::vector<PluginRecord> records, store_.ListPlugins());
-  MOUNTD_ASSIGN(const auto fingerprints, store_.ListFingerprints());
+  MOUNTD_ASSIGN(const std::vector<PluginRecord> records,
+                store_.plugins.ListPlugins());
+  MOUNTD_ASSIGN(const auto fingerprints, store_.plugins.ListFingerprints());
   std::vector<PluginRecord> orphans;
   for (const PluginRecord& record : records) {
     MOUNTD_ASSIGN(const bool is_orphan, IsOrphan(store_, record));
@@ -137,7 +138,7 @@ Result<std::uint64_t> Plugins::CgroupOf(const std::string& allocation) const {
     return std::uint64_t{0};
   }
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> found,
-                store_.GetAllocation(allocation));
+                store_.allocations.GetAllocation(allocation));
   if (!found) {
     // Without the allocation, nothing says who may listen on the socket.
     return MakeError(Code::kUnavailable, "connect", "allocation " + allocation,
@@ -222,14 +223,14 @@ Result<PluginRegistration> Plugins::Register(PluginRecord record) {
 
 Result<void> Plugins::Add(PluginRecord record) {
   const bool first = !Get(record.id).has_value();
-  MOUNTD_ASSIGN(record.serial, store_.PutPlugin(record));
+  MOUNTD_ASSIGN(record.serial, store_.plugins.PutPlugin(record));
   Result<exec::MountState> prepared =
       executor_.PreparePlugin({exec::ToWire(record.id)});
   if (!prepared) {
     const bool undone =
         first ? executor_.RemovePlugin({exec::ToWire(record.id)}) &&
-                    store_.RemovePlugin(record.id)
-              : store_.RemovePluginInstance(record.serial).has_value();
+                    store_.plugins.RemovePlugin(record.id)
+              : store_.plugins.RemovePluginInstance(record.serial).has_value();
     if (undone) {
       return std::move(prepared).error();
     }
@@ -268,7 +269,8 @@ Plugins::Selected Plugins::Select(const std::string& id,
 
 Result<std::set<std::string>> Plugins::IdsOf(
     const std::string& allocation) const {
-  MOUNTD_ASSIGN(const std::vector<PluginRecord> records, store_.ListPlugins());
+  MOUNTD_ASSIGN(const std::vector<PluginRecord> records,
+                store_.plugins.ListPlugins());
   std::set<std::string> ids;
   for (const PluginRecord& record : records) {
     if (record.serial != 0 && record.allocation == allocation) {
@@ -284,7 +286,8 @@ Result<void> Plugins::CheckUnused(const std::string& allocation) const {
     if (!Select(id, {{}, allocation}).ends_service()) {
       continue;
     }
-    MOUNTD_ASSIGN(const bool in_use, store_.HasVolumesOfOthers(id, allocation));
+    MOUNTD_ASSIGN(const bool in_use,
+                  store_.plugins.HasVolumesOfOthers(id, allocation));
     if (in_use) {
       return MakeError(Code::kBusy, "unregister", "plugin " + id,
                        "volumes of other allocations are in use; release these "
@@ -316,7 +319,7 @@ Result<void> Plugins::Unregister(const std::string& id,
     return RemoveSome(id, victims);
   }
   // After this the store accepts no further volume of the plugin.
-  const Result<void> unused = store_.BeginPluginRemoval(id);
+  const Result<void> unused = store_.plugins.BeginPluginRemoval(id);
   if (!unused) {
     // The plugin stays for its volumes, by force or because no instance of it
     // is left.
@@ -329,7 +332,7 @@ Result<void> Plugins::Unregister(const std::string& id,
   }
   // The other instances stay, so the store accepts volumes of the plugin again.
   Result<void> removed = RemoveSome(id, victims);
-  MOUNTD_TRY(store_.CancelPluginRemoval(id));
+  MOUNTD_TRY(store_.plugins.CancelPluginRemoval(id));
   return removed;
 }
 
@@ -345,10 +348,10 @@ Result<void> Plugins::RemoveAll(const std::string& id,
   if (Result<void> removed = executor_.RemovePlugin({exec::ToWire(id)});
       !removed) {
     set_removing(false);
-    MOUNTD_TRY(store_.CancelPluginRemoval(id));
+    MOUNTD_TRY(store_.plugins.CancelPluginRemoval(id));
     return removed;
   }
-  MOUNTD_TRY(store_.RemovePlugin(id));
+  MOUNTD_TRY(store_.plugins.RemovePlugin(id));
   {
     const std::lock_guard lock(mutex_);
     // Before Forget, because its signals give this reason.
@@ -364,7 +367,7 @@ Result<void> Plugins::RemoveSome(const std::string& id,
                                  const Supervisors& victims) {
   for (const auto& instance : victims) {
     const PluginInstance status = instance->status();
-    MOUNTD_TRY(store_.RemovePluginInstance(status.record.serial));
+    MOUNTD_TRY(store_.plugins.RemovePluginInstance(status.record.serial));
     Forget(id, {instance});
     exec::PluginSocketPlan plan;
     plan.plugin = exec::ToWire(id);

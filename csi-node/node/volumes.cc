@@ -107,23 +107,23 @@ Volumes::Volumes(const Config& config, exec::Executor& executor,
 
 Result<void> Volumes::MarkUncertain(PublicationRecord publication) {
   publication.state = PublicationState::kUncertain;
-  return store_.SetPublicationState(publication);
+  return store_.volumes.SetPublicationState(publication);
 }
 
 Result<std::vector<PublicationRecord>> Volumes::Of(
     const std::string& allocation) {
-  return store_.PublicationsOf(allocation);
+  return store_.volumes.PublicationsOf(allocation);
 }
 
 Result<std::optional<PublishedVolume>> Volumes::Get(
     const std::string& allocation, const std::string& alias) {
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> found,
-                store_.GetPublication(allocation, alias));
+                store_.volumes.GetPublication(allocation, alias));
   if (!found) {
     return std::optional<PublishedVolume>();
   }
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
-                store_.GetVolume(found->key));
+                store_.volumes.GetVolume(found->key));
   if (!volume) {
     return std::optional<PublishedVolume>();
   }
@@ -135,7 +135,7 @@ Result<KeyedLocks::Guard> Volumes::LockUnused(const std::string& plugin,
   const VolumeKey key = VolumeKey::Derive(plugin, volume_id);
   KeyedLocks::Guard guard = volumes_.Lock(key.str());
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
-                store_.GetVolume(key));
+                store_.volumes.GetVolume(key));
   if (volume) {
     return MakeError(Code::kBusy, "detach", "volume " + key.str(),
                      "is still in use on this node; unpublish it first");
@@ -146,7 +146,7 @@ Result<KeyedLocks::Guard> Volumes::LockUnused(const std::string& plugin,
 Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
                                       const PublishSpec& spec) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                store_.UsersOf(volume.key));
+                store_.volumes.UsersOf(volume.key));
   // A user was compatible when it joined, and stays so when readers join later.
   const bool joins =
       !users.empty() &&
@@ -209,11 +209,12 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
   const std::string object = Described(spec);
   const VolumeKey key = VolumeKey::Derive(spec.plugin, spec.volume_id);
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> known,
-                store_.GetPublication(spec.allocation, spec.alias));
+                store_.volumes.GetPublication(spec.allocation, spec.alias));
   if (known) {
     MOUNTD_TRY(CheckKnown(*known, key, spec));
   }
-  MOUNTD_ASSIGN(const std::optional<VolumeRecord> there, store_.GetVolume(key));
+  MOUNTD_ASSIGN(const std::optional<VolumeRecord> there,
+                store_.volumes.GetVolume(key));
   if (there) {
     MOUNTD_TRY(CheckCompatible(*there, spec));
   }
@@ -245,7 +246,7 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
     call.publication = *known;
   } else {
     // Writes the intent of both before the first RPC.
-    MOUNTD_TRY(store_.AddPublication(call.volume, call.publication));
+    MOUNTD_TRY(store_.volumes.AddPublication(call.volume, call.publication));
   }
   if (call.volume.state != VolumeState::kStaged) {
     MOUNTD_TRY(Stage(call));
@@ -283,7 +284,7 @@ Result<void> Volumes::Stage(Call& call) {
     // The intent of a new volume is written already.
     if (call.there) {
       call.volume.state = VolumeState::kStaging;
-      MOUNTD_TRY(store_.SetVolumeStaging(call.volume));
+      MOUNTD_TRY(store_.volumes.SetVolumeStaging(call.volume));
     }
     const RpcResult<void> outcome = CallNode<void>(
         {call.spec.plugin, Step::kStage, call.cancelled, call.progress},
@@ -295,8 +296,8 @@ Result<void> Volumes::Stage(Call& call) {
               call.secrets, deadline);
         });
     if (!outcome && !outcome.error().IsFinal()) {
-      MOUNTD_TRY(
-          store_.SetVolumeState(call.volume.key, VolumeState::kUncertain));
+      MOUNTD_TRY(store_.volumes.SetVolumeState(call.volume.key,
+                                               VolumeState::kUncertain));
       return EndUncertain(call, outcome.error(), "NodeStageVolume");
     }
     if (!outcome) {
@@ -309,7 +310,7 @@ Result<void> Volumes::Stage(Call& call) {
   // Believes the plugin, because many plugins mount nothing at the staging
   // path.
   call.volume.state = VolumeState::kStaged;
-  return store_.SetVolumeStaging(call.volume);
+  return store_.volumes.SetVolumeStaging(call.volume);
 }
 
 Result<void> Volumes::PublishStaged(Call& call) {
@@ -360,7 +361,7 @@ Result<void> Volumes::CheckPublished(Call& call,
   call.publication.device = state->block_device;
   call.publication.state = PublicationState::kPublished;
   call.publication.was_published = true;
-  return store_.SetPublicationState(call.publication);
+  return store_.volumes.SetPublicationState(call.publication);
 }
 
 // Undoes a publish after a final failure: removes the directories and the

@@ -32,7 +32,7 @@ Result<void> Volumes::CheckBefore(const VolumeRecord& volume,
   plan.before.node = publication->device;
   if (leaving.cgroup == 0 && !leaving.was_looked_for) {
     MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                  store_.UsersOf(volume.key));
+                  store_.volumes.UsersOf(volume.key));
     plan.scope = users.size() > 1 ? exec::HolderScope::kCgroup
                                   : exec::HolderScope::kNode;
   }
@@ -47,7 +47,7 @@ Result<void> Volumes::CheckDeparted(const VolumeRecord& volume,
   exec::CopiesPlan plan = CopiesOf(volume, departed.allocation,
                                    departed.file_system, departed.cgroup);
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                store_.UsersOf(volume.key));
+                store_.volumes.UsersOf(volume.key));
   plan.scope =
       users.size() > 1 ? exec::HolderScope::kCgroup : exec::HolderScope::kNode;
   MOUNTD_ASSIGN(const exec::CopiesState state, FindCopies(executor_, plan));

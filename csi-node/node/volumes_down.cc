@@ -29,7 +29,7 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
                                 const Progress& progress,
                                 const Leaving& leaving) {
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> seen,
-                store_.GetPublication(allocation, alias));
+                store_.volumes.GetPublication(allocation, alias));
   if (!seen) {
     return Ok();
   }
@@ -37,12 +37,12 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
   // Read again, because the volume may have been restored, with another mount,
   // while this call waited for the lock.
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> found,
-                store_.GetPublication(allocation, alias));
+                store_.volumes.GetPublication(allocation, alias));
   if (!found || found->key != seen->key) {
     return Ok();
   }
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
-                store_.GetVolume(found->key));
+                store_.volumes.GetVolume(found->key));
   if (!volume) {
     return MakeError(Code::kInternal, "unpublish", Described(allocation, alias),
                      "mountd has no record of its volume");
@@ -60,7 +60,7 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
   // RPC, so that a restart goes on with the unpublish.
   Drop(allocation, alias);
   publication.state = PublicationState::kUnpublishing;
-  MOUNTD_TRY(store_.SetPublicationState(publication));
+  MOUNTD_TRY(store_.volumes.SetPublicationState(publication));
   if (!unused) {
     return Depart(publication, *volume, Target::kKept, leaving.cgroup,
                   unused.error());
@@ -120,7 +120,7 @@ Result<void> Volumes::DropUser(const PublicationRecord& publication,
                                const VolumeRecord& volume,
                                const Progress& progress, std::uint64_t cgroup) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                store_.UsersOf(volume.key));
+                store_.volumes.UsersOf(volume.key));
   const bool last =
       std::all_of(users.begin(), users.end(), [&](const auto& user) {
         return user.allocation == publication.allocation;
@@ -131,7 +131,7 @@ Result<void> Volumes::DropUser(const PublicationRecord& publication,
     MOUNTD_TRY(CheckAfter(volume, publication.allocation,
                           publication.file_system, cgroup));
   }
-  return store_.RemovePublication(publication, last);
+  return store_.volumes.RemovePublication(publication, last);
 }
 
 Result<void> Volumes::Unstage(const VolumeRecord& volume,
@@ -141,7 +141,8 @@ Result<void> Volumes::Unstage(const VolumeRecord& volume,
   // attached something before it failed. An unstage of nothing is OK (CSI
   // spec).
   if (session.status.stages()) {
-    MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUnstaging));
+    MOUNTD_TRY(
+        store_.volumes.SetVolumeState(volume.key, VolumeState::kUnstaging));
     MOUNTD_TRY(CallUnstage(volume, progress));
   }
   return executor_.RemoveVolumeDir(StagingDir(volume));
@@ -179,9 +180,10 @@ Result<void> Volumes::Depart(const PublicationRecord& publication,
     MOUNTD_TRY(executor_.RemoveVolumeDir(directory));
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                store_.UsersOf(volume.key));
+                store_.volumes.UsersOf(volume.key));
   if (users.size() == 1) {
-    MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
+    MOUNTD_TRY(
+        store_.volumes.SetVolumeState(volume.key, VolumeState::kUncertain));
   }
   OwedRecord owed;
   owed.kind = OwedKind::kUnstage;
@@ -189,7 +191,7 @@ Result<void> Volumes::Depart(const PublicationRecord& publication,
   owed.uid = volume.uid;
   owed.reason = why.Message();
   owed.since_us = NowMicroseconds();
-  MOUNTD_TRY(store_.DepartFromVolume(
+  MOUNTD_TRY(store_.volumes.DepartFromVolume(
       publication,
       {publication.key, publication.allocation, target != Target::kGone, cgroup,
        publication.file_system},
@@ -202,14 +204,14 @@ Result<void> Volumes::Depart(const PublicationRecord& publication,
 Result<void> Volumes::FinishTargets(const VolumeRecord& volume,
                                     const Progress& progress) {
   MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
-                store_.DepartedFrom(volume.key));
+                store_.volumes.DepartedFrom(volume.key));
   for (const DepartedRecord& departed : all) {
     MOUNTD_TRY(CheckDeparted(volume, departed));
     if (departed.target_left) {
       MOUNTD_TRY(CallUnpublish(volume, departed.allocation, progress));
       MOUNTD_TRY(
           executor_.RemoveVolumeDir(PublishDir(volume, departed.allocation)));
-      MOUNTD_TRY(store_.SetTargetGone(departed));
+      MOUNTD_TRY(store_.volumes.SetTargetGone(departed));
     }
   }
   return Ok();
@@ -220,25 +222,25 @@ Result<void> Volumes::FinishDeparted(const std::string& plugin,
   const VolumeKey key = VolumeKey::Derive(plugin, volume_id);
   const KeyedLocks::Guard guard = volumes_.Lock(key.str());
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
-                store_.GetVolume(key));
+                store_.volumes.GetVolume(key));
   if (!volume) {
     // The volume has gone in another way, so nothing is pending.
-    return store_.RemoveOwed(OwedKind::kUnstage, plugin + "/" + volume_id);
+    return store_.owed.RemoveOwed(OwedKind::kUnstage, plugin + "/" + volume_id);
   }
   const Progress unseen;  // no caller waits for this
   MOUNTD_TRY(FinishTargets(*volume, unseen));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                store_.UsersOf(key));
+                store_.volumes.UsersOf(key));
   if (users.empty()) {
     MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
-                  store_.DepartedFrom(key));
+                  store_.volumes.DepartedFrom(key));
     MOUNTD_TRY(Unstage(*volume, unseen));
     for (const DepartedRecord& departed : all) {
       MOUNTD_TRY(CheckAfter(*volume, departed.allocation, departed.file_system,
                             departed.cgroup));
     }
   }
-  return store_.FinishDeparted(*volume, /*unstaged=*/users.empty());
+  return store_.volumes.FinishDeparted(*volume, /*unstaged=*/users.empty());
 }
 
 }  // namespace mountd::csi

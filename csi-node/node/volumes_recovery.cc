@@ -29,15 +29,17 @@ bool HasNobodyLooked(const Error& error) {
 }  // namespace
 
 Result<void> Volumes::Recover() {
-  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
+                store_.volumes.ListVolumes());
   for (const VolumeRecord& volume : volumes) {
     if (volume.state != VolumeState::kStaged) {
       // An RPC was under way, so its outcome is not known.
-      MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
+      MOUNTD_TRY(
+          store_.volumes.SetVolumeState(volume.key, VolumeState::kUncertain));
     }
   }
   MOUNTD_ASSIGN(std::vector<PublicationRecord> publications,
-                store_.ListPublications());
+                store_.volumes.ListPublications());
   for (PublicationRecord& publication : publications) {
     MOUNTD_TRY(RecoverPublication(publication));
   }
@@ -49,7 +51,7 @@ Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
   bool certain = publication.state == PublicationState::kUnpublishing;
   if (publication.state == PublicationState::kPublished) {
     MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
-                  store_.GetVolume(publication.key));
+                  store_.volumes.GetVolume(publication.key));
     if (volume) {
       // Errors do not end the loop, because a file system that does not answer
       // must not keep mountd from starting.
@@ -78,7 +80,7 @@ Result<exec::ProbeReply> Volumes::Probe(const exec::VolumeProbePlan& plan) {
 
 Result<Volumes::Look> Volumes::LookAtUsers(const VolumeRecord& volume) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                store_.UsersOf(volume.key));
+                store_.volumes.UsersOf(volume.key));
   Look look;
   for (const PublicationRecord& user : users) {
     if (user.state == PublicationState::kUnpublishing ||
@@ -104,7 +106,8 @@ Result<Volumes::Look> Volumes::LookAtUsers(const VolumeRecord& volume) {
 }
 
 Result<Volumes::Restoration> Volumes::RestoreDead(const std::string& plugin) {
-  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
+                store_.volumes.ListVolumes());
   Restoration all;
   for (const VolumeRecord& volume : volumes) {
     if (volume.plugin != plugin) {
@@ -126,7 +129,8 @@ Result<Volumes::Restoration> Volumes::RestoreDead(const std::string& plugin) {
 Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
   const KeyedLocks::Guard guard = volumes_.Lock(key.str());
   std::vector<PublicationRecord> none;
-  MOUNTD_ASSIGN(std::optional<VolumeRecord> volume, store_.GetVolume(key));
+  MOUNTD_ASSIGN(std::optional<VolumeRecord> volume,
+                store_.volumes.GetVolume(key));
   if (!volume) {
     return none;
   }
@@ -164,12 +168,13 @@ Result<void> Volumes::TakeAway(const VolumeRecord& volume,
     MOUNTD_TRY(UnpublishOne(user, volume, Progress()));
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> all,
-                store_.UsersOf(volume.key));
+                store_.volumes.UsersOf(volume.key));
   // The other users' mounts are alive and use this staging.
   if (all.size() != users.size()) {
     return Ok();
   }
-  MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
+  MOUNTD_TRY(
+      store_.volumes.SetVolumeState(volume.key, VolumeState::kUncertain));
   return Unstage(volume, Progress());
 }
 

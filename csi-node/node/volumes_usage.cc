@@ -14,7 +14,7 @@ Result<Volumes::InUse> Volumes::FindInUse(const char* op,
                                           const std::string& alias) {
   const std::string object = Described(allocation, alias);
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> publication,
-                store_.GetPublication(allocation, alias));
+                store_.volumes.GetPublication(allocation, alias));
   if (!publication) {
     return MakeError(Code::kNotFound, op, object,
                      "is not published for this allocation; publish it first");
@@ -25,7 +25,7 @@ Result<Volumes::InUse> Volumes::FindInUse(const char* op,
         "is " + std::string(PublicationStateName(publication->state)));
   }
   MOUNTD_ASSIGN(std::optional<VolumeRecord> volume,
-                store_.GetVolume(publication->key));
+                store_.volumes.GetVolume(publication->key));
   if (!volume) {
     return MakeError(Code::kInternal, op, object,
                      "mountd has no record of its volume");

@@ -74,7 +74,7 @@ Networks::Events Daemon::EventsOfNetworks() {
     network_watch_.Forget(record);
   };
   events.owner_of = [this](const std::string& allocation) {
-    const auto owner = state_->GetAllocation(allocation);
+    const auto owner = state_->allocations.GetAllocation(allocation);
     return owner && *owner ? (*owner)->uid : 0U;
   };
   return events;
@@ -83,7 +83,7 @@ Networks::Events Daemon::EventsOfNetworks() {
 NetworkWatch::Events Daemon::EventsOfNetworkWatch() {
   const auto tell = [this](auto event, const NetworkRecord& record,
                            const std::string& text) {
-    const auto owner = state_->GetAllocation(record.allocation);
+    const auto owner = state_->allocations.GetAllocation(record.allocation);
     if (owner && *owner) {
       loop_->Post([this, event, record, text, uid = (*owner)->uid] {
         Send(event(services_.access, uid, record, text));
@@ -158,7 +158,7 @@ OwedWatch::Events Daemon::EventsOfOwed() {
 void Daemon::MountLost(const MountRecord& record, const std::string& reason) {
   spdlog::warn("mount {}/{}/{} is lost: {}", record.allocation, record.task,
                record.name, reason);
-  const auto owner = state_->GetAllocation(record.allocation);
+  const auto owner = state_->allocations.GetAllocation(record.allocation);
   if (owner && *owner) {
     loop_->Post([this, record, reason, uid = (*owner)->uid] {
       Send(dbus::MountLost(services_.access, uid, record, reason));
@@ -173,7 +173,7 @@ void Daemon::MountHealthChanged(const MountRecord& record,
                record.name, MountHealthName(health), reason.empty() ? "" : ": ",
                reason);
   LookAtVolumeOf(record, health);
-  const auto owner = state_->GetAllocation(record.allocation);
+  const auto owner = state_->allocations.GetAllocation(record.allocation);
   if (owner && *owner) {
     loop_->Post([this, record, health, reason, uid = (*owner)->uid] {
       Send(dbus::MountHealthChanged(services_.access, uid, record, health,
@@ -192,7 +192,7 @@ void Daemon::LookAtVolumeOf(const MountRecord& record,
   }
   const auto published = volumes_.Get(record.allocation, record.source);
   if (published && *published) {
-    const auto volume = state_->GetVolume((*published)->record.key);
+    const auto volume = state_->volumes.GetVolume((*published)->record.key);
     if (volume && *volume) {
       restorer_.Look((*volume)->plugin);
     }

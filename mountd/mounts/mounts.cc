@@ -72,7 +72,7 @@ Result<Mounts::Bound> Mounts::BindOne(const BindMountRequest& request) {
   MountRecord wanted = RecordOf(request);
   MOUNTD_ASSIGN(
       const std::optional<MountRecord> found,
-      store_.GetMount(request.allocation, request.task, request.name));
+      store_.mounts.GetMount(request.allocation, request.task, request.name));
   MOUNTD_ASSIGN(const bool ended,
                 found ? HasEnded(*found) : Result<bool>(false));
   if (found && found->state == MountRecordState::kAttached && !ended) {
@@ -118,7 +118,7 @@ Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
   now.state = MountRecordState::kAttached;
   MOUNTD_TRY(store_.Together([&]() -> Result<void> {
     MOUNTD_TRY(PutAnchorOf(now, attached->anchor_id));
-    return store_.PutMount(now);
+    return store_.mounts.PutMount(now);
   }));
   MOUNTD_TRY(CountFound());
   return Bound{std::move(now), false, 0};
@@ -143,7 +143,7 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
   };
   MOUNTD_ASSIGN(const bool user_has_room,
                 of_users_.IsBelow(wanted.uid, limits.mounts_per_uid, [&] {
-                  return store_.CountMountsOfUser(wanted.uid);
+                  return store_.mounts.CountMountsOfUser(wanted.uid);
                 }));
   if (!user_has_room) {
     return exhausted(
@@ -152,8 +152,9 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
   }
   MOUNTD_ASSIGN(const bool has_room,
                 of_allocations_.IsBelow(
-                    wanted.allocation, limits.mounts_per_allocation,
-                    [&] { return store_.CountMounts(wanted.allocation); }));
+                    wanted.allocation, limits.mounts_per_allocation, [&] {
+                      return store_.mounts.CountMounts(wanted.allocation);
+                    }));
   if (!has_room) {
     return exhausted(
         "limits.mounts_per_allocation is reached; unmount others of this "
@@ -168,7 +169,7 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
         "the limit");
   }
   MOUNTD_ASSIGN(const std::uint64_t used,
-                store_.TmpfsBytesOf(wanted.allocation));
+                store_.mounts.TmpfsBytesOf(wanted.allocation));
   if (wanted.tmpfs.bytes > limits.tmpfs_bytes_per_allocation ||
       used > limits.tmpfs_bytes_per_allocation - wanted.tmpfs.bytes) {
     return exhausted(
@@ -189,7 +190,7 @@ Result<exec::MountState> Mounts::RunAttach(const BindMountRequest& request,
 // Writes only the columns that the intent lacks.
 Result<void> Mounts::PutAttached(const Bound& one) {
   MOUNTD_TRY(PutAnchorOf(one.record, one.anchor_id));
-  return store_.UpdateMount(one.record);
+  return store_.mounts.UpdateMount(one.record);
 }
 
 Result<void> Mounts::PutAttached(const std::vector<Bound>& all) {
@@ -215,13 +216,14 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
     guard.emplace(LockSource(*anchor));
   }
   // The intent of the mount is the intent of its source's anchor too.
-  MOUNTD_TRY(store_.PutMount(record));
+  MOUNTD_TRY(store_.mounts.PutMount(record));
   of_users_.Added(record.uid);
   of_allocations_.Added(record.allocation);
   const Result<exec::MountState> attached = RunAttach(request, 0);
   if (!attached) {
     Error error = attached.error();
-    const Result<void> doubted = anchor ? store_.DoubtAnchor(*anchor) : Ok();
+    const Result<void> doubted =
+        anchor ? store_.anchors.DoubtAnchor(*anchor) : Ok();
     if (error.code == Code::kAlreadyExists) {
       // The mount at the target is not mountd's, so leave it and forget the
       // intent.
@@ -243,7 +245,7 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
 Result<Mounts::Replaced> Mounts::Replace(const BindMountRequest& request) {
   MOUNTD_ASSIGN(
       const std::optional<MountRecord> found,
-      store_.GetMount(request.allocation, request.task, request.name));
+      store_.mounts.GetMount(request.allocation, request.task, request.name));
   const MountRecord wanted = RecordOf(request);
   if (!found || (found->state != MountRecordState::kAttached &&
                  found->state != MountRecordState::kReplacing &&
@@ -272,7 +274,7 @@ Result<Mounts::Replaced> Mounts::Replace(const BindMountRequest& request) {
 Result<Mounts::Replaced> Mounts::Repair(const BindMountRequest& request) {
   MOUNTD_ASSIGN(
       const std::optional<MountRecord> found,
-      store_.GetMount(request.allocation, request.task, request.name));
+      store_.mounts.GetMount(request.allocation, request.task, request.name));
   if (!found) {
     return MakeError(Code::kNotFound, "repair", Described(RecordOf(request)),
                      "is not mounted");
@@ -281,7 +283,7 @@ Result<Mounts::Replaced> Mounts::Repair(const BindMountRequest& request) {
                 executor_.InspectTarget(TargetOf(*found)));
   if (there.mount_id == 0 || found->state == MountRecordState::kLost) {
     // Bind clears a lost record and then mounts again.
-    MOUNTD_TRY(store_.SetMountState(*found, MountRecordState::kLost));
+    MOUNTD_TRY(store_.mounts.SetMountState(*found, MountRecordState::kLost));
     MOUNTD_ASSIGN(MountConfig config, Bind(request));
     return Replaced{std::move(config), found->mount_id, {}};
   }
@@ -300,15 +302,15 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
     guard.emplace(LockSource(*anchor));
   }
   MOUNTD_TRY(store_.Together([&]() -> Result<void> {
-    MOUNTD_TRY(store_.SetMountState(old, MountRecordState::kReplacing));
-    return anchor ? store_.DoubtAnchor(*anchor) : Ok();
+    MOUNTD_TRY(store_.mounts.SetMountState(old, MountRecordState::kReplacing));
+    return anchor ? store_.anchors.DoubtAnchor(*anchor) : Ok();
   }));
   const Result<exec::MountState> swapped = RunAttach(request, old.mount_id);
   if (!swapped) {
     const Result<exec::MountState> now = executor_.InspectTarget(TargetOf(old));
     if (now && now->mount_id == old.mount_id && now->is_stacked == 0) {
       // The swap changed nothing, so the old mount is attached as before.
-      MOUNTD_TRY(store_.UpdateMount(AsItIsNow(old)));
+      MOUNTD_TRY(store_.mounts.UpdateMount(AsItIsNow(old)));
     }
     if (anchor) {
       ReleaseAnchorIfUnused(*anchor);
@@ -319,7 +321,7 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
   now.state = MountRecordState::kAttached;
   MOUNTD_TRY(store_.Together([&]() -> Result<void> {
     MOUNTD_TRY(PutAnchorOf(now, swapped->anchor_id));
-    return store_.PutMount(now);
+    return store_.mounts.PutMount(now);
   }));
   return now;
 }
@@ -340,9 +342,9 @@ Result<exec::Executor::HandedOut> Mounts::OpenTree(
   }
   const KeyedLocks::Guard guard = LockSource(*anchor);
   MOUNTD_ASSIGN(const std::optional<std::uint64_t> known,
-                store_.GetAnchor(*anchor));
+                store_.anchors.GetAnchor(*anchor));
   if (!known) {
-    MOUNTD_TRY(store_.DoubtAnchor(*anchor));
+    MOUNTD_TRY(store_.anchors.DoubtAnchor(*anchor));
   }
   Result<exec::Executor::HandedOut> tree = executor_.OpenTree(plan);
   ReleaseAnchorIfUnused(*anchor);
@@ -361,8 +363,8 @@ Result<void> Mounts::UndoAttach(const MountRecord& record,
 
 Result<void> Mounts::Forget(const MountRecord& record) {
   MOUNTD_TRY(of_users_.Removing(record.uid, [&] {
-    return of_allocations_.Removing(record.allocation,
-                                    [&] { return store_.RemoveMount(record); });
+    return of_allocations_.Removing(
+        record.allocation, [&] { return store_.mounts.RemoveMount(record); });
   }));
   return Ok();
 }
@@ -371,7 +373,7 @@ Result<void> Mounts::Unmount(const std::string& allocation,
                              const std::string& task, const std::string& name,
                              exec::UnmountMode mode) {
   MOUNTD_ASSIGN(const std::optional<MountRecord> found,
-                store_.GetMount(allocation, task, name));
+                store_.mounts.GetMount(allocation, task, name));
   if (!found) {
     return Ok();
   }
@@ -390,17 +392,18 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
     // A replacement's new source is not in its record; Swap has recorded its
     // anchor as doubtful.
     if (anchor && record.state == MountRecordState::kAttaching) {
-      MOUNTD_TRY(store_.DoubtAnchor(*anchor));
+      MOUNTD_TRY(store_.anchors.DoubtAnchor(*anchor));
     }
     MOUNTD_TRY(UndoAttach(record, mode));
   } else {
-    MOUNTD_TRY(store_.SetMountState(record, MountRecordState::kDetaching));
+    MOUNTD_TRY(
+        store_.mounts.SetMountState(record, MountRecordState::kDetaching));
     if (Result<void> detached =
             executor_.Detach({TargetOf(record), record.mount_id, mode});
         !detached) {
       // Busy means that it is still mounted, so the record says attached again.
       if (detached.error().code == Code::kBusy) {
-        MOUNTD_TRY(store_.UpdateMount(AsItIsNow(record)));
+        MOUNTD_TRY(store_.mounts.UpdateMount(AsItIsNow(record)));
       }
       return detached;
     }
@@ -433,7 +436,7 @@ Result<void> Mounts::UnmountAll(const std::string& allocation,
                                 const Progress& progress,
                                 exec::UnmountMode mode) {
   MOUNTD_ASSIGN(const std::vector<MountRecord> records,
-                store_.MountsOf(allocation));
+                store_.mounts.MountsOf(allocation));
   progress.At(Step::kUnmount);
   progress.Expect(records.size());
   // A mount that cannot be removed does not stop the others. Returns the first
@@ -451,7 +454,7 @@ Result<void> Mounts::UnmountAll(const std::string& allocation,
 
 Result<std::vector<MountConfig>> Mounts::Of(const std::string& allocation) {
   MOUNTD_ASSIGN(const std::vector<MountRecord> records,
-                store_.MountsOf(allocation));
+                store_.mounts.MountsOf(allocation));
   std::vector<MountConfig> configs;
   configs.reserve(records.size());
   for (const MountRecord& record : records) {
@@ -462,7 +465,7 @@ Result<std::vector<MountConfig>> Mounts::Of(const std::string& allocation) {
 
 Result<std::string> Mounts::LookLost(const MountRecord& seen) {
   MOUNTD_ASSIGN(const std::optional<MountRecord> record,
-                store_.GetMount(seen.allocation, seen.task, seen.name));
+                store_.mounts.GetMount(seen.allocation, seen.task, seen.name));
   if (!record || record->state != MountRecordState::kAttached ||
       record->mount_id != seen.mount_id) {
     return std::string();
@@ -473,14 +476,14 @@ Result<std::string> Mounts::LookLost(const MountRecord& seen) {
   if (state.mount_id == record->mount_id) {
     return std::string();
   }
-  MOUNTD_TRY(store_.SetMountState(*record, MountRecordState::kLost));
+  MOUNTD_TRY(store_.mounts.SetMountState(*record, MountRecordState::kLost));
   return std::string(state.mount_id == 0 ? "no mount is there"
                                          : "another mount is there");
 }
 
 Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
   MOUNTD_ASSIGN(const std::vector<std::string> tasks,
-                store_.InboxesOf(inbox.allocation));
+                store_.inboxes.InboxesOf(inbox.allocation));
   // An inbox that exists does not count against the limit.
   const bool known =
       std::find(tasks.begin(), tasks.end(), inbox.task) != tasks.end();
@@ -491,7 +494,7 @@ Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
                      "of this allocation or raise the limit");
   }
   // The record comes first, so that a start makes the inbox again.
-  MOUNTD_TRY(store_.PutInbox(inbox));
+  MOUNTD_TRY(store_.inboxes.PutInbox(inbox));
   MOUNTD_TRY(executor_.PrepareInbox(
       {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));
   return InboxPath(inbox);
@@ -504,7 +507,7 @@ Result<exec::Executor::HandedOut> Mounts::OpenInbox(const InboxRecord& inbox) {
 
 Result<void> Mounts::RecoverInboxes(const std::string& allocation) {
   MOUNTD_ASSIGN(const std::vector<std::string> tasks,
-                store_.InboxesOf(allocation));
+                store_.inboxes.InboxesOf(allocation));
   for (const std::string& task : tasks) {
     MOUNTD_TRY(
         executor_.PrepareInbox({exec::ToWire(allocation), exec::ToWire(task)}));
@@ -515,7 +518,7 @@ Result<void> Mounts::RecoverInboxes(const std::string& allocation) {
 Result<void> Mounts::RemoveInbox(const InboxRecord& inbox) {
   MOUNTD_TRY(executor_.RemoveInbox(
       {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));
-  return store_.RemoveInbox(inbox);
+  return store_.inboxes.RemoveInbox(inbox);
 }
 
 }  // namespace mountd

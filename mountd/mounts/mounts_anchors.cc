@@ -18,7 +18,8 @@ KeyedLocks::Guard Mounts::LockSource(const AnchorKey& key) {
 Result<void> Mounts::PutAnchorOf(const MountRecord& record,
                                  std::uint64_t anchor_id) {
   const std::optional<AnchorKey> anchor = AnchorOf(record);
-  return anchor && anchor_id != 0 ? store_.PutAnchor(*anchor, anchor_id) : Ok();
+  return anchor && anchor_id != 0 ? store_.anchors.PutAnchor(*anchor, anchor_id)
+                                  : Ok();
 }
 
 // Releases the anchor if nothing uses it. The caller holds the source's lock.
@@ -31,11 +32,11 @@ void Mounts::ReleaseAnchorIfUnused(const AnchorKey& key) {
 
 Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
   MOUNTD_ASSIGN(const std::optional<std::uint64_t> anchor_id,
-                store_.GetAnchor(key));
+                store_.anchors.GetAnchor(key));
   if (!anchor_id) {
     return Ok();
   }
-  MOUNTD_ASSIGN(const bool is_used, store_.HasMountsOf(key));
+  MOUNTD_ASSIGN(const bool is_used, store_.mounts.HasMountsOf(key));
   if (is_used) {
     return Ok();
   }
@@ -47,12 +48,12 @@ Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
   }
   MOUNTD_TRY(executor_.ReleaseAnchor(
       {key.kind, exec::ToWire(key.source), *anchor_id}));
-  return store_.RemoveAnchor(key);
+  return store_.anchors.RemoveAnchor(key);
 }
 
 void Mounts::ReleaseLeftAnchors() {
   has_left_anchors_ = false;
-  const auto anchors = store_.ListAnchors();
+  const auto anchors = store_.anchors.ListAnchors();
   if (!CountFound() || !anchors) {
     has_left_anchors_ = true;
     return;

@@ -12,7 +12,8 @@
 namespace mountd {
 
 Result<void> Mounts::Recover() {
-  MOUNTD_ASSIGN(const std::vector<MountRecord> records, store_.ListMounts());
+  MOUNTD_ASSIGN(const std::vector<MountRecord> records,
+                store_.mounts.ListMounts());
   recovering_ = true;
   recovery_hangs_ = false;
   Result<void> outcome = Ok();
@@ -32,8 +33,9 @@ Result<void> Mounts::RecordFound(const exec::FoundTarget& found,
   record.allocation = exec::Text(found.target.allocation);
   record.task = exec::Text(found.target.task);
   record.name = exec::Text(found.target.name);
-  MOUNTD_ASSIGN(const std::optional<MountRecord> known,
-                store_.GetMount(record.allocation, record.task, record.name));
+  MOUNTD_ASSIGN(
+      const std::optional<MountRecord> known,
+      store_.mounts.GetMount(record.allocation, record.task, record.name));
   if (known || record.name.empty()) {
     return Ok();
   }
@@ -47,14 +49,14 @@ Result<void> Mounts::RecordFound(const exec::FoundTarget& found,
   record.master = found.state.master;
   record.uid = uid;
   has_found_ = true;
-  return store_.PutMount(record);
+  return store_.mounts.PutMount(record);
 }
 
 Result<void> Mounts::DoubtAllAnchors() {
   const auto doubt = [&](exec::SourceKind kind, const auto& sources) {
     return store_.Together([&]() -> Result<void> {
       for (const auto& [name, source] : sources) {
-        MOUNTD_TRY(store_.DoubtAnchor({kind, name}));
+        MOUNTD_TRY(store_.anchors.DoubtAnchor({kind, name}));
       }
       return Ok();
     });
@@ -67,7 +69,8 @@ Result<void> Mounts::CountFound() {
   if (!has_found_) {
     return Ok();
   }
-  MOUNTD_ASSIGN(const std::vector<MountRecord> records, store_.ListMounts());
+  MOUNTD_ASSIGN(const std::vector<MountRecord> records,
+                store_.mounts.ListMounts());
   has_found_ = std::any_of(records.begin(), records.end(),
                            [](const MountRecord& record) {
                              return record.state == MountRecordState::kFound;
@@ -104,7 +107,7 @@ Result<void> Mounts::RecoverOne(const MountRecord& record) {
   if (!state || state->mount_id == record.mount_id) {
     return Ok();
   }
-  return store_.SetMountState(record, MountRecordState::kLost);
+  return store_.mounts.SetMountState(record, MountRecordState::kLost);
 }
 
 }  // namespace mountd

@@ -95,7 +95,8 @@ Result<void> CniNetworks::CollectGarbage() {
   // Alone, because an attachment that is made meanwhile would be missing on the
   // list of valid ones, and GC would remove it.
   const std::unique_lock lock(attaching_);
-  MOUNTD_ASSIGN(std::vector<NetworkRecord> valid, store_.ListNetworks());
+  MOUNTD_ASSIGN(std::vector<NetworkRecord> valid,
+                store_.networks.ListNetworks());
   // An empty store may have been lost, and so may the records of attachments
   // beside networks that recovery has found without a record, also once a call
   // has taken these networks over. Then GC must spare this boot's attachments.

@@ -162,9 +162,9 @@ Result<void> Networks::Recover() {
   MOUNTD_TRY(executor_.PrepareNetworks(false));
   MOUNTD_TRY(RecordFound());
   MOUNTD_ASSIGN(const std::vector<QuarantineRecord> quarantine,
-                store_.ListQuarantine());
+                store_.networks.ListQuarantine());
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
-                store_.ListNetworks());
+                store_.networks.ListNetworks());
   TakeRecorded(quarantine, records);
   for (const NetworkRecord& record : records) {
     room_.TakeRecorded(events_.owner_of(record.allocation), record);
@@ -190,7 +190,7 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
                                       const Progress& progress) {
   MOUNTD_ASSIGN(const NetworkRequest request, Normalised(asked));
   MOUNTD_ASSIGN(std::vector<NetworkRecord> others,
-                store_.NetworksOf(allocation));
+                store_.networks.NetworksOf(allocation));
   const auto own = std::find_if(others.begin(), others.end(),
                                 [&](const NetworkRecord& record) {
                                   return record.interface == request.interface;
@@ -304,8 +304,8 @@ Result<void> Networks::TakeOver(const GivenNetns& given, std::uint32_t uid,
   record->state = NetworkRecordState::kCreated;
   MOUNTD_TRY(PassPorts(found, *record));
   if (Result<void> recorded = store_.Together([&]() -> Result<void> {
-        MOUNTD_TRY(store_.RemoveNetwork(found));
-        return store_.AddNetwork(*record);
+        MOUNTD_TRY(store_.networks.RemoveNetwork(found));
+        return store_.networks.AddNetwork(*record);
       });
       !recorded) {
     // The found record still stands, so its ports go back.
@@ -329,7 +329,7 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
                                        const Making& making) {
   Result<void> added = room_.Take(making.uid, record);
   if (added) {
-    added = store_.AddNetwork(record);
+    added = store_.networks.AddNetwork(record);
   }
   if (!added) {
     room_.Free(record);
@@ -347,7 +347,7 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
     return std::move(made).error();
   }
   record.state = NetworkRecordState::kCreated;
-  MOUNTD_TRY(store_.SetNetworkState(record));
+  MOUNTD_TRY(store_.networks.SetNetworkState(record));
   return StatusOf(record);
 }
 
@@ -377,7 +377,7 @@ Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
 Result<void> Networks::AttachCni(std::uint32_t uid, NetworkRecord* record) {
   MOUNTD_ASSIGN(CniAttachment attachment, cni_.Attach(*record));
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> all,
-                store_.NetworksOf(record->allocation));
+                store_.networks.NetworksOf(record->allocation));
   CniResult& result = record->cni_result;
   result = std::move(attachment.result);
   result.makes_resolv_conf = !result.dns.empty() && record->files.dns.empty() &&
@@ -385,7 +385,7 @@ Result<void> Networks::AttachCni(std::uint32_t uid, NetworkRecord* record) {
   record->flags |= attachment.default_route ? exec::kDefaultRoute : 0U;
   // Record the result before writing files, because the result is the only sign
   // that there are files.
-  MOUNTD_TRY(store_.SetNetworkState(*record));
+  MOUNTD_TRY(store_.networks.SetNetworkState(*record));
   // Charge again, because the plugins may have filled resolv.conf.
   return room_.Take(uid, *record);
 }
@@ -414,7 +414,7 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
   }
   record.state = NetworkRecordState::kDeleting;
   // The intent comes first, so that a restart finishes the removal.
-  MOUNTD_TRY(store_.SetNetworkState(record));
+  MOUNTD_TRY(store_.networks.SetNetworkState(record));
   if (record.mode == NetworkMode::kCni) {
     progress.At(Step::kCniDel);
     // Plugins detach while the namespace still exists.
@@ -434,10 +434,10 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
   // A link keeps its addresses until the kernel has ended it, so they wait in
   // quarantine.
   if (record.mode == NetworkMode::kBridge) {
-    MOUNTD_TRY(store_.QuarantineNetwork(record));
+    MOUNTD_TRY(store_.networks.QuarantineNetwork(record));
     events_.check_again();
   } else {
-    MOUNTD_TRY(store_.RemoveNetwork(record));
+    MOUNTD_TRY(store_.networks.RemoveNetwork(record));
   }
   FreePorts(record);
   room_.Free(record);
@@ -449,7 +449,7 @@ Result<void> Networks::Teardown(const std::string& allocation,
                                 const std::string& interface,
                                 const Progress& progress) {
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
-                store_.NetworksOf(allocation));
+                store_.networks.NetworksOf(allocation));
   for (const NetworkRecord& record : records) {
     if (record.interface == interface) {
       return Delete(record, records.size() == 1, progress);
@@ -461,7 +461,7 @@ Result<void> Networks::Teardown(const std::string& allocation,
 Result<std::vector<std::string>> Networks::TeardownOrder(
     const std::string& allocation) {
   MOUNTD_ASSIGN(std::vector<NetworkRecord> records,
-                store_.NetworksOf(allocation));
+                store_.networks.NetworksOf(allocation));
   // The record that is only the namespace comes last, because others are in it.
   std::stable_partition(
       records.begin(), records.end(),
@@ -476,7 +476,7 @@ Result<std::vector<std::string>> Networks::TeardownOrder(
 
 Result<std::vector<NetworkStatus>> Networks::Of(const std::string& allocation) {
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
-                store_.NetworksOf(allocation));
+                store_.networks.NetworksOf(allocation));
   std::vector<NetworkStatus> all;
   for (const NetworkRecord& record : records) {
     if (record.state == NetworkRecordState::kCreated) {
@@ -502,7 +502,7 @@ bool Networks::IsOverdue(const netns::Ipv4& ipv4) {
 
 void Networks::ReapQuarantine() {
   const Result<std::vector<QuarantineRecord>> quarantine =
-      store_.ListQuarantine();
+      store_.networks.ListQuarantine();
   if (!quarantine) {
     events_.check_again();
     return;
@@ -521,7 +521,7 @@ void Networks::ReapQuarantine() {
         PlanOf(former, exec::NamespaceOrigin::kExisting);
     const Result<exec::NetworkState> state = executor_.InspectNetwork(plan);
     if (!state || state->host_ifindex != 0 ||
-        !store_.EndQuarantine(record.ipv4)) {
+        !store_.networks.EndQuarantine(record.ipv4)) {
       some_left = true;
       if (IsOverdue(record.ipv4)) {
         // A process may keep the namespace alive, so delete the link itself.

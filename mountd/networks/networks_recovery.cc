@@ -70,13 +70,13 @@ Result<void> Networks::RecordFound() {
   std::set<std::string> allocations;
   std::set<netns::Ipv4> addresses;
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
-                store_.ListNetworks());
+                store_.networks.ListNetworks());
   for (const NetworkRecord& record : records) {
     allocations.insert(record.allocation);
     addresses.insert(record.ipv4);
   }
   MOUNTD_ASSIGN(const std::vector<QuarantineRecord> dying,
-                store_.ListQuarantine());
+                store_.networks.ListQuarantine());
   for (const QuarantineRecord& record : dying) {
     addresses.insert(record.ipv4);
   }
@@ -106,10 +106,10 @@ Result<void> Networks::RecordFound(const NetworkRecord& record) {
   if (record.netns_inode == 0) {
     // Its namespace is ending, or belongs to nobody.
     return record.mode == NetworkMode::kBridge
-               ? store_.QuarantineNetwork(record)
+               ? store_.networks.QuarantineNetwork(record)
                : Ok();
   }
-  return store_.AddNetwork(record);
+  return store_.networks.AddNetwork(record);
 }
 
 }  // namespace mountd

@@ -18,8 +18,9 @@ Result<std::uint32_t> AllocationRecovery::OwnerOf(
   if (found.uid != 0) {
     return found.uid;
   }
-  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                parts_.boot.MountsOf(exec::Text(found.target.allocation)));
+  MOUNTD_ASSIGN(
+      const std::vector<MountRecord> mounts,
+      parts_.boot.mounts.MountsOf(exec::Text(found.target.allocation)));
   const std::uint32_t uid = mounts.empty() ? 0 : mounts.front().uid;
   const bool same =
       std::all_of(mounts.begin(), mounts.end(),
@@ -36,7 +37,7 @@ Result<void> AllocationRecovery::RecordFound() {
   for (const exec::FoundTarget& found : all) {
     const std::string id = exec::Text(found.target.allocation);
     MOUNTD_ASSIGN(std::optional<AllocationRecord> owner,
-                  parts_.state.GetAllocation(id));
+                  parts_.state.allocations.GetAllocation(id));
     if (!owner) {
       MOUNTD_ASSIGN(const std::uint32_t uid, OwnerOf(found));
       owner.emplace(AllocationRecord{id, uid, /*gid=*/0, "",
@@ -45,7 +46,8 @@ Result<void> AllocationRecovery::RecordFound() {
           "recovery: allocation {} has no record; mountd keeps it for its "
           "owner, uid {}",
           id, uid);
-      if (const auto added = parts_.state.AddAllocation(*owner); !added) {
+      if (const auto added = parts_.state.allocations.AddAllocation(*owner);
+          !added) {
         // Leaves it as it is, because one allocation must not keep mountd from
         // serving all.
         spdlog::error("recovery: {}", added.error().Message());
@@ -60,7 +62,7 @@ Result<void> AllocationRecovery::RecordFound() {
 Result<void> AllocationRecovery::Recover() {
   MOUNTD_TRY(RecordFound());
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> allocations,
-                parts_.state.ListAllocations());
+                parts_.state.allocations.ListAllocations());
   for (const AllocationRecord& record : allocations) {
     if (record.state != AllocationState::kPrepared) {
       continue;

@@ -27,11 +27,11 @@ Result<bool> AllocationVerbs::FinishBareRelease(
   MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, record.uid,
                                             "allocation " + record.id));
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                parts_.boot.MountsOf(record.id));
+                parts_.boot.mounts.MountsOf(record.id));
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
-                parts_.boot.NetworksOf(record.id));
+                parts_.boot.networks.NetworksOf(record.id));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> volumes,
-                parts_.state.PublicationsOf(record.id));
+                parts_.state.volumes.PublicationsOf(record.id));
   if (!mounts.empty() || !networks.empty() || !volumes.empty()) {
     return false;
   }
@@ -46,7 +46,7 @@ Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
                                                        std::uint64_t cgroup) {
   MOUNTD_TRY(access_.PolicyFor(call).MayPrepare(call.caller));
   MOUNTD_ASSIGN(std::optional<AllocationRecord> known,
-                parts_.state.GetAllocation(allocation.str()));
+                parts_.state.allocations.GetAllocation(allocation.str()));
   if (known) {
     MOUNTD_ASSIGN(const bool released, FinishBareRelease(call, *known));
     if (released) {
@@ -60,12 +60,13 @@ Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
     MOUNTD_TRY(CheckCgroup(call, cgroup));
     MOUNTD_TRY(parts_.executor.PrepareAllocation(PlanOf(record)));
     if (cgroup != 0 && cgroup != record.cgroup) {
-      MOUNTD_TRY(parts_.state.SetAllocationCgroup(record.id, cgroup));
+      MOUNTD_TRY(
+          parts_.state.allocations.SetAllocationCgroup(record.id, cgroup));
     }
     return HostPath(record.id);
   }
   MOUNTD_ASSIGN(const std::uint32_t count,
-                parts_.state.CountAllocations(call.caller.uid));
+                parts_.state.allocations.CountAllocations(call.caller.uid));
   if (count >= parts_.config.limits().allocations_per_uid) {
     return MakeError(Code::kResourceExhausted, "prepare",
                      "allocation " + allocation.str(),
@@ -77,7 +78,7 @@ Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
       allocation.str(),           call.caller.uid, call.caller.gid, scope,
       AllocationState::kPrepared, cgroup};
   // The record comes first, so that a start knows the directory's owner.
-  MOUNTD_TRY(parts_.state.AddAllocation(record));
+  MOUNTD_TRY(parts_.state.allocations.AddAllocation(record));
   prepared_.Note(record.id);
   if (Result<void> made = parts_.executor.PrepareAllocation(PlanOf(record));
       !made) {
@@ -103,7 +104,7 @@ Result<void> AllocationVerbs::CheckCgroup(const CallContext& call,
 Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(
     const CallContext& call, const Name& allocation, OnTasks on_tasks) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
-                parts_.state.GetAllocation(allocation.str()));
+                parts_.state.allocations.GetAllocation(allocation.str()));
   if (!record) {
     // It was released before. Return the same answer.
     return GetReceipt(call, allocation);
@@ -128,12 +129,13 @@ Result<AllocationStatus> AllocationVerbs::GetAllocation(
   for (MountConfig& mount : status.mounts) {
     mount.health = parts_.healths.Of(mount.record.mount_id);
   }
-  MOUNTD_ASSIGN(status.inboxes, parts_.boot.InboxesOf(allocation.str()));
+  MOUNTD_ASSIGN(status.inboxes,
+                parts_.boot.inboxes.InboxesOf(allocation.str()));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.volumes.Of(allocation.str()));
   for (const PublicationRecord& publication : publications) {
     MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
-                  parts_.state.GetVolume(publication.key));
+                  parts_.state.volumes.GetVolume(publication.key));
     MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> published,
                   parts_.volumes.Get(allocation.str(), publication.alias));
     if (volume && published) {
@@ -147,7 +149,7 @@ Result<AllocationStatus> AllocationVerbs::GetAllocation(
 Result<std::vector<AllocationRecord>> AllocationVerbs::ListAllocations(
     const CallContext& call) {
   MOUNTD_ASSIGN(std::vector<AllocationRecord> all,
-                parts_.state.ListAllocations());
+                parts_.state.allocations.ListAllocations());
   std::erase_if(all, [&](const AllocationRecord& record) {
     return !access_.Sees(call.caller, record.uid);
   });

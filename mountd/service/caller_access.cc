@@ -29,7 +29,7 @@ bool CallerAccess::SeesNetwork(const Caller& caller,
 Result<AllocationRecord> CallerAccess::Find(
     const CallContext& call, const std::string& allocation) const {
   MOUNTD_ASSIGN(std::optional<AllocationRecord> record,
-                parts_.state.GetAllocation(allocation));
+                parts_.state.allocations.GetAllocation(allocation));
   if (!record) {
     return MakeError(Code::kNotFound, "find", "allocation " + allocation,
                      "is not prepared");
@@ -53,7 +53,7 @@ Result<AllocationRecord> CallerAccess::FindPrepared(
 Result<ReceiptRecord> CallerAccess::FindReceipt(
     const CallContext& call, const std::string& allocation) const {
   MOUNTD_ASSIGN(const std::optional<ReceiptRecord> receipt,
-                parts_.state.GetReceipt(allocation));
+                parts_.state.allocations.GetReceipt(allocation));
   if (!receipt) {
     return MakeError(Code::kNotFound, "find", "receipt of " + allocation,
                      "mountd has no receipt of this allocation");

@@ -29,7 +29,8 @@ class Search {
       : parts_(parts), mount_(mount), device_(device) {}
 
   Result<std::optional<FilesystemUser>> AmongMounts() {
-    MOUNTD_ASSIGN(const std::vector<MountRecord> all, parts_.boot.ListMounts());
+    MOUNTD_ASSIGN(const std::vector<MountRecord> all,
+                  parts_.boot.mounts.ListMounts());
     for (const MountRecord& other : all) {
       // A tmpfs is a file system of its own, so nobody else uses it.
       if (other.allocation == mount_.allocation ||
@@ -47,9 +48,9 @@ class Search {
 
   Result<std::optional<FilesystemUser>> AmongVolumes() {
     MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
-                  parts_.state.ListPublications());
+                  parts_.state.volumes.ListPublications());
     MOUNTD_ASSIGN(const std::vector<VolumeRecord> list,
-                  parts_.state.ListVolumes());
+                  parts_.state.volumes.ListVolumes());
     std::map<VolumeKey, VolumeRecord> volumes;
     for (const VolumeRecord& volume : list) {
       volumes.emplace(volume.key, volume);

@@ -41,7 +41,7 @@ Result<void> FindSome(const ServiceParts& parts, Records some,
     // A search that skipped only init is complete, because init has none of
     // these.
     if (((state.held >> i) & 1U) == 0 && state.incomplete == 0) {
-      MOUNTD_TRY(parts.boot.ForgetHandedOut(some[i]));
+      MOUNTD_TRY(parts.boot.handed_out.ForgetHandedOut(some[i]));
     } else {
       report->descriptors.push_back({some[i], ReportOf(state, i)});
     }
@@ -61,12 +61,12 @@ Result<std::optional<std::string>> LimitReached(const ServiceParts& parts,
                                                 const HandedOutRecord& wanted) {
   const LimitsConfig limits = parts.config.limits();
   MOUNTD_ASSIGN(const std::uint32_t of_allocation,
-                parts.boot.CountHandedOut(wanted.allocation));
+                parts.boot.handed_out.CountHandedOut(wanted.allocation));
   if (of_allocation >= limits.mounts_per_allocation) {
     return std::optional<std::string>("limits.mounts_per_allocation");
   }
   MOUNTD_ASSIGN(const std::uint32_t of_user,
-                parts.boot.CountHandedOutOfUser(wanted.uid));
+                parts.boot.handed_out.CountHandedOutOfUser(wanted.uid));
   return of_user >= limits.mounts_per_uid
              ? std::optional<std::string>("limits.mounts_per_uid")
              : std::nullopt;
@@ -91,7 +91,7 @@ Result<void> MakeRoomFor(const ServiceParts& parts,
     return Ok();
   }
   MOUNTD_ASSIGN(std::vector<HandedOutRecord> records,
-                parts.boot.HandedOutOfUser(wanted.uid));
+                parts.boot.handed_out.HandedOutOfUser(wanted.uid));
   // The allocation's own records first, because only they count against both
   // limits.
   std::stable_partition(records.begin(), records.end(),
@@ -127,7 +127,7 @@ Result<UniqueFd> HandOut(
   MOUNTD_ASSIGN(exec::Executor::HandedOut opened, open());
   record.mount = opened.mount;
   if (record.mount.mount_id != 0) {
-    MOUNTD_TRY(parts.boot.PutHandedOut(record));
+    MOUNTD_TRY(parts.boot.handed_out.PutHandedOut(record));
   }
   return std::move(opened.fd);
 }

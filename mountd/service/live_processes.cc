@@ -48,7 +48,7 @@ std::uint32_t BudgetMs(const ServiceParts& parts) {
 Result<std::uint64_t> NamespaceOf(const ServiceParts& parts,
                                   const std::string& allocation) {
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
-                parts.boot.NetworksOf(allocation));
+                parts.boot.networks.NetworksOf(allocation));
   const auto own = std::find_if(
       networks.begin(), networks.end(), [](const NetworkRecord& network) {
         return HasNamespace(network.mode) && network.netns_inode != 0;
@@ -84,13 +84,13 @@ Result<std::vector<Used>> MountsOf(const ServiceParts& parts,
                                    const std::string& allocation) {
   std::vector<Used> all;
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                parts.boot.MountsOf(allocation));
+                parts.boot.mounts.MountsOf(allocation));
   for (const MountRecord& mount : mounts) {
     all.push_back(
         {mount.mount_id, "that use mount " + mount.task + "/" + mount.name});
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
-                parts.state.PublicationsOf(allocation));
+                parts.state.volumes.PublicationsOf(allocation));
   for (const PublicationRecord& one : publications) {
     all.push_back({one.mount_id, "that use volume " + one.alias});
   }

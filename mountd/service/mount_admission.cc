@@ -37,7 +37,7 @@ Result<void> MountAdmission::CheckVolumeSource(
         "is published read-only, but bidirectional needs write access");
   }
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> record,
-                parts_.state.GetVolume(volume->record.key));
+                parts_.state.volumes.GetVolume(volume->record.key));
   if (!record) {
     return MakeError(Code::kInternal, "bind-mount", object, "has no record");
   }
@@ -89,9 +89,9 @@ Result<void> MountAdmission::CheckRoom(const BindMountRequest& request) const {
   if (room) {
     return Ok();
   }
-  MOUNTD_ASSIGN(
-      const std::optional<MountRecord> record,
-      parts_.boot.GetMount(request.allocation, request.task, request.name));
+  MOUNTD_ASSIGN(const std::optional<MountRecord> record,
+                parts_.boot.mounts.GetMount(request.allocation, request.task,
+                                            request.name));
   return record && record->state == MountRecordState::kAttached ? Ok() : room;
 }
 

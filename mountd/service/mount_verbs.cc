@@ -69,9 +69,9 @@ Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
                      "a mount can be replaced only in an inbox");
   }
   MOUNTD_TRY(admission_.Authorise(call, owner, request));
-  MOUNTD_ASSIGN(
-      const std::optional<MountRecord> old,
-      parts_.boot.GetMount(request.allocation, request.task, request.name));
+  MOUNTD_ASSIGN(const std::optional<MountRecord> old,
+                parts_.boot.mounts.GetMount(request.allocation, request.task,
+                                            request.name));
   if (old) {
     MOUNTD_TRY(teardowns_.CheckReplaceable(
         owner, *old, {on_tasks, call.progress, call.cancelled}));
@@ -125,8 +125,9 @@ Result<MountVerbs::Repaired> MountVerbs::RepairMount(const CallContext& call,
                                                      const Name& name) {
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 access_.FindPrepared(call, allocation.str()));
-  MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
-                parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
+  MOUNTD_ASSIGN(
+      const std::optional<MountRecord> mount,
+      parts_.boot.mounts.GetMount(allocation.str(), task.str(), name.str()));
   if (!mount) {
     return MakeError(Code::kNotFound, "repair",
                      allocation.str() + "/" + task.str() + "/" + name.str(),
@@ -142,7 +143,7 @@ Result<MountVerbs::Repaired> MountVerbs::RepairMount(const CallContext& call,
   MOUNTD_TRY(Forgive(request));
   repaired.replaced.old_holders = holders;
   MOUNTD_ASSIGN(const std::vector<std::string> inboxes,
-                parts_.boot.InboxesOf(allocation.str()));
+                parts_.boot.inboxes.InboxesOf(allocation.str()));
   const bool has_inbox =
       std::find(inboxes.begin(), inboxes.end(), task.str()) != inboxes.end();
   repaired.reason = WhyNotReached(*mount, has_inbox);
@@ -223,8 +224,9 @@ Result<void> MountVerbs::Unmount(const CallContext& call,
                                  OnTasks on_tasks) {
   MOUNTD_ASSIGN(const AllocationRecord record,
                 access_.Find(call, allocation.str()));
-  MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
-                parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
+  MOUNTD_ASSIGN(
+      const std::optional<MountRecord> mount,
+      parts_.boot.mounts.GetMount(allocation.str(), task.str(), name.str()));
   if (mount) {
     MOUNTD_TRY(CheckUnmountMode(call, *mount, mode));
   }

@@ -12,20 +12,21 @@ Result<std::vector<std::string>> NodeVerbs::Reload(const CallContext& call) {
 }
 
 Result<bool> NodeVerbs::OwnsSomething() {
-  MOUNTD_ASSIGN(const auto allocations, parts_.state.ListAllocations());
-  MOUNTD_ASSIGN(const auto plugins, parts_.state.ListPlugins());
-  MOUNTD_ASSIGN(const auto volumes, parts_.state.ListVolumes());
-  MOUNTD_ASSIGN(const auto owed, parts_.state.ListOwed());
+  MOUNTD_ASSIGN(const auto allocations,
+                parts_.state.allocations.ListAllocations());
+  MOUNTD_ASSIGN(const auto plugins, parts_.state.plugins.ListPlugins());
+  MOUNTD_ASSIGN(const auto volumes, parts_.state.volumes.ListVolumes());
+  MOUNTD_ASSIGN(const auto owed, parts_.state.owed.ListOwed());
   // mountd retries these without a pending record.
-  MOUNTD_ASSIGN(const auto anchors, parts_.boot.ListAnchors());
-  MOUNTD_ASSIGN(const auto quarantine, parts_.boot.ListQuarantine());
+  MOUNTD_ASSIGN(const auto anchors, parts_.boot.anchors.ListAnchors());
+  MOUNTD_ASSIGN(const auto quarantine, parts_.boot.networks.ListQuarantine());
   return !allocations.empty() || !plugins.empty() || !volumes.empty() ||
          !owed.empty() || !anchors.empty() || !quarantine.empty() ||
          !parts_.config.plugins().empty();
 }
 
 Result<std::vector<OwedRecord>> NodeVerbs::ListOwed(const CallContext& call) {
-  MOUNTD_ASSIGN(std::vector<OwedRecord> owed, parts_.state.ListOwed());
+  MOUNTD_ASSIGN(std::vector<OwedRecord> owed, parts_.state.owed.ListOwed());
   const auto is_others = [&](const OwedRecord& one) {
     return one.uid != call.caller.uid;
   };

@@ -27,8 +27,9 @@ Result<std::vector<ReconcileEntry>> Reconciler::Reconcile(
   // Watch before reading the records, so that no allocation is missed that is
   // prepared in between.
   const PreparedMeanwhile::Watch prepared(prepared_);
-  MOUNTD_ASSIGN(const std::vector<AllocationRecord> records,
-                parts_.state.AllocationsOf(call.caller.uid, spec.scope));
+  MOUNTD_ASSIGN(
+      const std::vector<AllocationRecord> records,
+      parts_.state.allocations.AllocationsOf(call.caller.uid, spec.scope));
   for (const AllocationRecord& record : records) {
     if (missing.erase(record.id) == 0) {
       unwanted.push_back(record.id);
@@ -54,12 +55,13 @@ Result<void> Reconciler::EnterEpoch(const CallContext& call,
                                     const ReconcileSpec& spec) {
   std::uint64_t highest = spec.epoch;
   if (spec.dry_run) {
-    MOUNTD_ASSIGN(const std::optional<std::uint64_t> known,
-                  parts_.state.GetEpoch(call.caller.uid, spec.scope));
+    MOUNTD_ASSIGN(
+        const std::optional<std::uint64_t> known,
+        parts_.state.allocations.GetEpoch(call.caller.uid, spec.scope));
     highest = known.value_or(0);
   } else {
-    MOUNTD_ASSIGN(highest, parts_.state.RaiseEpoch(call.caller.uid, spec.scope,
-                                                   spec.epoch));
+    MOUNTD_ASSIGN(highest, parts_.state.allocations.RaiseEpoch(
+                               call.caller.uid, spec.scope, spec.epoch));
   }
   if (highest <= spec.epoch) {
     return Ok();
@@ -105,7 +107,7 @@ Result<ReconcileEntry> Reconciler::Sweep(const Sweeping& sweeping,
                                          const std::string& allocation) {
   ReconcileEntry entry{allocation, Outcome::kReleased, "", {}, {}};
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
-                parts_.state.GetAllocation(allocation));
+                parts_.state.allocations.GetAllocation(allocation));
   if (!record || record->uid != sweeping.call.caller.uid ||
       record->scope != sweeping.spec.scope) {
     entry.reason = "another call released it";
@@ -130,7 +132,7 @@ Result<ReconcileEntry> Reconciler::Sweep(const Sweeping& sweeping,
     return entry;
   }
   MOUNTD_ASSIGN(const bool owed,
-                parts_.state.IsOwed(OwedKind::kRelease, record->id));
+                parts_.state.owed.IsOwed(OwedKind::kRelease, record->id));
   const Code code = released.error().code;
   // An error of the store says nothing about tasks.
   if (!owed && released.error().op != "store" &&
@@ -179,11 +181,11 @@ Result<ReconcileEntry> Reconciler::JudgeWanted(const AllocationRecord& record) {
     return entry;
   }
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                parts_.boot.MountsOf(record.id));
+                parts_.boot.mounts.MountsOf(record.id));
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
-                parts_.boot.NetworksOf(record.id));
+                parts_.boot.networks.NetworksOf(record.id));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> volumes,
-                parts_.state.PublicationsOf(record.id));
+                parts_.state.volumes.PublicationsOf(record.id));
   for (const NetworkRecord& network : networks) {
     if (network.state != NetworkRecordState::kCreated) {
       entry.needs.push_back("network/" + network.interface);
@@ -212,7 +214,7 @@ Result<ReconcileEntry> Reconciler::JudgeMissing(const CallContext& call,
                                                 const std::string& name) {
   ReconcileEntry entry{name, Outcome::kMissing, "is not prepared", {}, {}};
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> other,
-                parts_.state.GetAllocation(name));
+                parts_.state.allocations.GetAllocation(name));
   if (other && other->uid != call.caller.uid) {
     entry.reason = "belongs to another user";
   } else if (other) {

@@ -17,8 +17,9 @@ Result<HolderReport> TaskVerbs::ListHolders(const CallContext& call,
                 access_.Find(call, allocation.str()));
   const std::string object =
       allocation.str() + "/" + task.str() + "/" + name.str();
-  MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
-                parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
+  MOUNTD_ASSIGN(
+      const std::optional<MountRecord> mount,
+      parts_.boot.mounts.GetMount(allocation.str(), task.str(), name.str()));
   if (!mount || mount->mount_id == 0) {
     return MakeError(Code::kNotFound, "list holders", object, "is not mounted");
   }
@@ -68,9 +69,9 @@ Result<void> TaskVerbs::AddCopies(const AllocationRecord& record,
 Result<HandedOutReport> TaskVerbs::ListHandedOut(const CallContext& call,
                                                  const Name& allocation) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
-                parts_.state.GetAllocation(allocation.str()));
+                parts_.state.allocations.GetAllocation(allocation.str()));
   MOUNTD_ASSIGN(std::vector<HandedOutRecord> records,
-                parts_.boot.HandedOutOf(allocation.str()));
+                parts_.boot.handed_out.HandedOutOf(allocation.str()));
   // Another user may have had an allocation of this name before.
   std::erase_if(records, [&](const HandedOutRecord& one) {
     return !access_.Sees(call.caller, one.uid);
@@ -110,7 +111,7 @@ Result<TaskReport> TaskVerbs::VerifyTask(const CallContext& call,
     cgroup = state.id;
   }
   MOUNTD_ASSIGN(std::vector<MountRecord> mounts,
-                parts_.boot.MountsOf(allocation.str()));
+                parts_.boot.mounts.MountsOf(allocation.str()));
   std::erase_if(mounts, [&](const MountRecord& mount) {
     return mount.task != task.str() || !IsOnHost(mount);
   });

@@ -79,7 +79,7 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
       ignores ? exec::UnmountMode::kDetach : exec::UnmountMode::kPlain);
   if (!outcome && outcome.error().code == Code::kBusy) {
     MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                  parts_.boot.MountsOf(record.id));
+                  parts_.boot.mounts.MountsOf(record.id));
     const auto busy = std::find_if(
         mounts.begin(), mounts.end(), [&](const MountRecord& mount) {
           return Described(mount) == outcome.error().object;
@@ -118,7 +118,7 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
   MOUNTD_TRY(std::move(outcome));
   // Only an allocation without leftovers loses its directory.
   MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));
-  return parts_.boot.RemoveInboxes(record.id);
+  return parts_.boot.inboxes.RemoveInboxes(record.id);
 }
 
 namespace {
@@ -175,9 +175,9 @@ Result<void> Teardowns::CheckRelease(const AllocationRecord& record,
     return Ok();
   }
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                parts_.boot.MountsOf(record.id));
+                parts_.boot.mounts.MountsOf(record.id));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
-                parts_.state.PublicationsOf(record.id));
+                parts_.state.volumes.PublicationsOf(record.id));
   std::vector<std::uint64_t> ids;
   for (const MountRecord& mount : mounts) {
     if (IsSearched(record, mount, /*volumes_too=*/true)) {
@@ -234,15 +234,15 @@ Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
   if (Result<void> unused = CheckRelease(record, manner); !unused) {
     // A release that has begun stays pending.
     if (record.state == AllocationState::kReleasing) {
-      MOUNTD_TRY(parts_.state.AddOwed(
+      MOUNTD_TRY(parts_.state.owed.AddOwed(
           Owed(OwedKind::kRelease, record.id, record.uid, unused.error())));
     }
     return std::move(unused).error();
   }
-  MOUNTD_TRY(
-      parts_.state.SetAllocationState(record.id, AllocationState::kReleasing));
+  MOUNTD_TRY(parts_.state.allocations.SetAllocationState(
+      record.id, AllocationState::kReleasing));
   if (Result<void> undone = Undo(record, manner); !undone) {
-    MOUNTD_TRY(parts_.state.AddOwed(
+    MOUNTD_TRY(parts_.state.owed.AddOwed(
         Owed(OwedKind::kRelease, record.id, record.uid, undone.error())));
     return std::move(undone).error();
   }
@@ -250,7 +250,7 @@ Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
   receipt.allocation = record.id;
   receipt.uid = record.uid;
   receipt.released_at_us = NowMicroseconds();
-  return parts_.state.FinishAllocation(std::move(receipt));
+  return parts_.state.allocations.FinishAllocation(std::move(receipt));
 }
 
 // Busy while a bind mount of the volume is left.
@@ -283,7 +283,7 @@ Result<void> Teardowns::Unpublish(const AllocationRecord& record,
   });
   if (!outcome) {
     MOUNTD_ASSIGN(const std::optional<PublicationRecord> now,
-                  parts_.state.GetPublication(record.id, alias));
+                  parts_.state.volumes.GetPublication(record.id, alias));
     if (now && now->state != PublicationState::kUnpublishing) {
       return outcome;  // unchanged, so nothing is pending
     }
@@ -297,7 +297,7 @@ Result<void> Teardowns::Unmount(const AllocationRecord& record,
                                 const std::string& name, exec::UnmountMode mode,
                                 const Manner& manner) {
   MOUNTD_ASSIGN(const std::optional<MountRecord> before,
-                parts_.boot.GetMount(record.id, task, name));
+                parts_.boot.mounts.GetMount(record.id, task, name));
   if (before && mode != exec::UnmountMode::kDetach &&
       manner.on_tasks != OnTasks::kIgnore) {
     MOUNTD_TRY(Await(manner, [&] {
@@ -309,7 +309,7 @@ Result<void> Teardowns::Unmount(const AllocationRecord& record,
   if (!unmounted && unmounted.error().code == Code::kBusy) {
     // It is still mounted, so nothing is pending.
     MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
-                  parts_.boot.GetMount(record.id, task, name));
+                  parts_.boot.mounts.GetMount(record.id, task, name));
     return WithHolders(record, mount ? mount->mount_id : 0,
                        std::move(unmounted).error());
   }
@@ -331,8 +331,9 @@ Error Teardowns::WithHolders(const AllocationRecord& record,
 }
 
 Result<void> Teardowns::OweUnlessUndone(const BindMountRequest& spec) {
-  MOUNTD_ASSIGN(const std::optional<MountRecord> left,
-                parts_.boot.GetMount(spec.allocation, spec.task, spec.name));
+  MOUNTD_ASSIGN(
+      const std::optional<MountRecord> left,
+      parts_.boot.mounts.GetMount(spec.allocation, spec.task, spec.name));
   return left && left->state == MountRecordState::kAttaching
              ? Owe(OwedKind::kUnmount, spec.allocation, Described(*left))
              : Ok();
@@ -361,9 +362,10 @@ Result<void> Teardowns::TeardownNetworks(const AllocationRecord& record,
 Result<void> Teardowns::OweUnlessDone(OwedKind kind, const std::string& object,
                                       std::uint32_t uid, Result<void> outcome) {
   if (outcome) {
-    MOUNTD_TRY(parts_.state.RemoveOwed(kind, object));
+    MOUNTD_TRY(parts_.state.owed.RemoveOwed(kind, object));
   } else {
-    MOUNTD_TRY(parts_.state.AddOwed(Owed(kind, object, uid, outcome.error())));
+    MOUNTD_TRY(
+        parts_.state.owed.AddOwed(Owed(kind, object, uid, outcome.error())));
   }
   return outcome;
 }
@@ -371,7 +373,7 @@ Result<void> Teardowns::OweUnlessDone(OwedKind kind, const std::string& object,
 Result<void> Teardowns::Retry(const OwedRecord& owed) {
   // It may have been done since the list was made, and the same name made
   // again.
-  MOUNTD_ASSIGN(const bool still_owed, parts_.state.IsOwed(owed.id));
+  MOUNTD_ASSIGN(const bool still_owed, parts_.state.owed.IsOwed(owed.id));
   if (!still_owed) {
     return Ok();
   }
@@ -383,10 +385,10 @@ Result<void> Teardowns::Retry(const OwedRecord& owed) {
                          parts_.volumes.FinishDeparted(allocation, rest));
   }
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
-                parts_.state.GetAllocation(allocation));
+                parts_.state.allocations.GetAllocation(allocation));
   // The allocation is released, and with it all its tear-downs.
   if (!record) {
-    return parts_.state.RemoveOwed(owed.kind, owed.object);
+    return parts_.state.owed.RemoveOwed(owed.kind, owed.object);
   }
   const std::size_t slash = rest.find('/');
   switch (owed.kind) {
@@ -407,14 +409,14 @@ Result<void> Teardowns::Retry(const OwedRecord& owed) {
 
 Result<void> Teardowns::OweCutOff() {
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> allocations,
-                parts_.state.ListAllocations());
+                parts_.state.allocations.ListAllocations());
   for (const AllocationRecord& record : allocations) {
     if (record.state == AllocationState::kReleasing) {
       MOUNTD_TRY(Owe(OwedKind::kRelease, record.id, record.id));
     }
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
-                parts_.state.ListPublications());
+                parts_.state.volumes.ListPublications());
   for (const PublicationRecord& publication : publications) {
     if (publication.state == PublicationState::kUnpublishing) {
       MOUNTD_TRY(Owe(OwedKind::kUnpublish, publication.allocation,
@@ -422,7 +424,7 @@ Result<void> Teardowns::OweCutOff() {
     }
   }
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                parts_.boot.ListMounts());
+                parts_.boot.mounts.ListMounts());
   for (const MountRecord& mount : mounts) {
     if (mount.state == MountRecordState::kAttaching ||
         mount.state == MountRecordState::kDetaching) {
@@ -431,7 +433,7 @@ Result<void> Teardowns::OweCutOff() {
     }
   }
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
-                parts_.boot.ListNetworks());
+                parts_.boot.networks.ListNetworks());
   for (const NetworkRecord& network : networks) {
     if (network.state != NetworkRecordState::kCreated &&
         network.state != NetworkRecordState::kFound) {
@@ -445,15 +447,15 @@ Result<void> Teardowns::OweCutOff() {
 Result<void> Teardowns::Owe(OwedKind kind, const std::string& allocation,
                             const std::string& object) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
-                parts_.state.GetAllocation(allocation));
-  return parts_.state.AddOwed(
+                parts_.state.allocations.GetAllocation(allocation));
+  return parts_.state.owed.AddOwed(
       Owed(kind, object, owner ? owner->uid : 0,
            MakeError(Code::kAborted, std::string(OwedKindName(kind)), object,
                      "was interrupted")));
 }
 
 Result<void> Teardowns::Forgive(OwedKind kind, const std::string& object) {
-  return parts_.state.RemoveOwed(kind, object);
+  return parts_.state.owed.RemoveOwed(kind, object);
 }
 
 }  // namespace mountd

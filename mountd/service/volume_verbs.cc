@@ -22,8 +22,9 @@ Result<csi::PublishedVolume> VolumeVerbs::PublishVolume(
     }
   }
   spec.uid = owner.uid;
-  MOUNTD_ASSIGN(const std::optional<PublicationRecord> before,
-                parts_.state.GetPublication(spec.allocation, spec.alias));
+  MOUNTD_ASSIGN(
+      const std::optional<PublicationRecord> before,
+      parts_.state.volumes.GetPublication(spec.allocation, spec.alias));
   MOUNTD_ASSIGN(
       csi::PublishedVolume published,
       parts_.volumes.Publish(spec, secrets, call.cancelled, call.progress));
@@ -47,15 +48,15 @@ Result<void> VolumeVerbs::UnpublishVolume(const CallContext& call,
 Result<std::vector<VolumeStatus>> VolumeVerbs::ListVolumes(
     const CallContext& call) {
   MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
-                parts_.state.ListVolumes());
+                parts_.state.volumes.ListVolumes());
   std::vector<VolumeStatus> all;
   for (const VolumeRecord& volume : volumes) {
     VolumeStatus status{volume, {}};
     MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                  parts_.state.UsersOf(volume.key));
+                  parts_.state.volumes.UsersOf(volume.key));
     for (const PublicationRecord& user : users) {
       MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
-                    parts_.state.GetAllocation(user.allocation));
+                    parts_.state.allocations.GetAllocation(user.allocation));
       if (owner && access_.Sees(call.caller, owner->uid)) {
         status.users.push_back(user);
       }
@@ -85,13 +86,13 @@ Result<csi::VolumeStats> VolumeVerbs::GetVolumeStats(const CallContext& call,
 // dead, as do tasks' own binds; the signal MountHealth has notified the owner.
 Result<void> VolumeVerbs::RepairMountsOf(const PublicationRecord& publication) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
-                parts_.state.GetAllocation(publication.allocation));
+                parts_.state.allocations.GetAllocation(publication.allocation));
   if (!owner || owner->state != AllocationState::kPrepared) {
     return Ok();
   }
   const CurrentUser user(owner->uid);
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                parts_.boot.MountsOf(publication.allocation));
+                parts_.boot.mounts.MountsOf(publication.allocation));
   Result<void> outcome = Ok();
   for (const MountRecord& mount : mounts) {
     if (mount.source_kind != exec::SourceKind::kPublishedVolume ||

@@ -34,7 +34,8 @@ void MountProber::Start() {
 }
 
 void MountProber::Round() {
-  const Result<std::vector<MountRecord>> records = parts_.store.ListMounts();
+  const Result<std::vector<MountRecord>> records =
+      parts_.store.mounts.ListMounts();
   if (!records) {
     return;
   }

@@ -153,7 +153,7 @@ void MountWatch::CompareNow() {
                   parts_.executor.ListMounts());
     MOUNTD_ASSIGN(const std::vector<std::uint64_t> ids, ReadIds(list));
     MOUNTD_ASSIGN(const std::vector<MountRecord> records,
-                  parts_.store.ListMounts());
+                  parts_.store.mounts.ListMounts());
     for (const MountRecord& record : records) {
       if (record.state == MountRecordState::kAttached && IsOnHost(record) &&
           !std::binary_search(ids.begin(), ids.end(), record.mount_id)) {
@@ -205,7 +205,8 @@ void MountWatch::CountPlugins() {
 
 void MountWatch::CountPluginsNow() {
   MountRoom::OfPlugins counts;
-  const Result<std::vector<PluginRecord>> plugins = parts_.state.ListPlugins();
+  const Result<std::vector<PluginRecord>> plugins =
+      parts_.state.plugins.ListPlugins();
   for (const PluginRecord& plugin :
        plugins ? *plugins : std::vector<PluginRecord>()) {
     if (counts.contains(plugin.id)) {
@@ -238,7 +239,7 @@ void MountWatch::CountPluginsNow() {
 void MountWatch::LookFor(const std::vector<std::uint64_t>& ids) {
   for (const std::uint64_t id : ids) {
     const Result<std::optional<MountRecord>> record =
-        parts_.store.FindMount(id);
+        parts_.store.mounts.FindMount(id);
     // An unknown id is a mount of others, and another state is mountd's doing.
     if (record && *record && (*record)->state == MountRecordState::kAttached) {
       Confirm(**record);

@@ -243,7 +243,7 @@ void NetworkWatch::Look(const netns::LinkEvents& events) {
 }
 
 void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
-  const auto quarantine = parts_.store.ListQuarantine();
+  const auto quarantine = parts_.store.networks.ListQuarantine();
   if (quarantine && std::any_of(quarantine->begin(), quarantine->end(),
                                 [&](const QuarantineRecord& record) {
                                   return AreOnLink(events, record.ipv4,
@@ -252,8 +252,8 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
     parts_.networks.ReapQuarantine();
   }
   const auto records = events.overflowed
-                           ? parts_.store.ListNetworks()
-                           : parts_.store.NetworksWith(KeysOf(events));
+                           ? parts_.store.networks.ListNetworks()
+                           : parts_.store.networks.NetworksWith(KeysOf(events));
   const bool are_read = quarantine.has_value() && records.has_value();
   if (!are_read || events.overflowed) {
     // The retry looks at everything, because more events may come by then.
@@ -346,7 +346,7 @@ void NetworkWatch::CheckCni(const std::string& allocation,
 Result<std::optional<NetworkRecord>> NetworkWatch::Created(
     const std::string& allocation, const std::string& interface) const {
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
-                parts_.store.NetworksOf(allocation));
+                parts_.store.networks.NetworksOf(allocation));
   for (const NetworkRecord& record : records) {
     if (record.interface == interface &&
         record.state == NetworkRecordState::kCreated) {

@@ -99,31 +99,31 @@ void Ignore(const List& list) {
 }
 
 void UseBoot(store::BootStore* boot) {
-  Ignore(boot->ListMounts());
-  Ignore(boot->MountsOf("web"));
-  Ignore(boot->CountMounts("web"));
-  Ignore(boot->TmpfsBytesOf("web"));
-  Ignore(boot->ListAnchors());
-  Ignore(boot->ListNetworks());
-  Ignore(boot->ListQuarantine());
-  Ignore(boot->InboxesOf("web"));
-  if (boot->PutMount(AMount())) {
-    Ignore(boot->GetMount("web", "server", "data"));
-    Ignore(boot->RemoveMount(AMount()));
+  Ignore(boot->mounts.ListMounts());
+  Ignore(boot->mounts.MountsOf("web"));
+  Ignore(boot->mounts.CountMounts("web"));
+  Ignore(boot->mounts.TmpfsBytesOf("web"));
+  Ignore(boot->anchors.ListAnchors());
+  Ignore(boot->networks.ListNetworks());
+  Ignore(boot->networks.ListQuarantine());
+  Ignore(boot->inboxes.InboxesOf("web"));
+  if (boot->mounts.PutMount(AMount())) {
+    Ignore(boot->mounts.GetMount("web", "server", "data"));
+    Ignore(boot->mounts.RemoveMount(AMount()));
   }
 }
 
 void UseState(store::StateStore* state) {
-  Ignore(state->ListAllocations());
-  Ignore(state->ListPlugins());
-  Ignore(state->ListFingerprints());
-  Ignore(state->ListVolumes());
-  Ignore(state->ListPublications());
-  Ignore(state->GetReceipt("web"));
+  Ignore(state->allocations.ListAllocations());
+  Ignore(state->plugins.ListPlugins());
+  Ignore(state->plugins.ListFingerprints());
+  Ignore(state->volumes.ListVolumes());
+  Ignore(state->volumes.ListPublications());
+  Ignore(state->allocations.GetReceipt("web"));
   AllocationRecord allocation;
   allocation.id = "web";
-  if (state->AddAllocation(allocation)) {
-    Ignore(state->GetAllocation("web"));
+  if (state->allocations.AddAllocation(allocation)) {
+    Ignore(state->allocations.GetAllocation("web"));
   }
 }
 
@@ -143,12 +143,13 @@ std::string Sample(bool of_boot) {
   ThePlace().Clear();
   if (of_boot) {
     const auto boot = store::BootStore::Open(ThePlace().path());
-    Require(boot && boot.value()->PutMount(AMount()), "no store can be made");
+    Require(boot && boot.value()->mounts.PutMount(AMount()),
+            "no store can be made");
   } else {
     const auto state = store::StateStore::Open(ThePlace().path(), kBoot);
     AllocationRecord allocation;
     allocation.id = "db";
-    Require(state && state.value()->AddAllocation(allocation),
+    Require(state && state.value()->allocations.AddAllocation(allocation),
             "no store can be made");
   }
   return ThePlace().Read();

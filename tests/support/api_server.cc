@@ -185,7 +185,7 @@ void ApiServer::Finished(const OperationSummary& summary) {
 
 void ApiServer::MountLost(const MountRecord& record,
                           const std::string& reason) {
-  const auto owner = state_->GetAllocation(record.allocation);
+  const auto owner = state_->allocations.GetAllocation(record.allocation);
   if (owner && *owner) {
     loop_->Post([this, record, reason, uid = (*owner)->uid] {
       Send(dbus::MountLost(services_.access, uid, record, reason));
@@ -196,7 +196,7 @@ void ApiServer::MountLost(const MountRecord& record,
 void ApiServer::MountHealthChanged(const MountRecord& record,
                                    exec::MountHealth health,
                                    const std::string& reason) {
-  const auto owner = state_->GetAllocation(record.allocation);
+  const auto owner = state_->allocations.GetAllocation(record.allocation);
   if (owner && *owner) {
     loop_->Post([this, record, health, reason, uid = (*owner)->uid] {
       Send(dbus::MountHealthChanged(services_.access, uid, record, health,
@@ -231,29 +231,29 @@ std::size_t ApiServer::running() {
 
 std::string ApiServer::Records() {
   std::ostringstream text;
-  for (const auto& one : Must(state_->ListAllocations())) {
+  for (const auto& one : Must(state_->allocations.ListAllocations())) {
     text << "allocation " << one.id << ' ' << one.uid << ' ' << one.scope << ' '
          << static_cast<int>(one.state) << '\n';
   }
-  for (const auto& one : Must(state_->ListPlugins())) {
+  for (const auto& one : Must(state_->plugins.ListPlugins())) {
     text << "plugin " << one.id << ' ' << one.type << ' ' << one.uid << '\n';
   }
-  for (const auto& one : Must(state_->ListPublications())) {
+  for (const auto& one : Must(state_->volumes.ListPublications())) {
     text << "publication " << one.allocation << '/' << one.alias << ' '
          << static_cast<int>(one.state) << '\n';
   }
-  for (const auto& one : Must(state_->ListVolumes())) {
+  for (const auto& one : Must(state_->volumes.ListVolumes())) {
     text << "volume " << one.plugin << ' ' << one.volume_id << ' '
          << static_cast<int>(one.state) << '\n';
   }
-  for (const auto& one : Must(state_->ListOwed())) {
+  for (const auto& one : Must(state_->owed.ListOwed())) {
     text << "owed " << one.object << ' ' << one.attempts << '\n';
   }
-  for (const auto& one : Must(boot_->ListMounts())) {
+  for (const auto& one : Must(boot_->mounts.ListMounts())) {
     text << "mount " << one.allocation << '/' << one.task << '/' << one.name
          << ' ' << static_cast<int>(one.state) << '\n';
   }
-  for (const auto& one : Must(boot_->ListNetworks())) {
+  for (const auto& one : Must(boot_->networks.ListNetworks())) {
     text << "network " << one.allocation << ' ' << static_cast<int>(one.state)
          << '\n';
   }

@@ -150,7 +150,7 @@ void Core::Start() {
   network_events.gone = [this](const NetworkRecord& record) { gone(record); };
   network_events.link_grace = link_grace;
   network_events.owner_of = [this](const std::string& allocation) {
-    const auto owner = state->GetAllocation(allocation);
+    const auto owner = state->allocations.GetAllocation(allocation);
     return owner && *owner ? (*owner)->uid : 0U;
   };
   networks = std::make_unique<Networks>(config, *plans, *boot,

@@ -328,26 +328,29 @@ std::string StateOf(Core& core) {
   for (const std::string& one : core.client->Published()) {
     lines.insert("published " + one);
   }
-  for (const AllocationRecord& record : Rows(core.state->ListAllocations())) {
+  for (const AllocationRecord& record :
+       Rows(core.state->allocations.ListAllocations())) {
     lines.insert("record of " + record.id + " " + std::to_string(record.uid) +
                  (record.state == AllocationState::kPrepared ? "" : " leaves"));
   }
-  for (const PublicationRecord& record : Rows(core.state->ListPublications())) {
+  for (const PublicationRecord& record :
+       Rows(core.state->volumes.ListPublications())) {
     lines.insert("record of volume " + record.allocation + "/" + record.alias +
                  " " + std::string(csi::PublicationStateName(record.state)));
   }
   for (const std::string& allocation : kAllocations) {
-    for (const MountRecord& record : Rows(core.boot->MountsOf(allocation))) {
+    for (const MountRecord& record :
+         Rows(core.boot->mounts.MountsOf(allocation))) {
       lines.insert("record of " + MountText(record) + " of " + record.source +
                    " " + std::to_string(static_cast<int>(record.state)));
     }
     for (const NetworkRecord& record :
-         Rows(core.boot->NetworksOf(allocation))) {
+         Rows(core.boot->networks.NetworksOf(allocation))) {
       lines.insert("record of network " + allocation + "/" + record.interface +
                    " " + std::to_string(static_cast<int>(record.state)));
     }
   }
-  for (const OwedRecord& owed : Rows(core.state->ListOwed())) {
+  for (const OwedRecord& owed : Rows(core.state->owed.ListOwed())) {
     lines.insert("owed " + std::string(OwedKindName(owed.kind)) + " " +
                  owed.object);
   }
@@ -362,7 +365,8 @@ std::string Contradiction(Core& core) {
   std::multiset<std::string> recorded;
   std::string text;
   for (const std::string& allocation : kAllocations) {
-    for (const MountRecord& record : Rows(core.boot->MountsOf(allocation))) {
+    for (const MountRecord& record :
+         Rows(core.boot->mounts.MountsOf(allocation))) {
       recorded.insert(MountText(record));
     }
   }
@@ -374,7 +378,7 @@ std::string Contradiction(Core& core) {
   }
   // A record of a mount that is not there is an intent that could not be
   // undone, so its tear-down must be pending.
-  if (!recorded.empty() && core.state->ListOwed()->empty()) {
+  if (!recorded.empty() && core.state->owed.ListOwed()->empty()) {
     text += *recorded.begin() + " is recorded and not there; ";
   }
   return text;
@@ -383,7 +387,7 @@ std::string Contradiction(Core& core) {
 std::string LeftAfterRelease(Core& core) {
   std::string text;
   // The list includes the plugin's calls for a departed user.
-  const std::vector<OwedRecord> before = Rows(core.state->ListOwed());
+  const std::vector<OwedRecord> before = Rows(core.state->owed.ListOwed());
   for (const OwedRecord& owed : before) {
     if (const auto done = core.services->node.RetryOwed(owed); !done) {
       text += "owed: " + done.error().Message() + "; ";

@@ -275,7 +275,7 @@ TEST_F(Schedule, AnswersAreThoseOfSomeOrder) {
 TEST_F(Schedule, ReconcileAmongOthersLeavesNothing) {
   RunEachSeed(Kinds::kAll, NothingFails,
               [](const CallSet&, const Outcomes&, Core& core) {
-                EXPECT_EQ(core.state->ListOwed()->size(), 0U);
+                EXPECT_EQ(core.state->owed.ListOwed()->size(), 0U);
                 EXPECT_FALSE(core.mounts->HasLeftAnchors());
               });
 }

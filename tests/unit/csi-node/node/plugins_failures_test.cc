@@ -24,9 +24,9 @@ class PluginsFailuresTest : public ::testing::Test {
   std::string Register(const PluginRecord& record) {
     if (!record.allocation.empty()) {
       // The second call finds the allocation, and ignores that error.
-      IgnoreBecauseBestEffort(
-          core_.state->AddAllocation({record.allocation, Core::kAgent, 1, "",
-                                      AllocationState::kPrepared}));
+      IgnoreBecauseBestEffort(core_.state->allocations.AddAllocation(
+          {record.allocation, Core::kAgent, 1, "",
+           AllocationState::kPrepared}));
     }
     return Outcome(plugins().Register(record));
   }
@@ -49,7 +49,7 @@ TEST_F(PluginsFailuresTest, ASecondInstanceThatCannotBePreparedIsNotThere) {
   executor().FailNext("PreparePlugin", Code::kInternal);
   EXPECT_EQ(Register(Of("two")), "Internal");
   EXPECT_EQ(Instances(), 1U);
-  EXPECT_EQ(core_.state->ListPlugins()->size(), 1U);
+  EXPECT_EQ(core_.state->plugins.ListPlugins()->size(), 1U);
   EXPECT_EQ(Register(Of("two")), "Ok");
   EXPECT_EQ(Instances(), 2U);
 }
@@ -126,7 +126,7 @@ TEST_F(PluginsFailuresTest, AnInstanceGoesAlthoughItsSocketStays) {
   executor().FailNext("RemovePluginSocket", Code::kUnavailable);
   EXPECT_EQ(Unregister(which), "Ok");
   EXPECT_EQ(Instances(), 1U);
-  EXPECT_EQ(core_.state->ListPlugins()->size(), 1U);
+  EXPECT_EQ(core_.state->plugins.ListPlugins()->size(), 1U);
   EXPECT_EQ(Unregister({}), "Ok");
   EXPECT_TRUE(executor().Existing().empty());
 }
@@ -134,7 +134,7 @@ TEST_F(PluginsFailuresTest, AnInstanceGoesAlthoughItsSocketStays) {
 // A plugin that is kept for its volumes has no instance.
 TEST_F(PluginsFailuresTest, WhatIsGoneHasNoInstanceToUnregister) {
   ASSERT_EQ(Register(Of("one")), "Ok");
-  ASSERT_EQ(Outcome(core_.state->AddAllocation(
+  ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
                 {"web", 1, 1, "", AllocationState::kPrepared})),
             "Ok");
   VolumeRecord volume;
@@ -145,9 +145,11 @@ TEST_F(PluginsFailuresTest, WhatIsGoneHasNoInstanceToUnregister) {
   publication.key = volume.key;
   publication.allocation = "web";
   publication.alias = "alias";
-  ASSERT_EQ(MessageOf(core_.state->AddPublication(volume, publication)), "Ok");
+  ASSERT_EQ(MessageOf(core_.state->volumes.AddPublication(volume, publication)),
+            "Ok");
   ASSERT_EQ(Unregister({.force = true}), "Ok");
-  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication, true)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication, true)),
+            "Ok");
   EXPECT_EQ(Unregister({.type = "node"}), "Ok");
   EXPECT_EQ(Unregister({.allocation = "one"}), "Ok");
   ASSERT_TRUE(plugins().Get("nfs").has_value());

@@ -37,9 +37,10 @@ class PluginsTest : public ::testing::Test {
     return plugins().Register(record);
   }
   void Prepare(const std::string& allocation) {
-    if (!allocation.empty() && !*core_.state->GetAllocation(allocation)) {
+    if (!allocation.empty() &&
+        !*core_.state->allocations.GetAllocation(allocation)) {
       ASSERT_EQ(
-          Outcome(core_.state->AddAllocation(
+          Outcome(core_.state->allocations.AddAllocation(
               {allocation, Core::kAgent, 1, "", AllocationState::kPrepared})),
           "Ok");
     }
@@ -75,7 +76,7 @@ class PluginsTest : public ::testing::Test {
   }
   // Adds a volume of the plugin that is in use.
   void AddVolume() {
-    ASSERT_EQ(Outcome(core_.state->AddAllocation(
+    ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
                   {"web", 1, 1, "", AllocationState::kPrepared})),
               "Ok");
     VolumeRecord volume;
@@ -85,8 +86,9 @@ class PluginsTest : public ::testing::Test {
     publication_.key = volume.key;
     publication_.allocation = "web";
     publication_.alias = "alias";
-    ASSERT_EQ(MessageOf(core_.state->AddPublication(volume, publication_)),
-              "Ok");
+    ASSERT_EQ(
+        MessageOf(core_.state->volumes.AddPublication(volume, publication_)),
+        "Ok");
   }
 
   PublicationRecord publication_;
@@ -166,7 +168,7 @@ TEST_F(PluginsTest, ADirectoryThatCannotBeMadeRegistersNothing) {
                       FailWhen::kAfter);
   EXPECT_EQ(Outcome(Register()), "DeadlineExceeded");
   EXPECT_TRUE(executor().Existing().empty());
-  EXPECT_TRUE(core_.state->ListPlugins()->empty());
+  EXPECT_TRUE(core_.state->plugins.ListPlugins()->empty());
   EXPECT_FALSE(plugins().Get("nfs").has_value());
   EXPECT_EQ(Outcome(plugins().Use("nfs")), "NotFound");
 }
@@ -269,7 +271,7 @@ TEST_F(PluginsTest, UnregisteringTakesAllAway) {
   EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
   EXPECT_TRUE(Await("nfs gone 1"));
   EXPECT_TRUE(executor().Existing().empty());
-  EXPECT_TRUE(core_.state->ListPlugins()->empty());
+  EXPECT_TRUE(core_.state->plugins.ListPlugins()->empty());
   EXPECT_TRUE(client().OpenChannels().empty());
   EXPECT_EQ(Outcome(plugins().Use("nfs")), "NotFound");
   EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
@@ -281,7 +283,8 @@ TEST_F(PluginsTest, OneWithVolumesIsBusy) {
   EXPECT_EQ(Outcome(plugins().Unregister("nfs")), "Busy");
   EXPECT_EQ(executor().script().Count("RemovePlugin"), 0U);
   EXPECT_EQ(Status().state, PluginState::kHealthy);
-  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication_, true)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication_, true)),
+            "Ok");
   EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
 }
 
@@ -290,10 +293,11 @@ TEST_F(PluginsTest, OneWhoseDirectoryIsInUseStaysRegistered) {
   executor().SetBusy("nfs");
   EXPECT_EQ(Outcome(plugins().Unregister("nfs")), "Busy");
   EXPECT_EQ(MessageOf(plugins().Use("nfs")), "Ok");
-  EXPECT_EQ(core_.state->ListPlugins()->size(), 1U);
+  EXPECT_EQ(core_.state->plugins.ListPlugins()->size(), 1U);
   // Volumes can be added again, and the plugin can go later.
   AddVolume();
-  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication_, true)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication_, true)),
+            "Ok");
   executor().SetBusy("nfs", false);
   EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
   EXPECT_TRUE(executor().Existing().empty());
@@ -440,14 +444,14 @@ TEST_F(PluginsTest, OneInstanceGoesAndTheLastTakesThePluginAlong) {
   EXPECT_EQ(
       executor().script().Count("RemovePluginSocket " + SocketOf(Of("b"))), 1U);
   EXPECT_EQ(executor().script().Count("RemovePlugin nfs"), 0U);
-  EXPECT_EQ(core_.state->ListPlugins()->size(), 1U);
+  EXPECT_EQ(core_.state->plugins.ListPlugins()->size(), 1U);
   EXPECT_EQ(Used(), "a");
   EXPECT_EQ(UnregisterOf({.allocation = "a"}), "Ok");
   EXPECT_TRUE(Await("removed nfs node a"));
   EXPECT_EQ(core_.events.LastReason(), "unregistered");
   EXPECT_FALSE(plugins().Get("nfs").has_value());
   EXPECT_TRUE(executor().Existing().empty());
-  EXPECT_TRUE(core_.state->ListPlugins()->empty());
+  EXPECT_TRUE(core_.state->plugins.ListPlugins()->empty());
 }
 
 TEST_F(PluginsTest, VolumesNeedAnInstanceForTheNode) {
@@ -495,7 +499,8 @@ TEST_F(PluginsTest, WhatIsGoneGoesWithItsVolumes) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   AddVolume();
   EXPECT_EQ(UnregisterOf({.force = true}), "Ok");
-  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication_, true)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication_, true)),
+            "Ok");
   core_.Restart();
   ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
   EXPECT_FALSE(plugins().Get("nfs").has_value());
@@ -533,10 +538,11 @@ TEST_F(PluginsTest, AnotherSocketInItsPlaceIsConnectedTo) {
 }
 
 TEST_F(PluginsTest, WhoListensMustBeInTheAllocationsCgroup) {
-  ASSERT_EQ(Outcome(core_.state->AddAllocation(
+  ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
                 {"web", 1, 1, "", AllocationState::kPrepared})),
             "Ok");
-  ASSERT_EQ(Outcome(core_.state->SetAllocationCgroup("web", 77)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->allocations.SetAllocationCgroup("web", 77)),
+            "Ok");
   executor().SetPluginCgroup(78);
   ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
   ASSERT_TRUE(AwaitReason("another cgroup"));
@@ -567,14 +573,14 @@ TEST_F(PluginsTest, NobodyListensForAnAllocationThatIsGone) {
   ASSERT_TRUE(Await("nfs healthy 1"));
   ReceiptRecord receipt;
   receipt.allocation = "web";
-  ASSERT_EQ(Outcome(core_.state->FinishAllocation(receipt)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->allocations.FinishAllocation(receipt)), "Ok");
   executor().HangUp(SocketOf(Of("web")));
   EXPECT_TRUE(AwaitReason("allocation web: was released"));
 }
 
 TEST_F(PluginsTest, OneIsNotRegisteredForAnAllocationThatIsReleased) {
   Prepare("web");
-  ASSERT_EQ(Outcome(core_.state->SetAllocationState(
+  ASSERT_EQ(Outcome(core_.state->allocations.SetAllocationState(
                 "web", AllocationState::kReleasing)),
             "Ok");
   EXPECT_EQ(Outcome(Register(Of("web"))), "FailedPrecondition");
@@ -619,7 +625,7 @@ TEST_F(PluginsTest, ARestartEndsThoseWhoseAllocationIsGone) {
   ASSERT_EQ(MessageOf(Register(Of("b"))), "Ok");
   ReceiptRecord receipt;
   receipt.allocation = "a";
-  ASSERT_EQ(Outcome(core_.state->FinishAllocation(receipt)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->allocations.FinishAllocation(receipt)), "Ok");
   core_.Restart();
   ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
   ASSERT_EQ(Status().instances.size(), 1U);

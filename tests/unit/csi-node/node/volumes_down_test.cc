@@ -71,7 +71,9 @@ class DepartedVolumesTest : public VolumesTest {
     ASSERT_TRUE(core_.events.Await("nfs healthy 2"));
   }
   Result<void> Finish() { return core_.volumes->FinishDeparted("nfs", "v1"); }
-  std::vector<OwedRecord> Owed() { return core_.state->ListOwed().value(); }
+  std::vector<OwedRecord> Owed() {
+    return core_.state->owed.ListOwed().value();
+  }
 };
 
 TEST_F(DepartedVolumesTest, AVolumeIsDetachedAndItsUnstageOwed) {
@@ -94,7 +96,7 @@ TEST_F(DepartedVolumesTest, AVolumeIsDetachedAndItsUnstageOwed) {
 }
 
 TEST_F(DepartedVolumesTest, NothingIsOwedForAVolumeThatIsNotThere) {
-  ASSERT_EQ(Outcome(core_.state->AddOwed(
+  ASSERT_EQ(Outcome(core_.state->owed.AddOwed(
                 {0, OwedKind::kUnstage, "nfs/v1", Core::kAgent, "away", 1, 1})),
             "Ok");
   EXPECT_EQ(MessageOf(Finish()), "Ok");
@@ -124,7 +126,7 @@ TEST_F(DepartedVolumesTest, AReceiptSaysWhatIsOwedUntilItIsNot) {
 }
 
 TEST_F(DepartedVolumesTest, AnAllocationNamedAsThePluginForgivesNothing) {
-  ASSERT_EQ(Outcome(core_.state->AddAllocation(
+  ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
                 {"nfs", Core::kAgent, 1, "", AllocationState::kPrepared})),
             "Ok");
   ASSERT_EQ(MessageOf(Publish(Spec("nfs"))), "Ok");
@@ -332,9 +334,10 @@ TEST_F(VolumesTest, WhatWasUnderWayIsUncertain) {
   web.state = PublicationState::kPublishing;
   PublicationRecord db = Publication("db").value();
   db.state = PublicationState::kUnpublishing;
-  ASSERT_EQ(Outcome(core_.state->SetPublicationState(web)), "Ok");
-  ASSERT_EQ(Outcome(core_.state->SetPublicationState(db)), "Ok");
-  ASSERT_EQ(Outcome(core_.state->SetVolumeState(kKey, VolumeState::kUnstaging)),
+  ASSERT_EQ(Outcome(core_.state->volumes.SetPublicationState(web)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.SetPublicationState(db)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.SetVolumeState(
+                kKey, VolumeState::kUnstaging)),
             "Ok");
   core_.Restart();
   ASSERT_EQ(MessageOf(core_.volumes->Recover()), "Ok");

@@ -24,7 +24,7 @@ class VolumesTest : public ::testing::Test {
     ASSERT_TRUE(core_.AddPlugin("nfs", type_));
     for (const char* allocation : {"web", "db"}) {
       ASSERT_EQ(
-          Outcome(core_.state->AddAllocation(
+          Outcome(core_.state->allocations.AddAllocation(
               {allocation, Core::kAgent, 1, "", AllocationState::kPrepared})),
           "Ok");
     }
@@ -54,10 +54,10 @@ class VolumesTest : public ::testing::Test {
   }
   std::optional<PublicationRecord> Publication(
       const std::string& allocation = "web") {
-    return core_.state->GetPublication(allocation, "alias").value();
+    return core_.state->volumes.GetPublication(allocation, "alias").value();
   }
   std::optional<VolumeRecord> Volume() {
-    return core_.state->GetVolume(kKey).value();
+    return core_.state->volumes.GetVolume(kKey).value();
   }
   std::size_t Calls(const std::string& method) {
     return client().script().Count(method);
@@ -68,7 +68,7 @@ class VolumesTest : public ::testing::Test {
     EXPECT_TRUE(client().Staged().empty());
     EXPECT_TRUE(client().Published().empty());
     EXPECT_FALSE(Volume().has_value());
-    EXPECT_TRUE(core_.state->ListPublications()->empty());
+    EXPECT_TRUE(core_.state->volumes.ListPublications()->empty());
   }
 
   Core core_;

@@ -63,7 +63,7 @@ TEST_F(VolumesRecoveryTest, ADeviceInItsPlaceIsUncertain) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   PublicationRecord record = *Publication();
   record.device = 0x801;
-  ASSERT_EQ(Outcome(core_.state->SetPublicationState(record)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.SetPublicationState(record)), "Ok");
   EXPECT_EQ(StateAfterAStart(), PublicationState::kUncertain);
 }
 
@@ -90,7 +90,7 @@ TEST_F(VolumesRecoveryTest, WhatIsBeingUnpublishedStaysSo) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   PublicationRecord record = *Publication();
   record.state = PublicationState::kUnpublishing;
-  ASSERT_EQ(Outcome(core_.state->SetPublicationState(record)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.SetPublicationState(record)), "Ok");
   EXPECT_EQ(StateAfterAStart(), PublicationState::kUnpublishing);
   // A plugin that came back has not lost such a volume either.
   EXPECT_TRUE(core_.volumes->RestoreDead("nfs")->restored.empty());
@@ -137,7 +137,7 @@ TEST_F(VolumesRecoveryTest, OnlyWhatIsPublishedIsMeasuredOrGrown) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   PublicationRecord record = *Publication();
   record.state = PublicationState::kUncertain;
-  ASSERT_EQ(Outcome(core_.state->SetPublicationState(record)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.SetPublicationState(record)), "Ok");
   const auto stats = core_.volumes->Stats("web", "alias");
   EXPECT_EQ(Outcome(stats), "FailedPrecondition");
   EXPECT_NE(MessageOf(stats).find("is uncertain"), std::string::npos);

@@ -304,7 +304,7 @@ TEST_F(VolumesTest, WhatThePluginDoesNotOfferIsRefusedBeforeAnything) {
   PublishSpec block = Spec();
   block.capability.block = true;  // with a file system and flags
   EXPECT_EQ(Outcome(Publish(block)), "InvalidArgument");
-  EXPECT_TRUE(core_.state->ListVolumes()->empty());
+  EXPECT_TRUE(core_.state->volumes.ListVolumes()->empty());
   EXPECT_EQ(Calls("Node"), Calls("NodeGetInfo"));
 }
 
@@ -434,7 +434,7 @@ TEST_F(VolumesTest, AFinalFailureKeepsWhatTasksMayHaveMountsOf) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   PublicationRecord record = *Publication();
   record.state = PublicationState::kUncertain;
-  ASSERT_EQ(Outcome(core_.state->SetPublicationState(record)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.SetPublicationState(record)), "Ok");
   client().FailNext("NodePublishVolume", RpcCode::kInternal);
   EXPECT_EQ(Outcome(Publish()), "Internal");
   EXPECT_EQ(Publication()->state, PublicationState::kUncertain);

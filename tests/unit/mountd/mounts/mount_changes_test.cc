@@ -62,7 +62,7 @@ TEST_F(MountChanges, ASetThatWasCutOffIsTakenAwayAtTheStart) {
     // write.
     MountRecord intent = *RecordOf(name);
     intent.state = MountRecordState::kAttaching;
-    ASSERT_TRUE(boot().PutMount(intent));
+    ASSERT_TRUE(boot().mounts.PutMount(intent));
   }
   ASSERT_TRUE(mounts().Recover());
   EXPECT_EQ(Existing(), before);
@@ -105,7 +105,7 @@ TEST_F(MountChanges, AReplacementWithoutAnIntentHasNoPlan) {
   EXPECT_EQ(executor().plans().size(), plans);
   EXPECT_EQ(RecordOf("d")->state, MountRecordState::kAttached);
   EXPECT_EQ(RecordOf("d")->source, "data");
-  EXPECT_EQ(boot().ListAnchors()->size(), 1U);
+  EXPECT_EQ(boot().anchors.ListAnchors()->size(), 1U);
 }
 
 // The volume's anchor is beneath another program's mount, and has a user.
@@ -149,8 +149,9 @@ TEST_F(MountChanges, AReplacementWithoutAnAnswerDoesNotDoubtTheOldSource) {
   executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
   EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "other"))), "Unavailable");
   ASSERT_EQ(MessageOf(Unmount("d")), "Ok");
-  EXPECT_EQ(boot().ListAnchors()->at({exec::SourceKind::kHostVolume, "data"}),
-            executor().AnchorOf("data"));
+  EXPECT_EQ(
+      boot().anchors.ListAnchors()->at({exec::SourceKind::kHostVolume, "data"}),
+      executor().AnchorOf("data"));
 }
 
 TEST_F(MountChanges, ARepairMountsTheSameAgain) {
@@ -194,7 +195,7 @@ TEST_F(MountChanges, ARepairOfADeadFilesystemMountsItAnewForAll) {
   ASSERT_EQ(MessageOf(mounts().Repair(OfFilesystem("a"))), "Ok");
   const std::uint64_t alive = executor().AnchorOf("file system homes");
   EXPECT_NE(alive, dead);
-  EXPECT_EQ(boot().ListAnchors()->at(key), alive);
+  EXPECT_EQ(boot().anchors.ListAnchors()->at(key), alive);
   EXPECT_EQ(executor().MountIdOf("web/task/b"), others);
   ASSERT_EQ(MessageOf(Bind(OfFilesystem("c"))), "Ok");
   ASSERT_EQ(MessageOf(mounts().Repair(OfFilesystem("b"))), "Ok");
@@ -258,12 +259,12 @@ TEST_F(MountChanges, AnInboxStaysUntilItIsRemoved) {
   const InboxRecord inbox{"web", "task"};
   EXPECT_EQ(*mounts().PrepareInbox(inbox), "/run/mountd/base/a/web/task");
   EXPECT_EQ(*mounts().PrepareInbox(inbox), "/run/mountd/base/a/web/task");
-  EXPECT_EQ(*boot().InboxesOf("web"), std::vector<std::string>{"task"});
+  EXPECT_EQ(*boot().inboxes.InboxesOf("web"), std::vector<std::string>{"task"});
   ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
   EXPECT_EQ(Outcome(mounts().RemoveInbox(inbox)), "Busy");
   ASSERT_EQ(MessageOf(Unmount("d")), "Ok");
   ASSERT_EQ(MessageOf(mounts().RemoveInbox(inbox)), "Ok");
-  EXPECT_TRUE(boot().InboxesOf("web")->empty());
+  EXPECT_TRUE(boot().inboxes.InboxesOf("web")->empty());
 }
 
 TEST(MountLimits, AreOfTheUserAndOfInboxes) {

@@ -24,7 +24,7 @@ TEST_F(MountsRecoveryTest, AnIntentsMountAndAnchorAreTakenAway) {
     SCOPED_TRACE(recorded);
     Leave(MountRecordState::kAttaching, 0);
     if (recorded != 0) {
-      ASSERT_EQ(Outcome(core_.boot->PutAnchor(kData, recorded)), "Ok");
+      ASSERT_EQ(Outcome(core_.boot->anchors.PutAnchor(kData, recorded)), "Ok");
     }
     exec::AttachPlan plan;
     plan.target = exec::Target("web", "task", "d");
@@ -34,7 +34,7 @@ TEST_F(MountsRecoveryTest, AnIntentsMountAndAnchorAreTakenAway) {
     EXPECT_EQ(MessageOf(Recover()), "Ok");
     EXPECT_FALSE(RecordOf().has_value());
     EXPECT_EQ(Existing(), nothing_);
-    EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+    EXPECT_TRUE(core_.boot->anchors.ListAnchors()->empty());
   }
 }
 
@@ -42,8 +42,8 @@ TEST_F(MountsRecoveryTest, AnIntentsMountAndAnchorAreTakenAway) {
 TEST_F(MountsRecoveryTest, WhatHasNoRecordIsFoundAndTakenOver) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   const MountRecord before = *RecordOf();
-  ASSERT_EQ(Outcome(boot().RemoveMount(before)), "Ok");
-  ASSERT_EQ(Outcome(boot().RemoveAnchor(kData)), "Ok");
+  ASSERT_EQ(Outcome(boot().mounts.RemoveMount(before)), "Ok");
+  ASSERT_EQ(Outcome(boot().anchors.RemoveAnchor(kData)), "Ok");
   ASSERT_EQ(MessageOf(mounts().DoubtAllAnchors()), "Ok");
   const auto found = executor().ListTargets();
   ASSERT_TRUE(found && found->size() == 2U);
@@ -160,7 +160,7 @@ TEST_F(MountsRecoveryTest, AnAnchorThatCouldNotGoIsReleasedLater) {
   mounts().ReleaseLeftAnchors();
   EXPECT_FALSE(mounts().HasLeftAnchors());
   EXPECT_EQ(Existing(), nothing_);
-  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+  EXPECT_TRUE(core_.boot->anchors.ListAnchors()->empty());
 }
 
 TEST_F(MountsRecoveryTest, AnAnchorWithoutUsersIsReleasedAfterAStart) {
@@ -174,7 +174,7 @@ TEST_F(MountsRecoveryTest, AnAnchorWithoutUsersIsReleasedAfterAStart) {
   ASSERT_TRUE(mounts().HasLeftAnchors());
   mounts().ReleaseLeftAnchors();
   EXPECT_EQ(Existing(), nothing_);
-  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+  EXPECT_TRUE(core_.boot->anchors.ListAnchors()->empty());
 }
 
 }  // namespace

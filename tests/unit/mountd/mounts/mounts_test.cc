@@ -35,7 +35,8 @@ TEST_F(MountsTest, ABindMountIsThereAndRecorded) {
   EXPECT_EQ(record.master, config->record.master);
   EXPECT_EQ(record.peer_group, 0U);
   EXPECT_EQ(record.task_path, "/d");
-  EXPECT_EQ(core_.boot->ListAnchors()->at(kData), executor().AnchorOf("data"));
+  EXPECT_EQ(core_.boot->anchors.ListAnchors()->at(kData),
+            executor().AnchorOf("data"));
   EXPECT_EQ(Existing(), mounted_);
 
   const exec::AttachPlan plan = executor().plans().back().body.attach;
@@ -108,7 +109,7 @@ TEST_F(MountsTest, AnUnknownOutcomeIsUndone) {
     EXPECT_EQ(Outcome(Bind()), CodeName(code));
     EXPECT_EQ(Existing(), nothing_);
     EXPECT_FALSE(RecordOf().has_value());
-    EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+    EXPECT_TRUE(core_.boot->anchors.ListAnchors()->empty());
   }
 }
 
@@ -165,7 +166,7 @@ TEST_F(MountsTest, UnmountingTakesTheMountAndTheAnchor) {
   EXPECT_EQ(MessageOf(Unmount()), "Ok");
   EXPECT_EQ(Existing(), nothing_);
   EXPECT_FALSE(RecordOf().has_value());
-  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+  EXPECT_TRUE(core_.boot->anchors.ListAnchors()->empty());
   EXPECT_EQ(MessageOf(Unmount()), "Ok");
 }
 
@@ -202,7 +203,8 @@ TEST_F(MountsTest, AnAnchorInUseIsKeptForTheNextUser) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   executor().SetBusy("data");
   EXPECT_EQ(MessageOf(Unmount()), "Ok");
-  EXPECT_EQ(core_.boot->ListAnchors()->at(kData), executor().AnchorOf("data"));
+  EXPECT_EQ(core_.boot->anchors.ListAnchors()->at(kData),
+            executor().AnchorOf("data"));
   executor().SetBusy("data", false);
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   EXPECT_EQ(MessageOf(Unmount()), "Ok");
@@ -212,7 +214,7 @@ TEST_F(MountsTest, AnAnchorInUseIsKeptForTheNextUser) {
 TEST_F(MountsTest, AHostVolumeThatIsAMountGetsNoAnchor) {
   executor().SetOwnMount("data");
   ASSERT_EQ(MessageOf(Bind()), "Ok");
-  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+  EXPECT_TRUE(core_.boot->anchors.ListAnchors()->empty());
   EXPECT_EQ(MessageOf(Unmount()), "Ok");
   EXPECT_EQ(executor().script().Count("ReleaseAnchor"), 0U);
 }
@@ -272,12 +274,12 @@ TEST_F(MountsTest, AFilesystemGoesWithItsLastUser) {
   spec.name = "two";
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
   const AnchorKey key{SourceKind::kFilesystem, "data"};
-  EXPECT_EQ(core_.boot->ListAnchors()->at(key),
+  EXPECT_EQ(core_.boot->anchors.ListAnchors()->at(key),
             executor().AnchorOf("file system data"));
   ASSERT_EQ(MessageOf(Unmount("one")), "Ok");
-  EXPECT_TRUE(core_.boot->ListAnchors()->contains(key));
+  EXPECT_TRUE(core_.boot->anchors.ListAnchors()->contains(key));
   ASSERT_EQ(MessageOf(Unmount("two")), "Ok");
-  EXPECT_FALSE(core_.boot->ListAnchors()->contains(key));
+  EXPECT_FALSE(core_.boot->anchors.ListAnchors()->contains(key));
   EXPECT_EQ(Existing(), mounted_);
 }
 

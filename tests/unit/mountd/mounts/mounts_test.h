@@ -46,7 +46,7 @@ class MountsTest : public ::testing::Test {
     return mounts().Unmount("web", "task", name);
   }
   std::optional<MountRecord> RecordOf(const std::string& name = "d") {
-    return boot().GetMount("web", "task", name).value();
+    return boot().mounts.GetMount("web", "task", name).value();
   }
   MountRecordState StateOf(const std::string& name = "d") {
     return RecordOf(name).value().state;
@@ -63,7 +63,7 @@ class MountsTest : public ::testing::Test {
     record.task_path = spec.task_path;
     record.state = state;
     record.mount_id = mount_id;
-    ASSERT_EQ(Outcome(boot().PutMount(record)), "Ok");
+    ASSERT_EQ(Outcome(boot().mounts.PutMount(record)), "Ok");
   }
   Result<void> Recover() {  // as the daemon's start does
     Result<void> recovered = mounts().Recover();

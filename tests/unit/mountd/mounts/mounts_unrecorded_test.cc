@@ -33,13 +33,13 @@ class MountsUnrecordedTest : public MountsTest {
   }
   // Removes all records, and lets mountd find what is at the targets.
   void FindAll() {
-    const auto records = boot().ListMounts();
+    const auto records = boot().mounts.ListMounts();
     for (const MountRecord& record : *records) {
-      ASSERT_EQ(Outcome(boot().RemoveMount(record)), "Ok");
+      ASSERT_EQ(Outcome(boot().mounts.RemoveMount(record)), "Ok");
     }
-    const auto anchors = boot().ListAnchors();
+    const auto anchors = boot().anchors.ListAnchors();
     for (const auto& [key, id] : *anchors) {
-      ASSERT_EQ(Outcome(boot().RemoveAnchor(key)), "Ok");
+      ASSERT_EQ(Outcome(boot().anchors.RemoveAnchor(key)), "Ok");
     }
     core_.Restart();
     const std::vector<exec::FoundTarget> targets =
@@ -128,10 +128,10 @@ TEST_F(MountsUnrecordedTest, AnAnchorThatIsNotForgottenIsReleasedAgain) {
     mounts().ReleaseLeftAnchors();
     EXPECT_TRUE(mounts().HasLeftAnchors());
   }
-  EXPECT_EQ(boot().ListAnchors()->size(), 1U);
+  EXPECT_EQ(boot().anchors.ListAnchors()->size(), 1U);
   mounts().ReleaseLeftAnchors();
   EXPECT_FALSE(mounts().HasLeftAnchors());
-  EXPECT_TRUE(boot().ListAnchors()->empty());
+  EXPECT_TRUE(boot().anchors.ListAnchors()->empty());
 }
 
 TEST_F(MountsUnrecordedTest, ALostMountThatIsNotRecordedIsLostLater) {
@@ -196,11 +196,11 @@ TEST_F(MountsUnrecordedTest, InboxesOfAStoreThatCannotBeReadAreNotMade) {
   executor().FailNext("PrepareInbox", Code::kUnavailable);
   EXPECT_EQ(Outcome(mounts().PrepareInbox({"web", "task"})), "Unavailable");
   // The inbox is recorded, and goes with the same call or its removal.
-  EXPECT_EQ(boot().InboxesOf("web")->size(), 1U);
+  EXPECT_EQ(boot().inboxes.InboxesOf("web")->size(), 1U);
   executor().FailNext("PrepareInbox", Code::kUnavailable);
   EXPECT_EQ(Outcome(mounts().RecoverInboxes("web")), "Unavailable");
   EXPECT_EQ(MessageOf(mounts().RemoveInbox({"web", "task"})), "Ok");
-  EXPECT_TRUE(boot().InboxesOf("web")->empty());
+  EXPECT_TRUE(boot().inboxes.InboxesOf("web")->empty());
 }
 
 // ---- Sources without an anchor ----
@@ -216,12 +216,12 @@ TEST_F(MountsUnrecordedTest, AVolumeReplacesAVolumeWithoutAnAnchor) {
   ASSERT_EQ(MessageOf(Replace(other)), "Ok");
   EXPECT_NE(executor().MountIdOf("web/task/d"), before);
   EXPECT_EQ(RecordOf()->source, "alias 2");
-  EXPECT_TRUE(boot().ListAnchors()->empty());
+  EXPECT_TRUE(boot().anchors.ListAnchors()->empty());
   // The volume replaces a source with an anchor, and then one without.
   ASSERT_EQ(MessageOf(Replace(Spec("d", "data"))), "Ok");
-  EXPECT_EQ(boot().ListAnchors()->size(), 1U);
+  EXPECT_EQ(boot().anchors.ListAnchors()->size(), 1U);
   ASSERT_EQ(MessageOf(Replace(other)), "Ok");
-  EXPECT_TRUE(boot().ListAnchors()->empty());
+  EXPECT_TRUE(boot().anchors.ListAnchors()->empty());
   EXPECT_EQ(executor().AnchorOf("data"), 0U);
 }
 
@@ -244,13 +244,14 @@ TEST_F(MountsUnrecordedTest, ATreeIsOpenedWithOrWithoutAnAnchor) {
   for (const auto when : {FailWhen::kBefore, FailWhen::kAfter}) {
     executor().FailNext("OpenTree", Code::kUnavailable, when);
     EXPECT_EQ(open(Spec("d", "data")), "Unavailable");
-    EXPECT_TRUE(boot().ListAnchors()->empty());
+    EXPECT_TRUE(boot().anchors.ListAnchors()->empty());
   }
   EXPECT_EQ(executor().script().Count("ReleaseAnchor data"), 2U);
   // A user's anchor stays, and is still recorded.
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   EXPECT_EQ(open(Spec("d", "data")), "Ok");
-  EXPECT_EQ(boot().ListAnchors()->at(kData), executor().AnchorOf("data"));
+  EXPECT_EQ(boot().anchors.ListAnchors()->at(kData),
+            executor().AnchorOf("data"));
   {
     const FailingWrites failing(database(), "INSERT", "anchors");
     EXPECT_NE(open(Spec("d", "logs")), "Ok");

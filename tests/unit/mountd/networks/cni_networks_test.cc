@@ -38,7 +38,7 @@ class CniNetworksTest : public ::testing::Test {
     return networks().Of(id).value().at(0);
   }
   std::vector<NetworkRecord> Records() {
-    return core_.boot->ListNetworks().value();
+    return core_.boot->networks.ListNetworks().value();
   }
 
   const std::vector<std::string> web_ = {"cni web/eth0", "network web"};
@@ -119,7 +119,7 @@ TEST_F(CniNetworksTest, ItsEndIsDelAndThenTheNamespace) {
   const auto plans = executor().plans();
   EXPECT_EQ(plans.at(plans.size() - 2).body.cni.verb, exec::CniVerb::kDel);
   EXPECT_EQ(plans.back().kind, exec::PlanKind::kDeleteNetwork);
-  EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
+  EXPECT_TRUE(core_.boot->networks.ListQuarantine()->empty());
 }
 
 TEST_F(CniNetworksTest, AFailedAddIsUndone) {
@@ -307,7 +307,8 @@ TEST_F(CniNetworksTest, GarbageIsWhatNoRecordIsOf) {
   EXPECT_EQ(LastRequest().at("valid"),
             Json({{{"container_id", "web"}, {"ifname", "eth0"}}}));
   EXPECT_EQ(Existing(), web_);
-  ASSERT_EQ(MessageOf(core_.boot->RemoveNetwork(Records().at(0))), "Ok");
+  ASSERT_EQ(MessageOf(core_.boot->networks.RemoveNetwork(Records().at(0))),
+            "Ok");
   // The network's record is gone, and so may be the whole store.
   ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
   EXPECT_EQ(LastRequest(), Json({{"earlier_boots", true}}));
@@ -320,7 +321,8 @@ TEST_F(CniNetworksTest, GarbageIsWhatNoRecordIsOf) {
 
 TEST_F(CniNetworksTest, NothingOfThisBootIsGarbageAfterTheStoreWasLost) {
   ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
-  ASSERT_EQ(MessageOf(core_.boot->RemoveNetwork(Records().at(0))), "Ok");
+  ASSERT_EQ(MessageOf(core_.boot->networks.RemoveNetwork(Records().at(0))),
+            "Ok");
   ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
   ASSERT_FALSE(Records().empty()) << "recovery finds the namespace";
   ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
@@ -336,7 +338,7 @@ TEST_F(CniNetworksTest, NorOnceACallHasTakenOverWhatWasFound) {
   ASSERT_EQ(SetUpNetwork({}), "Ok");
   ASSERT_EQ(SetUpNetwork(second), "Ok");
   for (const NetworkRecord& record : Records()) {
-    ASSERT_EQ(MessageOf(core_.boot->RemoveNetwork(record)), "Ok");
+    ASSERT_EQ(MessageOf(core_.boot->networks.RemoveNetwork(record)), "Ok");
   }
   core_.Restart();
   ASSERT_EQ(MessageOf(networks().Recover()), "Ok");

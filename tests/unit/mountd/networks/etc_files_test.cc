@@ -136,7 +136,7 @@ TEST(NetworkFilesTest, OneThatCannotBeWrittenUndoesTheNetwork) {
   core.executor->FailNext("WriteNetworkFile", Code::kResourceExhausted);
   EXPECT_EQ(Outcome(core.networks->Setup("web", spec)), "ResourceExhausted");
   EXPECT_TRUE(core.executor->Existing().empty());
-  EXPECT_TRUE(core.boot->NetworksOf("web")->empty());
+  EXPECT_TRUE(core.boot->networks.NetworksOf("web")->empty());
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST_F(NetworkModesTest, NoneIsANamespaceWithoutAnAddress) {
   EXPECT_EQ(executor().script().Count("CreateNetwork"), 1U);
   EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
   EXPECT_TRUE(Existing().empty());
-  EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
+  EXPECT_TRUE(core_.boot->networks.ListQuarantine()->empty());
 }
 
 // mountd maps no ports in mode "host", but checks them all the same.
@@ -152,7 +152,7 @@ TEST_F(NetworkModesTest, ANamespaceAloneComesFirst) {
   EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), Given(77)),
             "FailedPrecondition");
   EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kNone)), "FailedPrecondition");
-  EXPECT_EQ(core_.boot->NetworksOf("web")->size(), 1U);
+  EXPECT_EQ(core_.boot->networks.NetworksOf("web")->size(), 1U);
   ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
   for (const auto mode : {NetworkMode::kDriver, NetworkMode::kNone}) {
     const GivenNetns given =

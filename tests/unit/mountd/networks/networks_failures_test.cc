@@ -147,12 +147,12 @@ TEST_F(NetworksFailuresTest, ANetworkThatIsDeclaredNoMoreEndsLikeAnother) {
   record.ipv4 = {192, 0, 2, 9};
   record.netns_inode = 7;
   record.state = NetworkRecordState::kDeleting;
-  ASSERT_EQ(Outcome(core_.boot->AddNetwork(record)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->networks.AddNetwork(record)), "Ok");
   ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
   EXPECT_FALSE(RecordOf("web").has_value());
-  EXPECT_EQ(core_.boot->ListQuarantine()->size(), 1U);
+  EXPECT_EQ(core_.boot->networks.ListQuarantine()->size(), 1U);
   networks().ReapQuarantine();
-  EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
+  EXPECT_TRUE(core_.boot->networks.ListQuarantine()->empty());
   EXPECT_FALSE(networks().GetUsage().contains("former"));
   ExpectNothing();
 }

@@ -37,9 +37,9 @@ class NetworksFoundTest : public NetworksTest {
   }
   // Starts mountd again without any record.
   void LoseRecords() {
-    const auto records = core_.boot->ListNetworks();
+    const auto records = core_.boot->networks.ListNetworks();
     for (const NetworkRecord& record : *records) {
-      ASSERT_EQ(Outcome(core_.boot->RemoveNetwork(record)), "Ok");
+      ASSERT_EQ(Outcome(core_.boot->networks.RemoveNetwork(record)), "Ok");
     }
     core_.Restart();
     ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
@@ -54,7 +54,7 @@ class NetworksFoundTest : public NetworksTest {
   }
   std::vector<NetworkRecordState> States() {
     std::vector<NetworkRecordState> states;
-    const auto records = core_.boot->NetworksOf("web");
+    const auto records = core_.boot->networks.NetworksOf("web");
     for (const NetworkRecord& record : *records) {
       states.push_back(record.state);
     }
@@ -183,10 +183,10 @@ TEST_F(NetworksFoundTest, WhatIsOnItsWayOutIsQuarantined) {
   executor().KeepLinks();
   Make(Spec());
   ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
-  ASSERT_EQ(Outcome(core_.boot->EndQuarantine({10, 0, 0, 2})), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->networks.EndQuarantine({10, 0, 0, 2})), "Ok");
   const std::uint32_t all = Free();
   LoseRecords();
-  ASSERT_EQ(core_.boot->ListQuarantine()->size(), 1U);
+  ASSERT_EQ(core_.boot->networks.ListQuarantine()->size(), 1U);
   EXPECT_EQ(Free(), all) << "as before";
   executor().EndLinks();
   networks().ReapQuarantine();
@@ -204,9 +204,9 @@ TEST(NetworksFoundInOneNamespaceTest, AreTakenOverOneAfterTheOther) {
   };
   ASSERT_EQ(MessageOf(setup(one)), "Ok");
   ASSERT_EQ(MessageOf(setup(two)), "Ok");
-  const auto records = core.boot->ListNetworks();
+  const auto records = core.boot->networks.ListNetworks();
   for (const NetworkRecord& record : *records) {
-    ASSERT_EQ(Outcome(core.boot->RemoveNetwork(record)), "Ok");
+    ASSERT_EQ(Outcome(core.boot->networks.RemoveNetwork(record)), "Ok");
   }
   core.Restart();
   ASSERT_EQ(MessageOf(core.networks->Recover()), "Ok");

@@ -71,7 +71,7 @@ TEST_F(NetworksTest, WhatWasUnderWayIsRolledBack) {
     record.state = state;
     record.netns_inode =
         state == NetworkRecordState::kCreating ? 0 : made->netns_inode;
-    ASSERT_EQ(Outcome(core_.boot->SetNetworkState(record)), "Ok");
+    ASSERT_EQ(Outcome(core_.boot->networks.SetNetworkState(record)), "Ok");
     core_.Restart();
     EXPECT_EQ(MessageOf(networks().Recover()), "Ok");
     EXPECT_FALSE(RecordOf("web").has_value());

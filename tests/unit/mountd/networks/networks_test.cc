@@ -136,7 +136,7 @@ TEST_F(NetworksTest, TearingDownFreesPortsAtOnceAndTheAddressLater) {
   EXPECT_FALSE(RecordOf("web").has_value());
   EXPECT_FALSE(Get("web").has_value());
   EXPECT_EQ(Free(), with_web);
-  ASSERT_EQ(core_.boot->ListQuarantine()->size(), 1U);
+  ASSERT_EQ(core_.boot->networks.ListQuarantine()->size(), 1U);
 
   const auto next = networks().Setup("db", Spec(20080));
   ASSERT_EQ(MessageOf(next), "Ok");
@@ -144,11 +144,11 @@ TEST_F(NetworksTest, TearingDownFreesPortsAtOnceAndTheAddressLater) {
 
   networks().ReapQuarantine();
   EXPECT_EQ(core_.checks, 2);  // the link is still there, so once more
-  EXPECT_EQ(core_.boot->ListQuarantine()->size(), 1U);
+  EXPECT_EQ(core_.boot->networks.ListQuarantine()->size(), 1U);
   executor().EndLinks();
   networks().ReapQuarantine();
   EXPECT_EQ(core_.checks, 2);
-  EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
+  EXPECT_TRUE(core_.boot->networks.ListQuarantine()->empty());
   EXPECT_EQ(Free(), with_web);  // web's address is free, db's is taken
 }
 
@@ -185,7 +185,7 @@ TEST_F(NetworksTest, AnUnansweredQuestionKeepsTheQuarantine) {
   ASSERT_EQ(MessageOf(Teardown("web")), "Ok");
   executor().FailNext("InspectNetwork", Code::kUnavailable);
   networks().ReapQuarantine();
-  EXPECT_EQ(core_.boot->ListQuarantine()->size(), 1U);
+  EXPECT_EQ(core_.boot->networks.ListQuarantine()->size(), 1U);
   EXPECT_EQ(core_.checks, 2);
 }
 

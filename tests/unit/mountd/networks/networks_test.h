@@ -28,7 +28,7 @@ class NetworksTest : public ::testing::Test {
   Networks& networks() { return *core_.networks; }
   std::uint32_t Free() { return networks().GetUsage().at("default").free; }
   std::optional<NetworkRecord> RecordOf(const std::string& allocation) {
-    const auto records = core_.boot->NetworksOf(allocation).value();
+    const auto records = core_.boot->networks.NetworksOf(allocation).value();
     return records.empty() ? std::nullopt : std::optional(records.front());
   }
   Result<void> Teardown(const std::string& allocation) {

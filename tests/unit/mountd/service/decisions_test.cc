@@ -101,7 +101,7 @@ TEST_F(DecisionsTest, AnAdministratorsIsWhereOthersHaveSomething) {
   owed.kind = OwedKind::kUnmount;
   owed.object = "web/task/m";
   owed.uid = Core::kAgent;
-  ASSERT_EQ(Outcome(core_.state->AddOwed(owed)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->owed.AddOwed(owed)), "Ok");
   EXPECT_EQ(services().node.ListOwed(admin_)->size(), 1U);
   EXPECT_EQ(admin_.decisions->Rules(), "20");
   EXPECT_EQ(services().node.ListOwed(Core::By(Core::kOther))->size(), 0U);

@@ -96,7 +96,7 @@ TEST_F(HandedOutTest, IsListedUntilNobodyHasIt) {
   EXPECT_EQ(inbox.holders.holders[0].pid, 11U);
   executor().EndProcesses();
   EXPECT_EQ(Listed(), 0);
-  EXPECT_TRUE(core_.boot->HandedOutOf("web")->empty());
+  EXPECT_TRUE(core_.boot->handed_out.HandedOutOf("web")->empty());
 }
 
 TEST_F(HandedOutTest, IsListedAfterTheRelease) {
@@ -117,9 +117,9 @@ TEST_F(HandedOutTest, IsNotListedToTheNextOwnerOfTheName) {
   Release("web");
   Prepare("web");
   EXPECT_EQ(Listed(), 1);
-  ASSERT_EQ(
-      MessageOf(core_.boot->PutHandedOut({{1, 2, 3}, "web", Core::kOther})),
-      "Ok");
+  ASSERT_EQ(MessageOf(core_.boot->handed_out.PutHandedOut(
+                {{1, 2, 3}, "web", Core::kOther})),
+            "Ok");
   executor().AddHolder(1, {});
   EXPECT_EQ(Listed(), 1);
   EXPECT_EQ(Listed("web", Core::kOther), 1);
@@ -135,7 +135,7 @@ TEST_F(HandedOutTest, ASearchThatMissedSomeForgetsNothing) {
   executor().SetBlind(false);
   executor().FailNext("FindHolders", Code::kUnavailable);
   EXPECT_EQ(Outcome(List()), "Unavailable");
-  EXPECT_EQ(core_.boot->HandedOutOf("web")->size(), 1U);
+  EXPECT_EQ(core_.boot->handed_out.HandedOutOf("web")->size(), 1U);
   EXPECT_EQ(Listed(), 0);
 }
 
@@ -155,7 +155,8 @@ TEST_F(HandedOutTest, OfOthersProcessesOnlyAdministratorsAreToldMore) {
 TEST_F(HandedOutTest, ACgroupThatIsGoneHidesNobody) {
   ASSERT_EQ(Open(), "Ok");
   Hold(10);
-  ASSERT_EQ(MessageOf(core_.state->SetAllocationCgroup("web", 78)), "Ok");
+  ASSERT_EQ(MessageOf(core_.state->allocations.SetAllocationCgroup("web", 78)),
+            "Ok");
   EXPECT_EQ(Listed(), 1);
 }
 
@@ -175,7 +176,7 @@ TEST_F(HandedOutTest, MoreThanTheLimitsIsResourceExhaustedWhileTheyAreHeld) {
   ASSERT_EQ(Open(), "Ok");
   ASSERT_EQ(Open(), "Ok");  // no process has the one before
   Hold(11);
-  EXPECT_EQ(core_.boot->CountHandedOut("web").value(), 2U);
+  EXPECT_EQ(core_.boot->handed_out.CountHandedOut("web").value(), 2U);
   const auto inbox = services().inboxes.PrepareInbox(Core::By(Core::kAgent),
                                                      {"web", "task"}, true);
   EXPECT_EQ(Outcome(inbox), "ResourceExhausted");
@@ -190,7 +191,8 @@ TEST_F(HandedOutTest, MoreThanTheLimitsIsResourceExhaustedWhileTheyAreHeld) {
   EXPECT_EQ(Open("db"), "ResourceExhausted");
   executor().EndProcesses();
   EXPECT_EQ(Open("db"), "Ok");
-  EXPECT_EQ(core_.boot->CountHandedOutOfUser(Core::kAgent).value(), 1U);
+  EXPECT_EQ(core_.boot->handed_out.CountHandedOutOfUser(Core::kAgent).value(),
+            1U);
 }
 
 TEST_F(HandedOutTest, WhatCannotBeRecordedIsNotHandedOut) {
@@ -199,7 +201,7 @@ TEST_F(HandedOutTest, WhatCannotBeRecordedIsNotHandedOut) {
     EXPECT_NE(Open(), "Ok");
     EXPECT_EQ(executor().script().Count("OpenTree"), 1U);
   }
-  EXPECT_EQ(core_.boot->CountHandedOut("web").value(), 0U);
+  EXPECT_EQ(core_.boot->handed_out.CountHandedOut("web").value(), 0U);
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ class LostStoreTest : public ::testing::Test {
   }
   // Returns the recorded owner; -1 if there is no record.
   std::int64_t OwnerOf(const std::string& allocation) {
-    const auto record = core_.state->GetAllocation(allocation).value();
+    const auto record =
+        core_.state->allocations.GetAllocation(allocation).value();
     return record ? static_cast<std::int64_t>(record->uid) : -1;
   }
   std::vector<OwedRecord> Owed() {
@@ -97,9 +98,10 @@ TEST_F(LostStoreTest, WhereNoRecordTellsRootIsTheOwner) {
   Prepare("mixed", agent_);
   Bind("mixed", "m");
   Bind("mixed", "n");
-  MountRecord others = *core_.boot->GetMount("mixed", "task", "n").value();
+  MountRecord others =
+      *core_.boot->mounts.GetMount("mixed", "task", "n").value();
   others.uid = Core::kOther;
-  ASSERT_EQ(Outcome(core_.boot->PutMount(others)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(others)), "Ok");
   LoseAllocations();
   executor().ForgetWhoPasses();
   Start();
@@ -159,11 +161,12 @@ TEST_F(LostStoreTest, AFoundMountThatCannotBeLookedAtStaysFound) {
   executor().LoseMount("web/task/m");
   executor().FailNext("InspectTarget", Code::kUnavailable);
   ASSERT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
-  const auto record = core_.boot->GetMount("web", "task", "m").value();
+  const auto record = core_.boot->mounts.GetMount("web", "task", "m").value();
   ASSERT_TRUE(record.has_value());
   EXPECT_EQ(record->state, MountRecordState::kFound);
   ASSERT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
-  EXPECT_FALSE(core_.boot->GetMount("web", "task", "m").value().has_value());
+  EXPECT_FALSE(
+      core_.boot->mounts.GetMount("web", "task", "m").value().has_value());
 }
 
 TEST_F(LostStoreTest, AStartThatCannotRecordWhatIsLostFails) {
@@ -179,7 +182,7 @@ TEST_F(LostStoreTest, AStartThatCannotRecordWhatIsLostFails) {
   }
   EXPECT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
   for (const char* name : {"m", "n"}) {
-    EXPECT_EQ(core_.boot->GetMount("web", "task", name).value()->state,
+    EXPECT_EQ(core_.boot->mounts.GetMount("web", "task", name).value()->state,
               MountRecordState::kLost);
   }
 }
@@ -227,9 +230,9 @@ TEST(AllocationsCgroupTest, TheSameIsNotRecordedAgain) {
     EXPECT_EQ(prepare(7), "Ok");
     EXPECT_NE(prepare(8), "Ok");
   }
-  EXPECT_EQ(core.state->GetAllocation("web").value()->cgroup, 7U);
+  EXPECT_EQ(core.state->allocations.GetAllocation("web").value()->cgroup, 7U);
   EXPECT_EQ(prepare(8), "Ok");
-  EXPECT_EQ(core.state->GetAllocation("web").value()->cgroup, 8U);
+  EXPECT_EQ(core.state->allocations.GetAllocation("web").value()->cgroup, 8U);
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ TEST_F(RebootTest, AReleaseThatWasUnderWayIsFinished) {
 // The release was interrupted before its tear-down became pending.
 TEST_F(RebootTest, AReleaseThatWasCutOffIsOwed) {
   Prepare("web");
-  ASSERT_EQ(MessageOf(core_.state->SetAllocationState(
+  ASSERT_EQ(MessageOf(core_.state->allocations.SetAllocationState(
                 "web", AllocationState::kReleasing)),
             "Ok");
   Reboot();
@@ -186,11 +186,13 @@ TEST_F(RebootTest, AStagedVolumeIsUncertainUntilItIsPublishedAgain) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   Reboot();
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
-  EXPECT_EQ(core_.state->ListVolumes()->at(0).state, VolumeState::kUncertain);
-  EXPECT_EQ(core_.state->GetPublication("web", "v")->value().state,
+  EXPECT_EQ(core_.state->volumes.ListVolumes()->at(0).state,
+            VolumeState::kUncertain);
+  EXPECT_EQ(core_.state->volumes.GetPublication("web", "v")->value().state,
             PublicationState::kUncertain);
   ASSERT_EQ(MessageOf(Publish()), "Ok");
-  EXPECT_EQ(core_.state->ListVolumes()->at(0).state, VolumeState::kStaged);
+  EXPECT_EQ(core_.state->volumes.ListVolumes()->at(0).state,
+            VolumeState::kStaged);
 }
 
 // The volume is not published again, but it is not wanted either, so the
@@ -209,7 +211,7 @@ TEST_F(RebootTest, AnUncertainVolumeGoesWithItsAllocation) {
   ASSERT_EQ(entries->size(), 1U);
   EXPECT_EQ(entries->at(0).outcome, ReconcileOutcome::kReleased);
   EXPECT_EQ(client().script().Count("NodeUnstageVolume"), 1U);
-  EXPECT_TRUE(core_.state->ListVolumes()->empty());
+  EXPECT_TRUE(core_.state->volumes.ListVolumes()->empty());
   EXPECT_EQ(executor().Existing(), Texts{"plugin nfs"});
 }
 
@@ -239,7 +241,7 @@ TEST_F(RebootTest, AddressesOfTheOldBootAreFreeAgain) {
   ASSERT_EQ(
       MessageOf(services().networks.TeardownNetwork(agent_, NameOf("web"))),
       "Ok");
-  ASSERT_FALSE(core_.boot->ListQuarantine()->empty());
+  ASSERT_FALSE(core_.boot->networks.ListQuarantine()->empty());
   Reboot();
   EXPECT_EQ(free(), all);
 }

@@ -81,14 +81,14 @@ class ReconcileTest : public ::testing::Test {
   }
   Texts Left() {
     Texts all;
-    const auto records = core_.state->ListAllocations();
+    const auto records = core_.state->allocations.ListAllocations();
     for (const AllocationRecord& record : *records) {
       all.push_back(record.id);
     }
     return all;
   }
   std::optional<std::uint64_t> Epoch() {
-    return *core_.state->GetEpoch(Core::kAgent, "s");
+    return *core_.state->allocations.GetEpoch(Core::kAgent, "s");
   }
 
   Core core_{ReconcileConfig()};
@@ -186,7 +186,8 @@ TEST_F(ReconcileTest, WhatHasLiveProcessesStaysUntilTheyHaveEnded) {
                                                        NameOf("network"), {})),
             "Ok");
   executor().AddToNamespace(
-      core_.boot->NetworksOf("network")->at(0).netns_inode, Process(12, 0));
+      core_.boot->networks.NetworksOf("network")->at(0).netns_inode,
+      Process(12, 0));
   const auto entries = Run(1, {});
   ASSERT_EQ(Told(entries),
             (Texts{"cgroup live", "mount live", "network live"}));
@@ -244,7 +245,7 @@ TEST_F(ReconcileTest, WhereItCannotBeToldItStays) {
 TEST_F(ReconcileTest, ACgroupThatIsGoneHasNoProcess) {
   executor().PutCgroup(kCgroup + 1, "/agent/db");
   Prepare("web", kCgroup + 1);
-  core_.state->SetAllocationCgroup("web", 4711).value();
+  core_.state->allocations.SetAllocationCgroup("web", 4711).value();
   EXPECT_EQ(Told(Run(1, {})), Texts{"web released"});
 }
 
@@ -353,7 +354,7 @@ TEST_F(ReconcileTest, CallsThatWereUnderWayEndFirst) {
   call.join();
   EXPECT_EQ(executor().script().Count("Attach"), 1U);
   EXPECT_EQ(executor().Existing(), Texts{});
-  EXPECT_TRUE(core_.boot->ListMounts()->empty());
+  EXPECT_TRUE(core_.boot->mounts.ListMounts()->empty());
 }
 
 TEST_F(ReconcileTest, OneThatIsReleasedMeanwhileHasGone) {
@@ -400,7 +401,7 @@ TEST_F(ReconcileTest, AStoreThatFailsLosesNothing) {
     const FullDisk full;
     EXPECT_FALSE(Run(1, {}).has_value());
   }
-  EXPECT_EQ(core_.state->GetAllocation("a")->value().state,
+  EXPECT_EQ(core_.state->allocations.GetAllocation("a")->value().state,
             AllocationState::kPrepared);
   EXPECT_EQ(Told(Run(1, {})), Texts{"a released"});
 }

@@ -384,7 +384,8 @@ TEST_F(ReleaseTest, AReleaseThatWasCutOffIsOwed) {
   Fill();
   executor().FailNext("DeleteNetwork", Code::kUnavailable);
   EXPECT_EQ(Outcome(Release()), "Unavailable");
-  ASSERT_EQ(Outcome(core_.state->RemoveOwed(OwedKind::kRelease, "web")), "Ok");
+  ASSERT_EQ(Outcome(core_.state->owed.RemoveOwed(OwedKind::kRelease, "web")),
+            "Ok");
   core_.Restart();
   ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
@@ -423,8 +424,9 @@ TEST_F(ReleaseTest, AnUnpublishUnderWayIsStillOwedAfterAReboot) {
   core_.Restart(/*same_boot=*/false);
   ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
   EXPECT_EQ(TheOwed().value().object, "web/alias-v1");
-  EXPECT_EQ(core_.state->GetPublication("web", "alias-v1")->value().state,
-            PublicationState::kUnpublishing);
+  EXPECT_EQ(
+      core_.state->volumes.GetPublication("web", "alias-v1")->value().state,
+      PublicationState::kUnpublishing);
 }
 
 // ---- The retrier ----
@@ -481,7 +483,7 @@ TEST_F(ReleaseTest, TheOldestIsWhatFailedFirst) {
                           "",
                           1,
                           since_us};
-    ASSERT_EQ(MessageOf(core_.state->AddOwed(owed)), "Ok");
+    ASSERT_EQ(MessageOf(core_.state->owed.AddOwed(owed)), "Ok");
   }
   ManualLoop loop;
   WorkerPool pool(1);
@@ -551,7 +553,7 @@ class ReleaseUnderTasksTest : public ReleaseTest {
                                               NameOf("alias-v1"), on_tasks);
   }
   std::uint64_t PublishedMount() {
-    return core_.state->PublicationsOf("web")->front().mount_id;
+    return core_.state->volumes.PublicationsOf("web")->front().mount_id;
   }
 };
 
@@ -704,7 +706,7 @@ TEST_F(ReleaseUnderTasksTest, AnUnpublishIsTheSame) {
   executor().AddCopy(0, "nfs", Task());
   EXPECT_EQ(Outcome(Unpublish()), "Busy");
   EXPECT_FALSE(TheOwed());
-  EXPECT_EQ(core_.state->PublicationsOf("web")->front().state,
+  EXPECT_EQ(core_.state->volumes.PublicationsOf("web")->front().state,
             PublicationState::kPublished);
   EXPECT_EQ(MessageOf(UnpublishBut(OnTasks::kIgnore)), "Ok");
   ASSERT_TRUE(TheOwed());

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/services.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 
-#include "mountd/service/services.h"
 #include "tests/support/core.h"
 #include "tests/support/naive.h"
 #include "tests/support/outcome.h"
@@ -146,7 +147,7 @@ bool TakesAnIdAndWhatComesThere(Ids& ids) {
 TEST_F(ServiceTest, AnIdIsWhoseTheFirstCallIs) {
   NaiveIds naive;
   EXPECT_NAIVE(TakesAnIdAndWhatComesThere(naive));
-  EXPECT_FALSE(TakesAnIdAndWhatComesThere(service()));
+  EXPECT_FALSE(TakesAnIdAndWhatComesThere(services().allocations));
   ASSERT_EQ(MessageOf(Prepare("web", Core::kOther)), "Ok");
   const auto refused = Prepare("web");
   EXPECT_EQ(Outcome(refused), "PermissionDenied");
@@ -167,7 +168,7 @@ TEST_F(ServiceTest, PreparingAgainAnswersTheSame) {
   const auto first = Prepare("web");
   const auto second = Prepare("web");
   EXPECT_EQ(second.value(), first.value());
-  EXPECT_EQ(core_.state->ListAllocations()->size(), 1U);
+  EXPECT_EQ(core_.state->allocations.ListAllocations()->size(), 1U);
 }
 
 TEST_F(ServiceTest, AnothersAllocationIsPermissionDenied) {
@@ -204,7 +205,7 @@ TEST_F(ServiceTest, AnAdministratorSeesAndUndoesOthersThings) {
 
 TEST_F(ServiceTest, WithoutARuleNothingIsPrepared) {
   EXPECT_EQ(Outcome(Prepare("web", Core::kNobody)), "PermissionDenied");
-  EXPECT_TRUE(core_.state->ListAllocations()->empty());
+  EXPECT_TRUE(core_.state->allocations.ListAllocations()->empty());
   EXPECT_TRUE(executor().plans().empty());
 }
 
@@ -212,7 +213,7 @@ TEST_F(ServiceTest, APrepareThatFailsLeavesNoAllocation) {
   executor().FailNext("PrepareAllocation", Code::kDeadlineExceeded,
                       FailWhen::kAfter);
   EXPECT_EQ(Outcome(Prepare("web")), "DeadlineExceeded");
-  EXPECT_TRUE(core_.state->ListAllocations()->empty());
+  EXPECT_TRUE(core_.state->allocations.ListAllocations()->empty());
   EXPECT_TRUE(executor().Existing().empty());
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
@@ -435,12 +436,14 @@ TEST_F(ServiceTest, APluginEndsWithItsAllocation) {
   publication.key = volume.key;
   publication.allocation = "web";
   publication.alias = "data";
-  ASSERT_EQ(Outcome(core_.state->AddPublication(volume, publication)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.AddPublication(volume, publication)),
+            "Ok");
   EXPECT_EQ(release("plugin"), "Busy");
   // Nothing has gone, and the release is retried.
   EXPECT_EQ(executor().Existing(), before);
   ASSERT_EQ(services().node.ListOwed(agent)->size(), 1U);
-  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication, true)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication, true)),
+            "Ok");
   EXPECT_EQ(MessageOf(services().node.RetryOwed(
                 services().node.ListOwed(agent)->front())),
             "Ok");

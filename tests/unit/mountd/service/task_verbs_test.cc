@@ -71,9 +71,10 @@ class ServiceTasksTest : public ::testing::Test {
 TEST_F(ServiceTasksTest, ACgroupMustBeGrantedToTheCaller) {
   EXPECT_EQ(Outcome(Prepare(kOther)), "PermissionDenied");
   EXPECT_EQ(Outcome(Prepare(1)), "NotFound");
-  EXPECT_TRUE(core_.state->ListAllocations()->empty());
+  EXPECT_TRUE(core_.state->allocations.ListAllocations()->empty());
   EXPECT_EQ(MessageOf(Prepare(kWeb)), "Ok");
-  EXPECT_EQ(core_.state->GetAllocation("web")->value().cgroup, kWeb);
+  EXPECT_EQ(core_.state->allocations.GetAllocation("web")->value().cgroup,
+            kWeb);
   EXPECT_EQ(Outcome(services().allocations.PrepareAllocation(
                 Core::By(Core::kAdmin), NameOf("db"), "", kWeb)),
             "PermissionDenied");
@@ -82,7 +83,7 @@ TEST_F(ServiceTasksTest, ACgroupMustBeGrantedToTheCaller) {
 TEST_F(ServiceTasksTest, ACgroupThatNobodyCouldLookAtIsNotTaken) {
   executor().FailNext("InspectCgroup", Code::kUnavailable);
   EXPECT_EQ(Outcome(Prepare(kWeb)), "Unavailable");
-  EXPECT_TRUE(core_.state->ListAllocations()->empty());
+  EXPECT_TRUE(core_.state->allocations.ListAllocations()->empty());
   EXPECT_TRUE(executor().Existing().empty());
   EXPECT_EQ(MessageOf(Prepare(kWeb)), "Ok");
 }
@@ -102,9 +103,10 @@ TEST_F(ServiceTasksTest, ACgroupGivenAgainReplacesTheOneBefore) {
   ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
   EXPECT_EQ(Outcome(Prepare(kOther)), "PermissionDenied");
   EXPECT_EQ(MessageOf(Prepare(0)), "Ok");
-  EXPECT_EQ(core_.state->GetAllocation("web")->value().cgroup, kWeb);
+  EXPECT_EQ(core_.state->allocations.GetAllocation("web")->value().cgroup,
+            kWeb);
   EXPECT_EQ(MessageOf(Prepare(79)), "Ok");
-  EXPECT_EQ(core_.state->GetAllocation("web")->value().cgroup, 79U);
+  EXPECT_EQ(core_.state->allocations.GetAllocation("web")->value().cgroup, 79U);
 }
 
 TEST_F(ServiceTasksTest, HoldersAreOfTheAllocationsCgroup) {
@@ -250,7 +252,7 @@ TEST_F(ServiceTasksTest, ATaskIsVerifiedMountByMount) {
   Mount("other", "sidecar");
   executor().SetTask(kWeb);
   const std::uint64_t master =
-      core_.boot->GetMount("web", "task", "a")->value().master;
+      core_.boot->mounts.GetMount("web", "task", "a")->value().master;
   const std::uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
   executor().SetTaskMount(good, {0, 1, 0, attributes, 0, master});
   executor().SetTaskMount(lost, {0, 1, 0, attributes, 0, 0});

@@ -44,9 +44,11 @@ class TeardownsTest : public ::testing::Test {
   Result<ReceiptRecord> Release() {
     return services().allocations.ReleaseAllocation(agent_, NameOf("web"));
   }
-  std::vector<OwedRecord> Owed() { return core_.state->ListOwed().value(); }
+  std::vector<OwedRecord> Owed() {
+    return core_.state->owed.ListOwed().value();
+  }
   OwedRecord Owe(OwedKind kind, const std::string& object) {
-    EXPECT_EQ(Outcome(core_.state->AddOwed(
+    EXPECT_EQ(Outcome(core_.state->owed.AddOwed(
                   {0, kind, object, Core::kAgent, "why", 1, 1})),
               "Ok");
     return Owed().back();
@@ -82,7 +84,8 @@ TEST_F(TeardownsTest, WhatIsOwedOfAnAllocationThatIsGoneIsForgotten) {
 TEST_F(TeardownsTest, WhatWasDoneMeanwhileIsNotDoneAgain) {
   Bind("d");
   const OwedRecord owed = Owe(OwedKind::kUnmount, "web/task/d");
-  ASSERT_EQ(Outcome(core_.state->RemoveOwed(owed.kind, owed.object)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->owed.RemoveOwed(owed.kind, owed.object)),
+            "Ok");
   EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
   EXPECT_EQ(executor().script().Count("Detach"), 0U);
 }
@@ -116,7 +119,8 @@ TEST_F(TeardownsTest, EachIsRetriedAsWhatItIs) {
 TEST_F(TeardownsTest, AnUnmountThatIsBusyIsNoDebtAndTellsByWhom) {
   Bind("d");
   executor().PutCgroup(7, "/agents/web");
-  ASSERT_EQ(Outcome(core_.state->SetAllocationCgroup("web", 7)), "Ok");
+  ASSERT_EQ(Outcome(core_.state->allocations.SetAllocationCgroup("web", 7)),
+            "Ok");
   executor().SetBusy("web/task/d");
   // No process of the cgroup uses the mount, so the message names none.
   EXPECT_EQ(MessageOf(Unmount("d")).find("used by"), std::string::npos);
@@ -231,15 +235,15 @@ TEST_F(TeardownsTest, AStartOwesWhatWasCutOffAndNothingElse) {
 
   MountRecord record = RecordOf(Spec("cut"));
   record.state = MountRecordState::kAttaching;
-  ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(record)), "Ok");
   record = RecordOf(Spec("going"));
   record.state = MountRecordState::kDetaching;
   // The allocation of this record exists no more.
   record.allocation = "lost";
-  ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
-  NetworkRecord network = core_.boot->ListNetworks()->front();
+  ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(record)), "Ok");
+  NetworkRecord network = core_.boot->networks.ListNetworks()->front();
   network.state = NetworkRecordState::kDeleting;
-  ASSERT_EQ(Outcome(core_.boot->SetNetworkState(network)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->networks.SetNetworkState(network)), "Ok");
   EXPECT_EQ(MessageOf(services().recovery.OweCutOff()), "Ok");
   std::vector<std::string> owed;
   for (const OwedRecord& one : Owed()) {
@@ -273,7 +277,7 @@ TEST_F(TeardownsTest, AMountThatNobodyCouldLookAtStaysAsItIs) {
   Bind("d");
   executor().FailNext("InspectTarget", Code::kUnavailable);
   EXPECT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
-  EXPECT_EQ(core_.boot->GetMount("web", "task", "d").value()->state,
+  EXPECT_EQ(core_.boot->mounts.GetMount("web", "task", "d").value()->state,
             MountRecordState::kAttached);
 }
 

@@ -62,7 +62,7 @@ class BootStoreTest : public ::testing::Test {
     store_ = std::move(*opened);
   }
   void Put(const MountRecord& record) {
-    ASSERT_EQ(MessageOf(store_->PutMount(record)), "Ok");
+    ASSERT_EQ(MessageOf(store_->mounts.PutMount(record)), "Ok");
   }
 
   TempDirectory directory_;
@@ -72,27 +72,32 @@ class BootStoreTest : public ::testing::Test {
 TEST_F(BootStoreTest, WhatAnotherBootHasLeftIsForgotten) {
   Put(Mount("web", "d"));  // left by a mountd that recorded no boot
   ASSERT_EQ(MessageOf(store_->AdoptBoot("first")), "Ok");
-  EXPECT_EQ(store_->ListMounts()->size(), 1U);
-  ASSERT_EQ(MessageOf(store_->PutInbox({"web", "task"})), "Ok");
-  ASSERT_EQ(MessageOf(store_->PutAnchor(Volume("data"), 5)), "Ok");
-  ASSERT_EQ(MessageOf(store_->AddNetwork(Network("web", 2, 80, 1))), "Ok");
-  ASSERT_EQ(MessageOf(store_->AddNetwork(Network("db", 3, 81, 1))), "Ok");
-  ASSERT_EQ(MessageOf(store_->QuarantineNetwork(Network("db", 3, 81, 1))),
+  EXPECT_EQ(store_->mounts.ListMounts()->size(), 1U);
+  ASSERT_EQ(MessageOf(store_->inboxes.PutInbox({"web", "task"})), "Ok");
+  ASSERT_EQ(MessageOf(store_->anchors.PutAnchor(Volume("data"), 5)), "Ok");
+  ASSERT_EQ(MessageOf(store_->networks.AddNetwork(Network("web", 2, 80, 1))),
             "Ok");
-  ASSERT_EQ(MessageOf(store_->PutHandedOut({{5, 6, 7}, "web", 1000})), "Ok");
+  ASSERT_EQ(MessageOf(store_->networks.AddNetwork(Network("db", 3, 81, 1))),
+            "Ok");
+  ASSERT_EQ(
+      MessageOf(store_->networks.QuarantineNetwork(Network("db", 3, 81, 1))),
+      "Ok");
+  ASSERT_EQ(
+      MessageOf(store_->handed_out.PutHandedOut({{5, 6, 7}, "web", 1000})),
+      "Ok");
   Open();
   ASSERT_EQ(MessageOf(store_->AdoptBoot("first")), "Ok");
-  EXPECT_EQ(store_->ListMounts()->size(), 1U);
-  EXPECT_EQ(store_->CountHandedOut("web").value(), 1U);
-  EXPECT_EQ(store_->ListQuarantine()->size(), 1U);
+  EXPECT_EQ(store_->mounts.ListMounts()->size(), 1U);
+  EXPECT_EQ(store_->handed_out.CountHandedOut("web").value(), 1U);
+  EXPECT_EQ(store_->networks.ListQuarantine()->size(), 1U);
   Open();
   ASSERT_EQ(MessageOf(store_->AdoptBoot("second")), "Ok");
-  EXPECT_TRUE(store_->ListMounts()->empty());
-  EXPECT_TRUE(store_->InboxesOf("web")->empty());
-  EXPECT_TRUE(store_->ListAnchors()->empty());
-  EXPECT_TRUE(store_->ListNetworks()->empty());
-  EXPECT_TRUE(store_->ListQuarantine()->empty());
-  EXPECT_TRUE(store_->HandedOutOf("web")->empty());
+  EXPECT_TRUE(store_->mounts.ListMounts()->empty());
+  EXPECT_TRUE(store_->inboxes.InboxesOf("web")->empty());
+  EXPECT_TRUE(store_->anchors.ListAnchors()->empty());
+  EXPECT_TRUE(store_->networks.ListNetworks()->empty());
+  EXPECT_TRUE(store_->networks.ListQuarantine()->empty());
+  EXPECT_TRUE(store_->handed_out.HandedOutOf("web")->empty());
 }
 
 TEST_F(BootStoreTest, WhatWasHandedOutIsKept) {
@@ -103,13 +108,13 @@ TEST_F(BootStoreTest, WhatWasHandedOutIsKept) {
   inbox.name = "task";
   const HandedOutRecord other = {{6, 13, 14}, "db", 1001};
   for (const HandedOutRecord& record : {tree, inbox, other, other}) {
-    ASSERT_EQ(MessageOf(store_->PutHandedOut(record)), "Ok");
+    ASSERT_EQ(MessageOf(store_->handed_out.PutHandedOut(record)), "Ok");
   }
   Open();
-  EXPECT_EQ(store_->CountHandedOut("web").value(), 2U);
-  EXPECT_EQ(store_->CountHandedOutOfUser(1001).value(), 1U);
-  EXPECT_EQ(store_->HandedOutOfUser(1000)->size(), 2U);
-  auto of_web = store_->HandedOutOf("web");
+  EXPECT_EQ(store_->handed_out.CountHandedOut("web").value(), 2U);
+  EXPECT_EQ(store_->handed_out.CountHandedOutOfUser(1001).value(), 1U);
+  EXPECT_EQ(store_->handed_out.HandedOutOfUser(1000)->size(), 2U);
+  auto of_web = store_->handed_out.HandedOutOf("web");
   ASSERT_EQ(of_web->size(), 2U);
   const auto is_inbox = [](const HandedOutRecord& record) {
     return record.kind == HandedOutKind::kInbox;
@@ -122,14 +127,15 @@ TEST_F(BootStoreTest, WhatWasHandedOutIsKept) {
   EXPECT_EQ(found->uid, 1000U);
   EXPECT_EQ(found->source_kind, exec::SourceKind::kPublishedVolume);
   EXPECT_EQ(found->name, "task");
-  ASSERT_EQ(MessageOf(store_->ForgetHandedOut(tree)), "Ok");
-  EXPECT_EQ(store_->CountHandedOut("web").value(), 1U);
+  ASSERT_EQ(MessageOf(store_->handed_out.ForgetHandedOut(tree)), "Ok");
+  EXPECT_EQ(store_->handed_out.CountHandedOut("web").value(), 1U);
 }
 
 TEST_F(BootStoreTest, MountsAreKept) {
   Put(Mount("web", "d"));
   Open();
-  const MountRecord record = store_->GetMount("web", "task", "d")->value();
+  const MountRecord record =
+      store_->mounts.GetMount("web", "task", "d")->value();
   EXPECT_EQ(record.allocation, "web");
   EXPECT_EQ(record.task, "task");
   EXPECT_EQ(record.name, "d");
@@ -144,17 +150,17 @@ TEST_F(BootStoreTest, MountsAreKept) {
   EXPECT_EQ(record.mount_id, UINT64_MAX);
   EXPECT_EQ(record.peer_group, 11U);
   EXPECT_EQ(record.master, 12U);
-  EXPECT_FALSE(store_->GetMount("web", "task", "e")->has_value());
+  EXPECT_FALSE(store_->mounts.GetMount("web", "task", "e")->has_value());
 }
 
 TEST_F(BootStoreTest, ATmpfsCountsByItsAllocation) {
-  EXPECT_EQ(store_->TmpfsBytesOf("web").value(), 0U);
+  EXPECT_EQ(store_->mounts.TmpfsBytesOf("web").value(), 0U);
   Put(Mount("web", "d"));
   Put(Mount("web", "e"));
   Put(Mount("db", "d"));
-  EXPECT_EQ(store_->TmpfsBytesOf("web").value(), 8192U);
-  EXPECT_EQ(MessageOf(store_->RemoveMount(Mount("web", "d"))), "Ok");
-  EXPECT_EQ(store_->TmpfsBytesOf("web").value(), 4096U);
+  EXPECT_EQ(store_->mounts.TmpfsBytesOf("web").value(), 8192U);
+  EXPECT_EQ(MessageOf(store_->mounts.RemoveMount(Mount("web", "d"))), "Ok");
+  EXPECT_EQ(store_->mounts.TmpfsBytesOf("web").value(), 4096U);
 }
 
 TEST_F(BootStoreTest, APutReplaces) {
@@ -162,8 +168,8 @@ TEST_F(BootStoreTest, APutReplaces) {
   MountRecord lost = Mount("web", "d");
   lost.state = MountRecordState::kLost;
   Put(lost);
-  EXPECT_EQ(store_->ListMounts()->size(), 1U);
-  EXPECT_EQ(store_->GetMount("web", "task", "d")->value().state,
+  EXPECT_EQ(store_->mounts.ListMounts()->size(), 1U);
+  EXPECT_EQ(store_->mounts.GetMount("web", "task", "d")->value().state,
             MountRecordState::kLost);
 }
 
@@ -174,48 +180,49 @@ TEST_F(BootStoreTest, MountsAreCountedAndListedByWhatTheyAreOf) {
   MountRecord volume = Mount("db", "v");
   volume.source_kind = exec::SourceKind::kPublishedVolume;
   Put(volume);
-  EXPECT_EQ(store_->ListMounts()->size(), 4U);
-  const auto web = store_->MountsOf("web");
+  EXPECT_EQ(store_->mounts.ListMounts()->size(), 4U);
+  const auto web = store_->mounts.MountsOf("web");
   ASSERT_EQ(web->size(), 2U);
   EXPECT_EQ(web->at(0).name, "a");
-  EXPECT_EQ(*store_->CountMounts("web"), 2U);
-  EXPECT_EQ(*store_->CountMounts("none"), 0U);
+  EXPECT_EQ(*store_->mounts.CountMounts("web"), 2U);
+  EXPECT_EQ(*store_->mounts.CountMounts("none"), 0U);
   // An alias of the same name is no host volume.
-  EXPECT_TRUE(*store_->HasMountsOf(Volume("data")));
-  EXPECT_FALSE(*store_->HasMountsOf(Volume("none")));
-  EXPECT_TRUE(*store_->RemoveMount(Mount("web", "a")));
-  EXPECT_FALSE(*store_->RemoveMount(Mount("web", "a")));
-  EXPECT_EQ(*store_->CountMounts("web"), 1U);
-  EXPECT_EQ(*store_->CountMounts("db"), 2U);
+  EXPECT_TRUE(*store_->mounts.HasMountsOf(Volume("data")));
+  EXPECT_FALSE(*store_->mounts.HasMountsOf(Volume("none")));
+  EXPECT_TRUE(*store_->mounts.RemoveMount(Mount("web", "a")));
+  EXPECT_FALSE(*store_->mounts.RemoveMount(Mount("web", "a")));
+  EXPECT_EQ(*store_->mounts.CountMounts("web"), 1U);
+  EXPECT_EQ(*store_->mounts.CountMounts("db"), 2U);
 }
 
 TEST_F(BootStoreTest, AnchorsAreKeptAndADoubtForgetsTheId) {
   const AnchorKey filesystem{exec::SourceKind::kFilesystem, "data"};
-  ASSERT_EQ(Outcome(store_->PutAnchor(Volume("data"), 0)), "Ok");
-  ASSERT_EQ(Outcome(store_->PutAnchor(Volume("data"), UINT64_MAX)), "Ok");
-  ASSERT_EQ(Outcome(store_->PutAnchor(Volume("logs"), 2)), "Ok");
-  ASSERT_EQ(Outcome(store_->DoubtAnchor(filesystem)), "Ok");
-  ASSERT_EQ(Outcome(store_->DoubtAnchor(Volume("logs"))), "Ok");
+  ASSERT_EQ(Outcome(store_->anchors.PutAnchor(Volume("data"), 0)), "Ok");
+  ASSERT_EQ(Outcome(store_->anchors.PutAnchor(Volume("data"), UINT64_MAX)),
+            "Ok");
+  ASSERT_EQ(Outcome(store_->anchors.PutAnchor(Volume("logs"), 2)), "Ok");
+  ASSERT_EQ(Outcome(store_->anchors.DoubtAnchor(filesystem)), "Ok");
+  ASSERT_EQ(Outcome(store_->anchors.DoubtAnchor(Volume("logs"))), "Ok");
   Open();
   EXPECT_EQ(
-      *store_->ListAnchors(),
+      *store_->anchors.ListAnchors(),
       (std::map<AnchorKey, std::uint64_t>{
           {Volume("data"), UINT64_MAX}, {Volume("logs"), 0}, {filesystem, 0}}));
-  ASSERT_EQ(Outcome(store_->RemoveAnchor(Volume("data"))), "Ok");
-  EXPECT_EQ(store_->ListAnchors()->size(), 2U);
-  EXPECT_TRUE(store_->ListAnchors()->contains(filesystem));
+  ASSERT_EQ(Outcome(store_->anchors.RemoveAnchor(Volume("data"))), "Ok");
+  EXPECT_EQ(store_->anchors.ListAnchors()->size(), 2U);
+  EXPECT_TRUE(store_->anchors.ListAnchors()->contains(filesystem));
 }
 
 TEST_F(BootStoreTest, NetworksAreKept) {
   const NetworkRecord added = Network("web", 2, 20080, exec::kTcp | exec::kUdp);
-  ASSERT_EQ(MessageOf(store_->AddNetwork(added)), "Ok");
+  ASSERT_EQ(MessageOf(store_->networks.AddNetwork(added)), "Ok");
   NetworkRecord created = added;
   created.state = NetworkRecordState::kCreated;
   created.netns_inode = UINT64_MAX;
-  ASSERT_EQ(Outcome(store_->SetNetworkState(created)), "Ok");
+  ASSERT_EQ(Outcome(store_->networks.SetNetworkState(created)), "Ok");
   Open();
-  ASSERT_EQ(store_->NetworksOf("web")->size(), 1U);
-  const NetworkRecord record = store_->NetworksOf("web")->front();
+  ASSERT_EQ(store_->networks.NetworksOf("web")->size(), 1U);
+  const NetworkRecord record = store_->networks.NetworksOf("web")->front();
   EXPECT_EQ(record.interface, "eth0");
   EXPECT_EQ(record.mode, NetworkMode::kBridge);
   EXPECT_EQ(record.flags, exec::kIsolated);
@@ -228,18 +235,18 @@ TEST_F(BootStoreTest, NetworksAreKept) {
   EXPECT_EQ(record.ports, added.ports);
   EXPECT_EQ(record.state, NetworkRecordState::kCreated);
   EXPECT_EQ(record.netns_inode, UINT64_MAX);
-  EXPECT_EQ(store_->ListNetworks()->size(), 1U);
-  EXPECT_TRUE(store_->NetworksOf("db")->empty());
+  EXPECT_EQ(store_->networks.ListNetworks()->size(), 1U);
+  EXPECT_TRUE(store_->networks.NetworksOf("db")->empty());
 }
 
 TEST_F(BootStoreTest, NetworksAreFoundByAllocationOrAddress) {
   const NetworkRecord web = Network("web", 2, 80, exec::kTcp);
   const NetworkRecord db = Network("db", 3, 81, exec::kTcp);
-  ASSERT_EQ(Outcome(store_->AddNetwork(web)), "Ok");
-  ASSERT_EQ(Outcome(store_->AddNetwork(db)), "Ok");
+  ASSERT_EQ(Outcome(store_->networks.AddNetwork(web)), "Ok");
+  ASSERT_EQ(Outcome(store_->networks.AddNetwork(db)), "Ok");
   const auto found = [&](const std::vector<std::string>& keys) {
     std::string names;
-    const auto records = store_->NetworksWith(keys);
+    const auto records = store_->networks.NetworksWith(keys);
     for (const NetworkRecord& record : *records) {
       names += record.allocation + " ";
     }
@@ -255,32 +262,34 @@ TEST_F(BootStoreTest, NetworksAreFoundByAllocationOrAddress) {
 
 TEST_F(BootStoreTest, AnAllocationHasOneNetworkOfAnInterface) {
   NetworkRecord web = Network("web", 2, 80, exec::kTcp);
-  ASSERT_EQ(MessageOf(store_->AddNetwork(web)), "Ok");
-  EXPECT_EQ(Outcome(store_->AddNetwork(Network("web", 6, 81, exec::kTcp))),
-            "AlreadyExists");
+  ASSERT_EQ(MessageOf(store_->networks.AddNetwork(web)), "Ok");
+  EXPECT_EQ(
+      Outcome(store_->networks.AddNetwork(Network("web", 6, 81, exec::kTcp))),
+      "AlreadyExists");
   NetworkRecord second = Network("web", 3, 81, exec::kTcp);
   second.interface = "eth1";
-  ASSERT_EQ(MessageOf(store_->AddNetwork(second)), "Ok");
-  ASSERT_EQ(MessageOf(store_->RemoveNetwork(web)), "Ok");
-  ASSERT_EQ(store_->NetworksOf("web")->size(), 1U);
-  EXPECT_EQ(store_->NetworksOf("web")->front().interface, "eth1");
+  ASSERT_EQ(MessageOf(store_->networks.AddNetwork(second)), "Ok");
+  ASSERT_EQ(MessageOf(store_->networks.RemoveNetwork(web)), "Ok");
+  ASSERT_EQ(store_->networks.NetworksOf("web")->size(), 1U);
+  EXPECT_EQ(store_->networks.NetworksOf("web")->front().interface, "eth1");
 }
 
 TEST_F(BootStoreTest, AQuarantinedNetworkKeepsItsAddressOnly) {
   const NetworkRecord web = Network("web", 2, 80, exec::kTcp);
-  ASSERT_EQ(MessageOf(store_->AddNetwork(web)), "Ok");
-  ASSERT_EQ(MessageOf(store_->QuarantineNetwork(web)), "Ok");
+  ASSERT_EQ(MessageOf(store_->networks.AddNetwork(web)), "Ok");
+  ASSERT_EQ(MessageOf(store_->networks.QuarantineNetwork(web)), "Ok");
   Open();
-  EXPECT_TRUE(store_->NetworksOf("web")->empty());
-  const auto quarantine = store_->ListQuarantine();
+  EXPECT_TRUE(store_->networks.NetworksOf("web")->empty());
+  const auto quarantine = store_->networks.ListQuarantine();
   ASSERT_EQ(quarantine->size(), 1U);
   EXPECT_EQ(quarantine->at(0).network, "default");
   EXPECT_EQ(quarantine->at(0).ipv4, web.ipv4);
   EXPECT_EQ(quarantine->at(0).ipv6, web.ipv6);
-  EXPECT_EQ(MessageOf(store_->AddNetwork(Network("db", 3, 80, exec::kTcp))),
-            "Ok");
-  ASSERT_EQ(Outcome(store_->EndQuarantine(web.ipv4)), "Ok");
-  EXPECT_TRUE(store_->ListQuarantine()->empty());
+  EXPECT_EQ(
+      MessageOf(store_->networks.AddNetwork(Network("db", 3, 80, exec::kTcp))),
+      "Ok");
+  ASSERT_EQ(Outcome(store_->networks.EndQuarantine(web.ipv4)), "Ok");
+  EXPECT_TRUE(store_->networks.ListQuarantine()->empty());
 }
 
 TEST_F(BootStoreTest, ALogThatIsCopiedBackLosesNothing) {
@@ -290,13 +299,14 @@ TEST_F(BootStoreTest, ALogThatIsCopiedBackLosesNothing) {
   for (int i = 0; i < 1000; ++i) {
     const MountRecordState state =
         i % 2 == 0 ? MountRecordState::kDetaching : MountRecordState::kAttached;
-    ASSERT_EQ(Outcome(store_->SetMountState(Mount("web", "d"), state)), "Ok");
+    ASSERT_EQ(Outcome(store_->mounts.SetMountState(Mount("web", "d"), state)),
+              "Ok");
     most = std::max(most, std::filesystem::file_size(log));
   }
   // A log that was never copied back would have a page for each write.
   EXPECT_LT(most, 1000U * 1024);
   Open();
-  EXPECT_EQ(store_->GetMount("web", "task", "d")->value().state,
+  EXPECT_EQ(store_->mounts.GetMount("web", "task", "d")->value().state,
             MountRecordState::kAttached);
 }
 

@@ -213,7 +213,7 @@ void Damage(const std::string& path) {
 void PutAnchors(BootStore& store) {
   for (int i = 0; i < 200; ++i) {
     ASSERT_EQ(
-        Outcome(store.PutAnchor(
+        Outcome(store.anchors.PutAnchor(
             {exec::SourceKind::kHostVolume, "volume" + std::to_string(i)}, 1)),
         "Ok");
   }
@@ -229,7 +229,7 @@ TEST_F(DatabaseTest, ADamagedStoreIsFoundWhenItIsOpened) {
   const auto store = BootStore::Open(path_);
   ASSERT_EQ(MessageOf(store), "Ok");
   EXPECT_NE((*store)->database().set_aside(), "");
-  EXPECT_TRUE((*store)->ListAnchors()->empty());
+  EXPECT_TRUE((*store)->anchors.ListAnchors()->empty());
 }
 
 // mountd may already have used wrong values of the damaged store.
@@ -248,7 +248,7 @@ TEST_F(DatabaseTest, DamageThatIsFoundLaterEndsTheUse) {
                                                [](const Row&) {})),
             "Ok");
   Damage(path_);
-  EXPECT_EQ(Outcome((*store)->ListAnchors()), "Internal");
+  EXPECT_EQ(Outcome((*store)->anchors.ListAnchors()), "Internal");
   ASSERT_EQ(told.size(), 1U);
   EXPECT_TRUE(WasFoundDamaged(path_));
 }

@@ -104,7 +104,7 @@ TEST_P(StateMigration, HasTheSchemaOfAFreshStore) {
 }
 
 TEST_P(StateMigration, KeepsAllocationsReceiptsAndDebts) {
-  const auto all = store_->ListAllocations();
+  const auto all = store_->allocations.ListAllocations();
   ASSERT_TRUE(all && all->size() == 2U);
   EXPECT_EQ(all->at(0).state, AllocationState::kReleasing);
   const AllocationRecord& web = all->at(1);
@@ -113,7 +113,7 @@ TEST_P(StateMigration, KeepsAllocationsReceiptsAndDebts) {
   EXPECT_EQ(web.gid, 100U);
   EXPECT_EQ(web.scope, "prod");
   EXPECT_EQ(web.cgroup, version() >= 2 ? 77U : 0U);
-  const auto receipt = store_->GetReceipt("old");
+  const auto receipt = store_->allocations.GetReceipt("old");
   ASSERT_TRUE(receipt && *receipt);
   EXPECT_EQ((*receipt)->serial, 7U);
   EXPECT_EQ((*receipt)->released_at_us, 1'700'000'000'000'000U);
@@ -121,7 +121,7 @@ TEST_P(StateMigration, KeepsAllocationsReceiptsAndDebts) {
   EXPECT_EQ((*receipt)->volumes[0].volume_id, "vol/9");
   EXPECT_TRUE((*receipt)->volumes[0].unstaged);
   EXPECT_FALSE((*receipt)->volumes[0].owed);
-  const auto owed = store_->ListOwed();
+  const auto owed = store_->owed.ListOwed();
   ASSERT_TRUE(owed && owed->size() == 1U);
   EXPECT_EQ(owed->at(0).id, 3U);
   EXPECT_EQ(owed->at(0).kind, OwedKind::kRelease);
@@ -130,7 +130,7 @@ TEST_P(StateMigration, KeepsAllocationsReceiptsAndDebts) {
 }
 
 TEST_P(StateMigration, KeepsPlugins) {
-  const auto plugins = store_->ListPlugins();
+  const auto plugins = store_->plugins.ListPlugins();
   ASSERT_TRUE(plugins && plugins->size() == 1U);
   const PluginRecord& plugin = plugins->front();
   EXPECT_EQ(plugin.id, "csi");
@@ -146,7 +146,7 @@ TEST_P(StateMigration, KeepsPlugins) {
 }
 
 TEST_P(StateMigration, KeepsVolumesAndTheirUsers) {
-  const auto volume = store_->GetVolume(key_);
+  const auto volume = store_->volumes.GetVolume(key_);
   ASSERT_TRUE(volume && *volume);
   EXPECT_EQ((*volume)->state, VolumeState::kStaged);
   EXPECT_EQ((*volume)->access_mode, 5);
@@ -158,7 +158,7 @@ TEST_P(StateMigration, KeepsVolumesAndTheirUsers) {
   EXPECT_EQ((*volume)->block, version() >= 5);
   EXPECT_EQ((*volume)->volume_mount_group, version() >= 5 ? "77" : "");
   EXPECT_EQ((*volume)->needs, version() >= 5 ? 3U : 0U);
-  const auto users = store_->UsersOf(key_);
+  const auto users = store_->volumes.UsersOf(key_);
   ASSERT_TRUE(users && users->size() == 1U);
   EXPECT_EQ(users->front().allocation, "web");
   EXPECT_EQ(users->front().alias, "data");
@@ -168,7 +168,7 @@ TEST_P(StateMigration, KeepsVolumesAndTheirUsers) {
   EXPECT_EQ(users->front().device, version() >= 5 ? 2049U : 0U);
   // Tasks may have had mounts of the volume before mountd recorded that.
   EXPECT_TRUE(users->front().was_published);
-  const auto departed = store_->DepartedFrom(key_);
+  const auto departed = store_->volumes.DepartedFrom(key_);
   ASSERT_TRUE(departed);
   EXPECT_EQ(departed->size(), version() >= 5 ? 1U : 0U);
 }
@@ -176,16 +176,17 @@ TEST_P(StateMigration, KeepsVolumesAndTheirUsers) {
 // The records that were kept are usable, in the next boot, too.
 TEST_P(StateMigration, GoesOnFromThere) {
   Open("boot 2");
-  const auto users = store_->UsersOf(key_);
+  const auto users = store_->volumes.UsersOf(key_);
   ASSERT_TRUE(users && users->size() == 1U);
   EXPECT_EQ(users->front().state, PublicationState::kUncertain);
-  ASSERT_EQ(MessageOf(store_->RemovePublication(users->front(),
-                                                /*volume_too=*/false)),
+  ASSERT_EQ(MessageOf(store_->volumes.RemovePublication(users->front(),
+                                                        /*volume_too=*/false)),
             "Ok");
   ReceiptRecord receipt;
   receipt.allocation = "web";
   receipt.uid = 1000;
-  const auto finished = store_->FinishAllocation(std::move(receipt));
+  const auto finished =
+      store_->allocations.FinishAllocation(std::move(receipt));
   ASSERT_EQ(MessageOf(finished), "Ok");
   EXPECT_EQ(finished->serial, 8U);
   ASSERT_GE(finished->volumes.size(), 1U);
@@ -215,7 +216,7 @@ TEST_P(BootMigration, HasTheSchemaOfAFreshStore) {
 }
 
 TEST_P(BootMigration, KeepsMounts) {
-  const auto data = store_->GetMount("web", "app", "data");
+  const auto data = store_->mounts.GetMount("web", "app", "data");
   ASSERT_TRUE(data && *data);
   EXPECT_EQ((*data)->source_kind, exec::SourceKind::kHostVolume);
   EXPECT_EQ((*data)->source, "vol");
@@ -230,29 +231,29 @@ TEST_P(BootMigration, KeepsMounts) {
   EXPECT_EQ((*data)->uid, version() >= 6 ? 1000U : 0U);
   EXPECT_EQ((*data)->target_kind, exec::TargetKind::kInbox);
   EXPECT_EQ((*data)->place, version() >= 6 ? "place" : "");
-  const auto by_id = store_->FindMount(4711);
+  const auto by_id = store_->mounts.FindMount(4711);
   ASSERT_TRUE(by_id && *by_id);
   EXPECT_EQ((*by_id)->name, "data");
-  const auto tmp = store_->GetMount("web", "app", "tmp");
+  const auto tmp = store_->mounts.GetMount("web", "app", "tmp");
   ASSERT_TRUE(tmp && *tmp);
   EXPECT_EQ((*tmp)->state, MountRecordState::kAttaching);
   EXPECT_EQ((*tmp)->tmpfs.bytes, version() >= 2 ? 4096U : 0U);
-  EXPECT_EQ(*store_->TmpfsBytesOf("web"), version() >= 2 ? 4096U : 0U);
-  EXPECT_EQ(*store_->CountMounts("web"), 2U);
+  EXPECT_EQ(*store_->mounts.TmpfsBytesOf("web"), version() >= 2 ? 4096U : 0U);
+  EXPECT_EQ(*store_->mounts.CountMounts("web"), 2U);
 }
 
 TEST_P(BootMigration, KeepsAnchorsAndInboxes) {
-  const auto anchors = store_->ListAnchors();
+  const auto anchors = store_->anchors.ListAnchors();
   ASSERT_TRUE(anchors);
   EXPECT_EQ(*anchors, (std::map<AnchorKey, std::uint64_t>{
                           {{exec::SourceKind::kHostVolume, "vol"}, 42}}));
-  const auto inboxes = store_->InboxesOf("web");
+  const auto inboxes = store_->inboxes.InboxesOf("web");
   ASSERT_TRUE(inboxes);
   EXPECT_EQ(inboxes->size(), version() >= 6 ? 1U : 0U);
 }
 
 TEST_P(BootMigration, KeepsWhatWasHandedOut) {
-  const auto all = store_->HandedOutOf("web");
+  const auto all = store_->handed_out.HandedOutOf("web");
   ASSERT_TRUE(all);
   ASSERT_EQ(all->size(), version() >= 11 ? 1U : 0U);
   for (const HandedOutRecord& record : *all) {
@@ -266,7 +267,7 @@ TEST_P(BootMigration, KeepsWhatWasHandedOut) {
 }
 
 TEST_P(BootMigration, KeepsNetworksAndWhatIsDying) {
-  const auto networks = store_->NetworksOf("web");
+  const auto networks = store_->networks.NetworksOf("web");
   ASSERT_TRUE(networks && networks->size() == 1U);
   const NetworkRecord& network = networks->front();
   EXPECT_EQ(network.interface, "eth0");
@@ -288,14 +289,14 @@ TEST_P(BootMigration, KeepsNetworksAndWhatIsDying) {
   EXPECT_EQ(network.ports[0].host_port, 8080U);
   EXPECT_EQ(network.ports[0].container_port, 80U);
   EXPECT_EQ(network.ports[0].count, version() >= 8 ? 2U : 1U);
-  const auto dying = store_->ListQuarantine();
+  const auto dying = store_->networks.ListQuarantine();
   ASSERT_TRUE(dying && dying->size() == 1U);
   EXPECT_EQ(netns::ToString(dying->front().ipv4), "10.88.0.3");
   EXPECT_EQ(netns::ToString(dying->front().ipv6),
             version() >= 8 ? "fd00::3" : "::");
-  ASSERT_EQ(MessageOf(store_->QuarantineNetwork(network)), "Ok");
-  EXPECT_TRUE(store_->ListNetworks()->empty());
-  EXPECT_EQ(store_->ListQuarantine()->size(), 2U);
+  ASSERT_EQ(MessageOf(store_->networks.QuarantineNetwork(network)), "Ok");
+  EXPECT_TRUE(store_->networks.ListNetworks()->empty());
+  EXPECT_EQ(store_->networks.ListQuarantine()->size(), 2U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Versions, BootMigration,

@@ -40,7 +40,8 @@ class StateStoreTest : public ::testing::Test {
  protected:
   void SetUp() override {
     Open();
-    ASSERT_EQ(Outcome(store_->PutPlugin({"nfs", "node", 7, "", ""})), "Ok");
+    ASSERT_EQ(Outcome(store_->plugins.PutPlugin({"nfs", "node", 7, "", ""})),
+              "Ok");
   }
   void Open(const std::string& boot = "boot 1") {
     store_.reset();
@@ -49,23 +50,25 @@ class StateStoreTest : public ::testing::Test {
     store_ = std::move(*opened);
   }
   void Add(const std::string& allocation, std::uint32_t uid = 7) {
-    ASSERT_EQ(MessageOf(store_->AddAllocation(Allocation(allocation, uid))),
+    ASSERT_EQ(MessageOf(store_->allocations.AddAllocation(
+                  Allocation(allocation, uid))),
               "Ok");
   }
   void AddPublished(const std::string& allocation) {
     Add(allocation);
-    ASSERT_EQ(
-        MessageOf(store_->AddPublication(Volume(), Publication(allocation))),
-        "Ok");
+    ASSERT_EQ(MessageOf(store_->volumes.AddPublication(
+                  Volume(), Publication(allocation))),
+              "Ok");
     PublicationRecord published = Publication(allocation);
     published.state = PublicationState::kPublished;
     published.mount_id = UINT64_MAX - 1;
-    ASSERT_EQ(MessageOf(store_->SetPublicationState(published)), "Ok");
-    ASSERT_EQ(MessageOf(store_->SetVolumeState(kKey, VolumeState::kStaged)),
-              "Ok");
+    ASSERT_EQ(MessageOf(store_->volumes.SetPublicationState(published)), "Ok");
+    ASSERT_EQ(
+        MessageOf(store_->volumes.SetVolumeState(kKey, VolumeState::kStaged)),
+        "Ok");
   }
   PublicationRecord Of(const std::string& allocation) {
-    return store_->GetPublication(allocation, "alias")->value();
+    return store_->volumes.GetPublication(allocation, "alias")->value();
   }
 
   TempDirectory directory_;
@@ -76,130 +79,145 @@ TEST_F(StateStoreTest, AllocationsAreKept) {
   Add("web");
   Add("db", 9);
   Open();
-  const AllocationRecord web = store_->GetAllocation("web")->value();
+  const AllocationRecord web =
+      store_->allocations.GetAllocation("web")->value();
   EXPECT_EQ(web.id, "web");
   EXPECT_EQ(web.uid, 7U);
   EXPECT_EQ(web.gid, 8U);
   EXPECT_EQ(web.scope, "scope");
   EXPECT_EQ(web.state, AllocationState::kPrepared);
-  EXPECT_FALSE(store_->GetAllocation("none")->has_value());
-  const auto all = store_->ListAllocations();
+  EXPECT_FALSE(store_->allocations.GetAllocation("none")->has_value());
+  const auto all = store_->allocations.ListAllocations();
   ASSERT_EQ(all->size(), 2U);
   EXPECT_EQ(all->at(0).id, "db");
-  EXPECT_EQ(*store_->CountAllocations(7), 1U);
-  EXPECT_EQ(*store_->CountAllocations(1), 0U);
+  EXPECT_EQ(*store_->allocations.CountAllocations(7), 1U);
+  EXPECT_EQ(*store_->allocations.CountAllocations(1), 0U);
 }
 
 TEST_F(StateStoreTest, AnEpochOnlyGrows) {
-  EXPECT_EQ(*store_->GetEpoch(7, "a"), std::nullopt);
-  EXPECT_EQ(*store_->RaiseEpoch(7, "a", 5), 5U);
-  EXPECT_EQ(*store_->RaiseEpoch(7, "a", 4), 5U);
-  EXPECT_EQ(*store_->RaiseEpoch(7, "a", UINT64_MAX), UINT64_MAX);
-  EXPECT_EQ(*store_->RaiseEpoch(7, "", 0), 0U);
+  EXPECT_EQ(*store_->allocations.GetEpoch(7, "a"), std::nullopt);
+  EXPECT_EQ(*store_->allocations.RaiseEpoch(7, "a", 5), 5U);
+  EXPECT_EQ(*store_->allocations.RaiseEpoch(7, "a", 4), 5U);
+  EXPECT_EQ(*store_->allocations.RaiseEpoch(7, "a", UINT64_MAX), UINT64_MAX);
+  EXPECT_EQ(*store_->allocations.RaiseEpoch(7, "", 0), 0U);
   Open();
-  EXPECT_EQ(*store_->GetEpoch(7, "a"), UINT64_MAX);
-  EXPECT_EQ(*store_->GetEpoch(7, ""), 0U);
-  EXPECT_EQ(*store_->GetEpoch(8, "a"), std::nullopt);
+  EXPECT_EQ(*store_->allocations.GetEpoch(7, "a"), UINT64_MAX);
+  EXPECT_EQ(*store_->allocations.GetEpoch(7, ""), 0U);
+  EXPECT_EQ(*store_->allocations.GetEpoch(8, "a"), std::nullopt);
 }
 
 TEST_F(StateStoreTest, AllocationsAreFoundByTheirScope) {
   Add("web");
   Add("db", 9);
-  ASSERT_EQ(store_->AllocationsOf(7, "scope")->size(), 1U);
-  EXPECT_EQ(store_->AllocationsOf(7, "scope")->at(0).id, "web");
-  EXPECT_TRUE(store_->AllocationsOf(7, "")->empty());
-  EXPECT_TRUE(store_->AllocationsOf(8, "scope")->empty());
+  ASSERT_EQ(store_->allocations.AllocationsOf(7, "scope")->size(), 1U);
+  EXPECT_EQ(store_->allocations.AllocationsOf(7, "scope")->at(0).id, "web");
+  EXPECT_TRUE(store_->allocations.AllocationsOf(7, "")->empty());
+  EXPECT_TRUE(store_->allocations.AllocationsOf(8, "scope")->empty());
 }
 
 TEST_F(StateStoreTest, AnAllocationIsAddedOnce) {
   Add("web");
-  EXPECT_EQ(Outcome(store_->AddAllocation(Allocation("web", 9))),
+  EXPECT_EQ(Outcome(store_->allocations.AddAllocation(Allocation("web", 9))),
             "AlreadyExists");
-  EXPECT_EQ(store_->GetAllocation("web")->value().uid, 7U);
+  EXPECT_EQ(store_->allocations.GetAllocation("web")->value().uid, 7U);
 }
 
 TEST_F(StateStoreTest, AnAllocationsStateChanges) {
   Add("web");
   Add("db");
-  ASSERT_EQ(
-      Outcome(store_->SetAllocationState("web", AllocationState::kReleasing)),
-      "Ok");
-  EXPECT_EQ(store_->GetAllocation("web")->value().state,
+  ASSERT_EQ(Outcome(store_->allocations.SetAllocationState(
+                "web", AllocationState::kReleasing)),
+            "Ok");
+  EXPECT_EQ(store_->allocations.GetAllocation("web")->value().state,
             AllocationState::kReleasing);
-  EXPECT_EQ(store_->GetAllocation("db")->value().state,
+  EXPECT_EQ(store_->allocations.GetAllocation("db")->value().state,
             AllocationState::kPrepared);
 }
 
 TEST_F(StateStoreTest, CgroupsAreOfOneBoot) {
   Add("web");
-  EXPECT_EQ(store_->GetAllocation("web")->value().cgroup, 0U);
-  ASSERT_EQ(Outcome(store_->SetAllocationCgroup("web", UINT64_MAX - 1)), "Ok");
+  EXPECT_EQ(store_->allocations.GetAllocation("web")->value().cgroup, 0U);
+  ASSERT_EQ(
+      Outcome(store_->allocations.SetAllocationCgroup("web", UINT64_MAX - 1)),
+      "Ok");
   Open();
-  EXPECT_EQ(store_->GetAllocation("web")->value().cgroup, UINT64_MAX - 1);
-  EXPECT_EQ(store_->ListAllocations()->at(0).cgroup, UINT64_MAX - 1);
+  EXPECT_EQ(store_->allocations.GetAllocation("web")->value().cgroup,
+            UINT64_MAX - 1);
+  EXPECT_EQ(store_->allocations.ListAllocations()->at(0).cgroup,
+            UINT64_MAX - 1);
   Open("boot 2");
-  EXPECT_EQ(store_->GetAllocation("web")->value().cgroup, 0U);
+  EXPECT_EQ(store_->allocations.GetAllocation("web")->value().cgroup, 0U);
 }
 
 TEST_F(StateStoreTest, FinishingLeavesAReceiptAndNothingOwed) {
   Add("web");
-  ASSERT_EQ(Outcome(store_->AddOwed(
+  ASSERT_EQ(Outcome(store_->owed.AddOwed(
                 {0, OwedKind::kRelease, "web", 7, "reason", 1, 3})),
             "Ok");
-  const auto receipt = store_->FinishAllocation({"web", 7, 0, 123, {}});
+  const auto receipt =
+      store_->allocations.FinishAllocation({"web", 7, 0, 123, {}});
   ASSERT_EQ(MessageOf(receipt), "Ok");
   EXPECT_NE(receipt->serial, 0U);
   Open();
-  EXPECT_FALSE(store_->GetAllocation("web")->has_value());
-  EXPECT_TRUE(store_->ListOwed()->empty());
-  const ReceiptRecord kept = store_->GetReceipt("web")->value();
+  EXPECT_FALSE(store_->allocations.GetAllocation("web")->has_value());
+  EXPECT_TRUE(store_->owed.ListOwed()->empty());
+  const ReceiptRecord kept = store_->allocations.GetReceipt("web")->value();
   EXPECT_EQ(kept.serial, receipt->serial);
   EXPECT_EQ(kept.uid, 7U);
   EXPECT_EQ(kept.released_at_us, 123U);
   EXPECT_TRUE(kept.volumes.empty());
-  EXPECT_FALSE(store_->GetReceipt("db")->has_value());
+  EXPECT_FALSE(store_->allocations.GetReceipt("db")->has_value());
 }
 
 TEST_F(StateStoreTest, SerialsOnlyGrow) {
   Add("web");
   const std::uint64_t first =
-      store_->FinishAllocation({"web", 7, 0, 1, {}})->serial;
+      store_->allocations.FinishAllocation({"web", 7, 0, 1, {}})->serial;
   Add("web");
-  EXPECT_FALSE(store_->GetReceipt("web")->has_value());
-  EXPECT_GT(store_->FinishAllocation({"web", 7, 0, 1, {}})->serial, first);
+  EXPECT_FALSE(store_->allocations.GetReceipt("web")->has_value());
+  EXPECT_GT(store_->allocations.FinishAllocation({"web", 7, 0, 1, {}})->serial,
+            first);
 }
 
 TEST_F(StateStoreTest, AnothersReceiptKeepsItsName) {
   Add("web", 7);
-  ASSERT_EQ(MessageOf(store_->FinishAllocation({"web", 7, 0, 1, {}})), "Ok");
-  EXPECT_EQ(Outcome(store_->AddAllocation(Allocation("web", 9))),
+  ASSERT_EQ(
+      MessageOf(store_->allocations.FinishAllocation({"web", 7, 0, 1, {}})),
+      "Ok");
+  EXPECT_EQ(Outcome(store_->allocations.AddAllocation(Allocation("web", 9))),
             "AlreadyExists");
-  EXPECT_EQ(store_->GetReceipt("web")->value().uid, 7U);
-  EXPECT_EQ(MessageOf(store_->AddAllocation(Allocation("web", 7))), "Ok");
+  EXPECT_EQ(store_->allocations.GetReceipt("web")->value().uid, 7U);
+  EXPECT_EQ(MessageOf(store_->allocations.AddAllocation(Allocation("web", 7))),
+            "Ok");
 }
 
 TEST_F(StateStoreTest, ARemovalThatWasCutOffHasNotHappened) {
   Add("web");
-  ASSERT_EQ(Outcome(store_->BeginPluginRemoval("nfs")), "Ok");
+  ASSERT_EQ(Outcome(store_->plugins.BeginPluginRemoval("nfs")), "Ok");
   Open();
-  EXPECT_EQ(MessageOf(store_->AddPublication(Volume(), Publication("web"))),
-            "Ok");
+  EXPECT_EQ(
+      MessageOf(store_->volumes.AddPublication(Volume(), Publication("web"))),
+      "Ok");
 }
 
 TEST_F(StateStoreTest, AnAllocationWithPublicationsIsNotFinished) {
   AddPublished("web");
-  EXPECT_NE(Outcome(store_->FinishAllocation({"web", 7, 0, 1, {}})), "Ok");
-  EXPECT_TRUE(store_->GetAllocation("web")->has_value());
-  EXPECT_FALSE(store_->GetReceipt("web")->has_value());
+  EXPECT_NE(Outcome(store_->allocations.FinishAllocation({"web", 7, 0, 1, {}})),
+            "Ok");
+  EXPECT_TRUE(store_->allocations.GetAllocation("web")->has_value());
+  EXPECT_FALSE(store_->allocations.GetReceipt("web")->has_value());
 }
 
 TEST_F(StateStoreTest, PluginsAreKept) {
-  ASSERT_EQ(MessageOf(store_->AddAllocation(Allocation("web", 7))), "Ok");
-  ASSERT_EQ(Outcome(store_->PutPlugin({"smb", "node", 7, "web", "/csi"})),
+  ASSERT_EQ(MessageOf(store_->allocations.AddAllocation(Allocation("web", 7))),
             "Ok");
-  ASSERT_EQ(Outcome(store_->PutPlugin({"ebs", "monolith", 8, "", ""})), "Ok");
+  ASSERT_EQ(
+      Outcome(store_->plugins.PutPlugin({"smb", "node", 7, "web", "/csi"})),
+      "Ok");
+  ASSERT_EQ(Outcome(store_->plugins.PutPlugin({"ebs", "monolith", 8, "", ""})),
+            "Ok");
   Open();
-  const auto all = store_->ListPlugins();
+  const auto all = store_->plugins.ListPlugins();
   ASSERT_EQ(all->size(), 3U);
   EXPECT_EQ(all->at(0).id, "ebs");
   EXPECT_EQ(all->at(1).id, "nfs");
@@ -208,51 +226,53 @@ TEST_F(StateStoreTest, PluginsAreKept) {
   EXPECT_EQ(all->at(2).uid, 7U);
   EXPECT_EQ(all->at(2).allocation, "web");
   EXPECT_EQ(all->at(2).mount_dir, "/csi");
-  ASSERT_EQ(Outcome(store_->RemovePlugin("ebs")), "Ok");
-  ASSERT_EQ(Outcome(store_->RemovePlugin("ebs")), "Ok");
-  EXPECT_EQ(store_->ListPlugins()->size(), 2U);
+  ASSERT_EQ(Outcome(store_->plugins.RemovePlugin("ebs")), "Ok");
+  ASSERT_EQ(Outcome(store_->plugins.RemovePlugin("ebs")), "Ok");
+  EXPECT_EQ(store_->plugins.ListPlugins()->size(), 2U);
 }
 
 TEST_F(StateStoreTest, AnInstancesAllocationIsPrepared) {
   const PluginRecord record{"smb", "node", 7, "web", "/csi"};
-  EXPECT_EQ(Outcome(store_->PutPlugin(record)), "FailedPrecondition");
-  ASSERT_EQ(MessageOf(store_->AddAllocation(Allocation("web", 7))), "Ok");
-  ASSERT_EQ(
-      Outcome(store_->SetAllocationState("web", AllocationState::kReleasing)),
-      "Ok");
-  EXPECT_EQ(Outcome(store_->PutPlugin(record)), "FailedPrecondition");
-  EXPECT_EQ(store_->ListPlugins()->size(), 1U);
+  EXPECT_EQ(Outcome(store_->plugins.PutPlugin(record)), "FailedPrecondition");
+  ASSERT_EQ(MessageOf(store_->allocations.AddAllocation(Allocation("web", 7))),
+            "Ok");
+  ASSERT_EQ(Outcome(store_->allocations.SetAllocationState(
+                "web", AllocationState::kReleasing)),
+            "Ok");
+  EXPECT_EQ(Outcome(store_->plugins.PutPlugin(record)), "FailedPrecondition");
+  EXPECT_EQ(store_->plugins.ListPlugins()->size(), 1U);
 }
 
 TEST_F(StateStoreTest, VolumesOfOthersAreThoseOfMoreThanOneAllocation) {
   const auto of_others = [&] {
-    return store_->HasVolumesOfOthers("nfs", "web").value();
+    return store_->plugins.HasVolumesOfOthers("nfs", "web").value();
   };
   EXPECT_FALSE(of_others());
   AddPublished("web");
   EXPECT_FALSE(of_others());
-  EXPECT_TRUE(store_->HasVolumesOfOthers("nfs", "api").value());
-  EXPECT_FALSE(store_->HasVolumesOfOthers("smb", "api").value());
+  EXPECT_TRUE(store_->plugins.HasVolumesOfOthers("nfs", "api").value());
+  EXPECT_FALSE(store_->plugins.HasVolumesOfOthers("smb", "api").value());
 }
 
 TEST_F(StateStoreTest, InstancesOfAPluginAreKeptInTheirOrder) {
   for (const char* allocation : {"web", "api"}) {
-    ASSERT_EQ(MessageOf(store_->AddAllocation(Allocation(allocation, 7))),
-              "Ok");
+    ASSERT_EQ(
+        MessageOf(store_->allocations.AddAllocation(Allocation(allocation, 7))),
+        "Ok");
   }
-  ASSERT_EQ(Outcome(store_->RemovePlugin("nfs")), "Ok");
+  ASSERT_EQ(Outcome(store_->plugins.RemovePlugin("nfs")), "Ok");
   PluginRecord first{"nfs", "node", 7, "web", "/csi"};
   first.stage_publish_base_dir = "/base";
   first.bare_directories = true;
   first.health_timeout_ms = 5;
   PluginRecord second = first;
   second.allocation = "api";
-  const auto serial = store_->PutPlugin(first);
+  const auto serial = store_->plugins.PutPlugin(first);
   ASSERT_EQ(MessageOf(serial), "Ok");
-  ASSERT_EQ(MessageOf(store_->PutPlugin(second)), "Ok");
-  EXPECT_EQ(*store_->PutPlugin(first), *serial);
+  ASSERT_EQ(MessageOf(store_->plugins.PutPlugin(second)), "Ok");
+  EXPECT_EQ(*store_->plugins.PutPlugin(first), *serial);
   Open();
-  auto all = store_->ListPlugins();
+  auto all = store_->plugins.ListPlugins();
   ASSERT_EQ(all->size(), 2U);
   EXPECT_EQ(all->at(0).allocation, "web");
   EXPECT_EQ(all->at(0).serial, *serial);
@@ -262,40 +282,43 @@ TEST_F(StateStoreTest, InstancesOfAPluginAreKeptInTheirOrder) {
   EXPECT_EQ(all->at(1).allocation, "api");
   EXPECT_GT(all->at(1).serial, *serial);
   // A plugin without instances exists until it is removed.
-  ASSERT_EQ(Outcome(store_->RemovePluginInstance(*serial)), "Ok");
-  ASSERT_EQ(Outcome(store_->RemovePluginInstance(all->at(1).serial)), "Ok");
-  all = store_->ListPlugins();
+  ASSERT_EQ(Outcome(store_->plugins.RemovePluginInstance(*serial)), "Ok");
+  ASSERT_EQ(Outcome(store_->plugins.RemovePluginInstance(all->at(1).serial)),
+            "Ok");
+  all = store_->plugins.ListPlugins();
   ASSERT_EQ(all->size(), 1U);
   EXPECT_EQ(all->at(0).id, "nfs");
   EXPECT_EQ(all->at(0).uid, 7U);
   EXPECT_EQ(all->at(0).serial, 0U);
   EXPECT_TRUE(all->at(0).bare_directories);
-  ASSERT_EQ(Outcome(store_->RemovePlugin("nfs")), "Ok");
-  EXPECT_TRUE(store_->ListPlugins()->empty());
+  ASSERT_EQ(Outcome(store_->plugins.RemovePlugin("nfs")), "Ok");
+  EXPECT_TRUE(store_->plugins.ListPlugins()->empty());
 }
 
 TEST_F(StateStoreTest, APluginThatIsGoneOrGoingGetsNoVolume) {
   Add("web");
   const auto add = [&] {
-    return Outcome(store_->AddPublication(Volume(), Publication("web")));
+    return Outcome(
+        store_->volumes.AddPublication(Volume(), Publication("web")));
   };
-  ASSERT_EQ(MessageOf(store_->BeginPluginRemoval("nfs")), "Ok");
+  ASSERT_EQ(MessageOf(store_->plugins.BeginPluginRemoval("nfs")), "Ok");
   EXPECT_EQ(add(), "NotFound");
-  ASSERT_EQ(Outcome(store_->CancelPluginRemoval("nfs")), "Ok");
+  ASSERT_EQ(Outcome(store_->plugins.CancelPluginRemoval("nfs")), "Ok");
   EXPECT_EQ(add(), "Ok");
-  EXPECT_EQ(Outcome(store_->BeginPluginRemoval("nfs")), "Busy");
-  ASSERT_EQ(Outcome(store_->RemovePublication(Of("web"), true)), "Ok");
-  ASSERT_EQ(Outcome(store_->RemovePlugin("nfs")), "Ok");
+  EXPECT_EQ(Outcome(store_->plugins.BeginPluginRemoval("nfs")), "Busy");
+  ASSERT_EQ(Outcome(store_->volumes.RemovePublication(Of("web"), true)), "Ok");
+  ASSERT_EQ(Outcome(store_->plugins.RemovePlugin("nfs")), "Ok");
   EXPECT_EQ(add(), "NotFound");
-  EXPECT_TRUE(store_->ListVolumes()->empty());
+  EXPECT_TRUE(store_->volumes.ListVolumes()->empty());
 }
 
 TEST_F(StateStoreTest, APublicationBringsItsVolume) {
   Add("web");
-  ASSERT_EQ(MessageOf(store_->AddPublication(Volume(), Publication("web"))),
-            "Ok");
+  ASSERT_EQ(
+      MessageOf(store_->volumes.AddPublication(Volume(), Publication("web"))),
+      "Ok");
   Open();
-  const VolumeRecord volume = store_->GetVolume(kKey)->value();
+  const VolumeRecord volume = store_->volumes.GetVolume(kKey)->value();
   EXPECT_EQ(volume.key, kKey);
   EXPECT_EQ(volume.plugin, "nfs");
   EXPECT_EQ(volume.volume_id, "v1");
@@ -312,8 +335,9 @@ TEST_F(StateStoreTest, APublicationBringsItsVolume) {
   EXPECT_EQ(publication.alias, "alias");
   EXPECT_TRUE(publication.read_only);
   EXPECT_EQ(publication.state, PublicationState::kPublishing);
-  EXPECT_FALSE(store_->GetPublication("web", "other")->has_value());
-  EXPECT_FALSE(store_->GetVolume(VolumeKey::Derive("nfs", "v2"))->has_value());
+  EXPECT_FALSE(store_->volumes.GetPublication("web", "other")->has_value());
+  EXPECT_FALSE(
+      store_->volumes.GetVolume(VolumeKey::Derive("nfs", "v2"))->has_value());
 }
 
 TEST_F(StateStoreTest, ASecondUserLeavesTheVolumeAsItIs) {
@@ -322,30 +346,33 @@ TEST_F(StateStoreTest, ASecondUserLeavesTheVolumeAsItIs) {
   VolumeRecord other = Volume();
   other.state = VolumeState::kStaging;
   other.access_mode = 1;
-  ASSERT_EQ(MessageOf(store_->AddPublication(other, Publication("db"))), "Ok");
-  EXPECT_EQ(store_->GetVolume(kKey)->value().state, VolumeState::kStaged);
-  EXPECT_EQ(store_->GetVolume(kKey)->value().access_mode, 5);
-  EXPECT_EQ(store_->ListVolumes()->size(), 1U);
-  EXPECT_EQ(store_->UsersOf(kKey)->size(), 2U);
-  EXPECT_EQ(store_->PublicationsOf("db")->size(), 1U);
-  EXPECT_EQ(store_->ListPublications()->size(), 2U);
+  ASSERT_EQ(MessageOf(store_->volumes.AddPublication(other, Publication("db"))),
+            "Ok");
+  EXPECT_EQ(store_->volumes.GetVolume(kKey)->value().state,
+            VolumeState::kStaged);
+  EXPECT_EQ(store_->volumes.GetVolume(kKey)->value().access_mode, 5);
+  EXPECT_EQ(store_->volumes.ListVolumes()->size(), 1U);
+  EXPECT_EQ(store_->volumes.UsersOf(kKey)->size(), 2U);
+  EXPECT_EQ(store_->volumes.PublicationsOf("db")->size(), 1U);
+  EXPECT_EQ(store_->volumes.ListPublications()->size(), 2U);
 }
 
 TEST_F(StateStoreTest, APublicationIsAddedOnceAndAllOrNothing) {
   AddPublished("web");
-  EXPECT_EQ(Outcome(store_->AddPublication(Volume(), Publication("web"))),
-            "AlreadyExists");
   EXPECT_EQ(
-      Outcome(store_->AddPublication(Volume(), Publication("web", "second"))),
+      Outcome(store_->volumes.AddPublication(Volume(), Publication("web"))),
       "AlreadyExists");
+  EXPECT_EQ(Outcome(store_->volumes.AddPublication(
+                Volume(), Publication("web", "second"))),
+            "AlreadyExists");
   // The allocation does not exist, so the volume is not added either.
   VolumeRecord volume = Volume();
   volume.volume_id = "v2";
   volume.key = VolumeKey::Derive("nfs", "v2");
   PublicationRecord publication = Publication("nowhere");
   publication.key = volume.key;
-  EXPECT_NE(Outcome(store_->AddPublication(volume, publication)), "Ok");
-  EXPECT_FALSE(store_->GetVolume(volume.key)->has_value());
+  EXPECT_NE(Outcome(store_->volumes.AddPublication(volume, publication)), "Ok");
+  EXPECT_FALSE(store_->volumes.GetVolume(volume.key)->has_value());
 }
 
 TEST_F(StateStoreTest, StatesAndMountIdsAreKeptBitByBit) {
@@ -353,7 +380,8 @@ TEST_F(StateStoreTest, StatesAndMountIdsAreKeptBitByBit) {
   Open();
   EXPECT_EQ(Of("web").state, PublicationState::kPublished);
   EXPECT_EQ(Of("web").mount_id, UINT64_MAX - 1);
-  EXPECT_EQ(store_->GetVolume(kKey)->value().state, VolumeState::kStaged);
+  EXPECT_EQ(store_->volumes.GetVolume(kKey)->value().state,
+            VolumeState::kStaged);
 }
 
 TEST_F(StateStoreTest, AnotherBootMakesVolumesUncertain) {
@@ -361,19 +389,22 @@ TEST_F(StateStoreTest, AnotherBootMakesVolumesUncertain) {
   Open("boot 2");
   EXPECT_EQ(Of("web").state, PublicationState::kUncertain);
   EXPECT_EQ(Of("web").mount_id, 0U);
-  EXPECT_EQ(store_->GetVolume(kKey)->value().state, VolumeState::kUncertain);
-  EXPECT_TRUE(store_->GetAllocation("web")->has_value());
+  EXPECT_EQ(store_->volumes.GetVolume(kKey)->value().state,
+            VolumeState::kUncertain);
+  EXPECT_TRUE(store_->allocations.GetAllocation("web")->has_value());
   // Only the first open in another boot does so.
-  ASSERT_EQ(Outcome(store_->SetVolumeState(kKey, VolumeState::kStaged)), "Ok");
+  ASSERT_EQ(Outcome(store_->volumes.SetVolumeState(kKey, VolumeState::kStaged)),
+            "Ok");
   Open("boot 2");
-  EXPECT_EQ(store_->GetVolume(kKey)->value().state, VolumeState::kStaged);
+  EXPECT_EQ(store_->volumes.GetVolume(kKey)->value().state,
+            VolumeState::kStaged);
 }
 
 TEST_F(StateStoreTest, WhatWasBeingUnpublishedStillIsInAnotherBoot) {
   AddPublished("web");
   PublicationRecord unpublishing = Publication("web");
   unpublishing.state = PublicationState::kUnpublishing;
-  ASSERT_EQ(Outcome(store_->SetPublicationState(unpublishing)), "Ok");
+  ASSERT_EQ(Outcome(store_->volumes.SetPublicationState(unpublishing)), "Ok");
   Open("boot 2");
   EXPECT_EQ(Of("web").state, PublicationState::kUnpublishing);
 }
@@ -381,54 +412,61 @@ TEST_F(StateStoreTest, WhatWasBeingUnpublishedStillIsInAnotherBoot) {
 TEST_F(StateStoreTest, RemovingAPublicationMayTakeTheVolume) {
   AddPublished("web");
   AddPublished("db");
-  ASSERT_EQ(Outcome(store_->AddOwed(
+  ASSERT_EQ(Outcome(store_->owed.AddOwed(
                 {0, OwedKind::kUnpublish, "web/alias", 7, "reason", 1, 3})),
             "Ok");
-  ASSERT_EQ(MessageOf(store_->RemovePublication(Of("web"), false)), "Ok");
-  EXPECT_FALSE(store_->GetPublication("web", "alias")->has_value());
-  EXPECT_TRUE(store_->ListOwed()->empty());
-  EXPECT_TRUE(store_->GetVolume(kKey)->has_value());
-  ASSERT_EQ(MessageOf(store_->RemovePublication(Of("db"), true)), "Ok");
-  EXPECT_FALSE(store_->GetVolume(kKey)->has_value());
+  ASSERT_EQ(MessageOf(store_->volumes.RemovePublication(Of("web"), false)),
+            "Ok");
+  EXPECT_FALSE(store_->volumes.GetPublication("web", "alias")->has_value());
+  EXPECT_TRUE(store_->owed.ListOwed()->empty());
+  EXPECT_TRUE(store_->volumes.GetVolume(kKey)->has_value());
+  ASSERT_EQ(MessageOf(store_->volumes.RemovePublication(Of("db"), true)), "Ok");
+  EXPECT_FALSE(store_->volumes.GetVolume(kKey)->has_value());
 }
 
 TEST_F(StateStoreTest, TheReceiptTellsAllThatWasDetached) {
   AddPublished("web");
   AddPublished("db");
-  ASSERT_EQ(MessageOf(store_->RemovePublication(Of("web"), false)), "Ok");
-  ASSERT_EQ(MessageOf(store_->RemovePublication(Of("db"), true)), "Ok");
-  const auto web = store_->FinishAllocation({"web", 7, 0, 1, {}});
+  ASSERT_EQ(MessageOf(store_->volumes.RemovePublication(Of("web"), false)),
+            "Ok");
+  ASSERT_EQ(MessageOf(store_->volumes.RemovePublication(Of("db"), true)), "Ok");
+  const auto web = store_->allocations.FinishAllocation({"web", 7, 0, 1, {}});
   ASSERT_EQ(web->volumes.size(), 1U);
   EXPECT_EQ(web->volumes[0].plugin, "nfs");
   EXPECT_EQ(web->volumes[0].volume_id, "v1");
   EXPECT_FALSE(web->volumes[0].unstaged);
-  ASSERT_EQ(MessageOf(store_->FinishAllocation({"db", 7, 0, 1, {}})), "Ok");
+  ASSERT_EQ(
+      MessageOf(store_->allocations.FinishAllocation({"db", 7, 0, 1, {}})),
+      "Ok");
   Open();
-  const ReceiptRecord db = store_->GetReceipt("db")->value();
+  const ReceiptRecord db = store_->allocations.GetReceipt("db")->value();
   ASSERT_EQ(db.volumes.size(), 1U);
   EXPECT_TRUE(db.volumes[0].unstaged);
 }
 
 TEST_F(StateStoreTest, WhatNeverWasPublishedIsNotDetached) {
   Add("web");
-  ASSERT_EQ(MessageOf(store_->AddPublication(Volume(), Publication("web"))),
+  ASSERT_EQ(
+      MessageOf(store_->volumes.AddPublication(Volume(), Publication("web"))),
+      "Ok");
+  ASSERT_EQ(MessageOf(store_->volumes.RemovePublication(Of("web"), true)),
             "Ok");
-  ASSERT_EQ(MessageOf(store_->RemovePublication(Of("web"), true)), "Ok");
-  EXPECT_TRUE(store_->FinishAllocation({"web", 7, 0, 1, {}})->volumes.empty());
+  EXPECT_TRUE(store_->allocations.FinishAllocation({"web", 7, 0, 1, {}})
+                  ->volumes.empty());
 }
 
 TEST_F(StateStoreTest, OwedTearDownsCountTheirAttempts) {
   const OwedRecord owed{0, OwedKind::kRelease, "web", 7, "first", 1, 11};
-  ASSERT_EQ(Outcome(store_->AddOwed(owed)), "Ok");
+  ASSERT_EQ(Outcome(store_->owed.AddOwed(owed)), "Ok");
   OwedRecord again = owed;
   again.reason = "second";
   again.since_us = 22;
-  ASSERT_EQ(Outcome(store_->AddOwed(again)), "Ok");
+  ASSERT_EQ(Outcome(store_->owed.AddOwed(again)), "Ok");
   OwedRecord other = owed;
   other.kind = OwedKind::kUnpublish;
-  ASSERT_EQ(Outcome(store_->AddOwed(other)), "Ok");
+  ASSERT_EQ(Outcome(store_->owed.AddOwed(other)), "Ok");
   Open();
-  const auto all = store_->ListOwed();
+  const auto all = store_->owed.ListOwed();
   ASSERT_EQ(all->size(), 2U);
   EXPECT_EQ(all->at(0).kind, OwedKind::kRelease);
   EXPECT_EQ(all->at(0).object, "web");
@@ -437,8 +475,8 @@ TEST_F(StateStoreTest, OwedTearDownsCountTheirAttempts) {
   EXPECT_EQ(all->at(0).attempts, 2U);
   EXPECT_EQ(all->at(0).since_us, 11U);
   EXPECT_EQ(all->at(1).attempts, 1U);
-  ASSERT_EQ(Outcome(store_->RemoveOwed(OwedKind::kRelease, "web")), "Ok");
-  EXPECT_EQ(store_->ListOwed()->at(0).kind, OwedKind::kUnpublish);
+  ASSERT_EQ(Outcome(store_->owed.RemoveOwed(OwedKind::kRelease, "web")), "Ok");
+  EXPECT_EQ(store_->owed.ListOwed()->at(0).kind, OwedKind::kUnpublish);
 }
 
 }  // namespace

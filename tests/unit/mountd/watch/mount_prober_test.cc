@@ -139,14 +139,14 @@ TEST_F(MountProberTest, AnExecutorThatFailsSaysNothingOfAMount) {
 TEST_F(MountProberTest, OnlyWhatIsTheRecordsIsProbed) {
   const std::uint64_t one = Bind("one", "data");
   const std::uint64_t two = Bind("two", "logs");
-  MountRecord record = *core_.boot->FindMount(two).value();
+  MountRecord record = *core_.boot->mounts.FindMount(two).value();
   record.name = "lost";
   record.state = MountRecordState::kLost;
-  ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(record)), "Ok");
   record.name = "inside";
   record.state = MountRecordState::kAttached;
   record.target_kind = exec::TargetKind::kContainer;
-  ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(record)), "Ok");
   // Another mount is in its place, and mountd has not looked yet.
   core_.executor->ReplaceMount("web/app/one");
   ASSERT_TRUE(Round());

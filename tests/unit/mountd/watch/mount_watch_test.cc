@@ -38,7 +38,7 @@ class MountWatchTest : public ::testing::Test {
     ASSERT_EQ(Outcome(core_.services->mounts.BindMount(call_, spec)), "Ok");
   }
   MountRecordState StateOf(const std::string& name) {
-    return core_.boot->GetMount("web", "app", name).value()->state;
+    return core_.boot->mounts.GetMount("web", "app", name).value()->state;
   }
   std::vector<std::string> Lost() const {
     const std::lock_guard lock(mutex_);
@@ -246,14 +246,15 @@ TEST_F(MountWatchTest, APluginWhoseMountsCannotBeCountedIsServed) {
 
 TEST_F(MountWatchTest, OnlyWhatShouldBeThereIsCompared) {
   Bind("data");
-  MountRecord record = *core_.boot->GetMount("web", "app", "data").value();
+  MountRecord record =
+      *core_.boot->mounts.GetMount("web", "app", "data").value();
   const auto put = [&](const std::string& name, MountRecordState state,
                        exec::TargetKind where) {
     record.name = name;
     record.mount_id += 1000;
     record.state = state;
     record.target_kind = where;
-    ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
+    ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(record)), "Ok");
   };
   put("replaced", MountRecordState::kReplacing, exec::TargetKind::kInbox);
   put("lost", MountRecordState::kLost, exec::TargetKind::kInbox);
@@ -270,7 +271,7 @@ TEST_F(MountWatchTest, APluginOfSeveralInstancesIsCountedOnce) {
   PluginRecord second = core_.plugins->Get("nfs")->record;
   second.type = "controller";
   ASSERT_EQ(Outcome(core_.plugins->Register(second)), "Ok");
-  ASSERT_EQ(core_.state->ListPlugins()->size(), 2U);
+  ASSERT_EQ(core_.state->plugins.ListPlugins()->size(), 2U);
   Start();
   ASSERT_TRUE(UntilWithTimers(
       [&] { return core_.executor->script().Count("CountMounts nfs") > 0; }));

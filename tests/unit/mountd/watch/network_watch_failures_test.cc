@@ -27,7 +27,7 @@ class NetworkWatchFailuresTest : public NetworkWatchTest {
     ASSERT_EQ(Outcome(core_.networks->Setup(allocation, spec)), "Ok");
   }
   NetworkRecord RecordOf(const std::string& allocation) {
-    return core_.boot->NetworksOf(allocation).value().front();
+    return core_.boot->networks.NetworksOf(allocation).value().front();
   }
   store::Database& database() { return core_.boot->database(); }
   // Makes the watch compare everything and ask the CNI plugins, as at the
@@ -196,7 +196,7 @@ TEST_F(NetworkWatchFailuresTest, WhatIsNotThereAnyMoreIsNotRepaired) {
   look_while([&] {
     NetworkRecord record = RecordOf("web");
     record.state = NetworkRecordState::kDeleting;
-    ASSERT_EQ(Outcome(core_.boot->SetNetworkState(record)), "Ok");
+    ASSERT_EQ(Outcome(core_.boot->networks.SetNetworkState(record)), "Ok");
   });
   EXPECT_EQ(Count("RepairNetwork"), 5U);
 }
@@ -236,21 +236,21 @@ TEST_F(NetworkWatchFailuresTest, WhatIsAnotherByThenIsNotLost) {
   using Change = void (*)(store::BootStore&, NetworkRecord);
   const Change changes[] = {
       [](store::BootStore& store, NetworkRecord record) {
-        ASSERT_EQ(Outcome(store.RemoveNetwork(record)), "Ok");
+        ASSERT_EQ(Outcome(store.networks.RemoveNetwork(record)), "Ok");
       },
       [](store::BootStore& store, NetworkRecord record) {
-        ASSERT_EQ(Outcome(store.RemoveNetwork(record)), "Ok");
+        ASSERT_EQ(Outcome(store.networks.RemoveNetwork(record)), "Ok");
         record.network = "another";
-        ASSERT_EQ(Outcome(store.AddNetwork(record)), "Ok");
-        ASSERT_EQ(Outcome(store.SetNetworkState(record)), "Ok");
+        ASSERT_EQ(Outcome(store.networks.AddNetwork(record)), "Ok");
+        ASSERT_EQ(Outcome(store.networks.SetNetworkState(record)), "Ok");
       },
       [](store::BootStore& store, NetworkRecord record) {
         record.netns_inode += 1;
-        ASSERT_EQ(Outcome(store.SetNetworkState(record)), "Ok");
+        ASSERT_EQ(Outcome(store.networks.SetNetworkState(record)), "Ok");
       },
       [](store::BootStore& store, NetworkRecord record) {
         record.cni_result.mac = "0a:00:00:00:00:99";
-        ASSERT_EQ(Outcome(store.SetNetworkState(record)), "Ok");
+        ASSERT_EQ(Outcome(store.networks.SetNetworkState(record)), "Ok");
       },
   };
   SetupCni("web");
@@ -268,9 +268,9 @@ TEST_F(NetworkWatchFailuresTest, WhatIsAnotherByThenIsNotLost) {
     change(*core_.boot, record);
     core_.executor->script().Unblock("RunCni");
     AwaitChecks();
-    IgnoreBecauseBestEffort(core_.boot->RemoveNetwork(record));
-    ASSERT_EQ(Outcome(core_.boot->AddNetwork(record)), "Ok");
-    ASSERT_EQ(Outcome(core_.boot->SetNetworkState(record)), "Ok");
+    IgnoreBecauseBestEffort(core_.boot->networks.RemoveNetwork(record));
+    ASSERT_EQ(Outcome(core_.boot->networks.AddNetwork(record)), "Ok");
+    ASSERT_EQ(Outcome(core_.boot->networks.SetNetworkState(record)), "Ok");
   }
   const auto told = Told();
   EXPECT_EQ(std::count(told.begin(), told.end(), "ruleset restored"),
@@ -288,7 +288,7 @@ TEST_F(NetworkWatchFailuresTest, WhatWentBeforeItsTurnIsNotChecked) {
   Start();
   ASSERT_TRUE(core_.executor->script().AwaitBlocked("RunCni"));
   // The watch checks networks one after the other, in the store's order.
-  ASSERT_EQ(Outcome(core_.boot->RemoveNetwork(RecordOf("web"))), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->networks.RemoveNetwork(RecordOf("web"))), "Ok");
   core_.executor->script().Unblock("RunCni");
   AwaitChecks();
   EXPECT_EQ(Count("RunCni check web/eth0"), 0U);

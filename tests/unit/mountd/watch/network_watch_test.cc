@@ -118,12 +118,12 @@ TEST_F(NetworkWatchTest, WhatIsNotMountdsIsNoChange) {
 TEST_F(NetworkWatchTest, AnAddressOutsideOfAllRangesIsNoChange) {
   SetUpNetwork("web");
   Start();
-  NetworkRecord other = core_.boot->NetworksOf("web").value().front();
+  NetworkRecord other = core_.boot->networks.NetworksOf("web").value().front();
   other.allocation = "gone";
   other.ipv4 = {192, 0, 2, 9};
   other.ipv6 = {};
-  ASSERT_EQ(Outcome(core_.boot->AddNetwork(other)), "Ok");
-  ASSERT_EQ(Outcome(core_.boot->SetNetworkState(other)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->networks.AddNetwork(other)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->networks.SetNetworkState(other)), "Ok");
   SayOfLinks({NeighbourIs(NUD_STALE, other.ipv4), RouteGoes(other.ipv4)});
   EXPECT_EQ(core_.executor->script().calls(), Lines{});
   SayOfLinks({LinkGoes(netns::HostLinkName(other.ipv4))});
@@ -214,9 +214,9 @@ TEST_F(NetworkWatchTest, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
   const NetworkStatus anew = SetUpNetwork("web");
   // The new namespace gets the old inode number, because the kernel gives the
   // first free number to the next namespace.
-  NetworkRecord record = core_.boot->NetworksOf("web").value().front();
+  NetworkRecord record = core_.boot->networks.NetworksOf("web").value().front();
   record.netns_inode = web.netns_inode;
-  ASSERT_EQ(Outcome(core_.boot->SetNetworkState(record)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->networks.SetNetworkState(record)), "Ok");
   core_.executor->TakeNamespace("web");
   SayOfLinks({LinkGoes(anew.host_interface)});
   EXPECT_EQ(Told().size(), 2U);

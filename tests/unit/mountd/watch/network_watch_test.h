@@ -96,7 +96,8 @@ class NetworkWatchTest : public ::testing::Test {
   // script counts calls from then on.
   void Start() {
     watch_.Start();
-    const std::size_t networks = core_.boot->ListNetworks().value().size();
+    const std::size_t networks =
+        core_.boot->networks.ListNetworks().value().size();
     ASSERT_TRUE(loop_.RunUntil([&] {
       return Count("WatchNetworks") == 2 && Count("PrepareNetworks") == 1 &&
              Count("RepairNetwork") == networks;

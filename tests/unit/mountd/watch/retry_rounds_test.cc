@@ -224,7 +224,8 @@ TEST(VolumeSettlerTest, WhatHasNoFinalAnswerIsAskedForAgain) {
   ASSERT_TRUE(loop.RunUntil([&] { return loop.timer_count() == 1; }));
   loop.FireTimers();
   EXPECT_TRUE(loop.RunUntil([&] {
-    const auto found = core.state->GetPublication("web", "alias").value();
+    const auto found =
+        core.state->volumes.GetPublication("web", "alias").value();
     return found && found->state == PublicationState::kPublished;
   }));
 }

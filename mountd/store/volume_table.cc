@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-//
-// StateStore's volumes, their users, and the calls pending for plugins that
-// were away.
+#include "mountd/store/volume_table.h"
+
 #include "mountd/store/columns.h"
-#include "mountd/store/state_store.h"
 
 namespace mountd::store {
 namespace {
@@ -67,8 +65,8 @@ Result<std::vector<PublicationRecord>> SelectPublications(
 
 }  // namespace
 
-Result<void> StateStore::AddPublication(const VolumeRecord& volume,
-                                        const PublicationRecord& publication) {
+Result<void> VolumeTable::AddPublication(const VolumeRecord& volume,
+                                         const PublicationRecord& publication) {
   return database_->Transaction([&]() -> Result<void> {
     bool registered = false;
     MOUNTD_TRY(database_->Query(
@@ -106,7 +104,7 @@ Result<void> StateStore::AddPublication(const VolumeRecord& volume,
   });
 }
 
-Result<std::optional<VolumeRecord>> StateStore::GetVolume(
+Result<std::optional<VolumeRecord>> VolumeTable::GetVolume(
     const VolumeKey& key) {
   static const std::string sql = std::string(kSelectVolume) + " WHERE key=?1";
   std::optional<VolumeRecord> found;
@@ -115,7 +113,7 @@ Result<std::optional<VolumeRecord>> StateStore::GetVolume(
   return found;
 }
 
-Result<std::vector<VolumeRecord>> StateStore::ListVolumes() {
+Result<std::vector<VolumeRecord>> VolumeTable::ListVolumes() {
   static const std::string sql =
       std::string(kSelectVolume) + " ORDER BY plugin,volume_id";
   std::vector<VolumeRecord> all;
@@ -124,14 +122,14 @@ Result<std::vector<VolumeRecord>> StateStore::ListVolumes() {
   return all;
 }
 
-Result<void> StateStore::SetVolumeState(const VolumeKey& key,
-                                        VolumeState state) {
+Result<void> VolumeTable::SetVolumeState(const VolumeKey& key,
+                                         VolumeState state) {
   MOUNTD_TRY(database_->Run("UPDATE volumes SET state=?2 WHERE key=?1",
                             key.str(), static_cast<int>(state)));
   return Ok();
 }
 
-Result<void> StateStore::SetVolumeStaging(const VolumeRecord& volume) {
+Result<void> VolumeTable::SetVolumeStaging(const VolumeRecord& volume) {
   MOUNTD_TRY(database_->Run(
       "UPDATE volumes SET state=?2,publish_context=?3,volume_context=?4,"
       "needs=?5 WHERE key=?1",
@@ -141,27 +139,27 @@ Result<void> StateStore::SetVolumeStaging(const VolumeRecord& volume) {
   return Ok();
 }
 
-Result<std::optional<PublicationRecord>> StateStore::GetPublication(
+Result<std::optional<PublicationRecord>> VolumeTable::GetPublication(
     const std::string& allocation, const std::string& alias) {
   return First(SelectPublications(*database_, "p.allocation=?1 AND p.alias=?2",
                                   allocation, alias));
 }
 
-Result<std::vector<PublicationRecord>> StateStore::ListPublications() {
+Result<std::vector<PublicationRecord>> VolumeTable::ListPublications() {
   return SelectPublications(*database_, "true");
 }
 
-Result<std::vector<PublicationRecord>> StateStore::PublicationsOf(
+Result<std::vector<PublicationRecord>> VolumeTable::PublicationsOf(
     const std::string& allocation) {
   return SelectPublications(*database_, "p.allocation=?1", allocation);
 }
 
-Result<std::vector<PublicationRecord>> StateStore::UsersOf(
+Result<std::vector<PublicationRecord>> VolumeTable::UsersOf(
     const VolumeKey& key) {
   return SelectPublications(*database_, "p.key=?1", key.str());
 }
 
-Result<void> StateStore::SetPublicationState(
+Result<void> VolumeTable::SetPublicationState(
     const PublicationRecord& publication) {
   MOUNTD_TRY(database_->Run(
       "UPDATE publications SET state=?3, mount_id=?4, device=?5, "
@@ -174,19 +172,19 @@ Result<void> StateStore::SetPublicationState(
 }
 
 // Removes the row and its pending tear-down.
-Result<void> StateStore::DeletePublication(
+Result<void> VolumeTable::DeletePublication(
     const PublicationRecord& publication) {
-  MOUNTD_TRY(RemoveOwed(OwedKind::kUnpublish,
-                        publication.allocation + "/" + publication.alias));
+  MOUNTD_TRY(owed_.RemoveOwed(
+      OwedKind::kUnpublish, publication.allocation + "/" + publication.alias));
   MOUNTD_TRY(database_->Run(
       "DELETE FROM publications WHERE allocation=?1 AND alias=?2",
       publication.allocation, publication.alias));
   return Ok();
 }
 
-Result<void> StateStore::NoteDetached(const std::string& allocation,
-                                      const VolumeKey& key, bool unstaged,
-                                      bool owed) {
+Result<void> VolumeTable::NoteDetached(const std::string& allocation,
+                                       const VolumeKey& key, bool unstaged,
+                                       bool owed) {
   MOUNTD_TRY(database_->Run(
       // Copies plugin and volume id, because the volume's row may go.
       "INSERT OR REPLACE INTO detached(allocation,plugin,volume_id,unstaged,"
@@ -196,8 +194,8 @@ Result<void> StateStore::NoteDetached(const std::string& allocation,
   return Ok();
 }
 
-Result<void> StateStore::RemovePublication(const PublicationRecord& publication,
-                                           bool volume_too) {
+Result<void> VolumeTable::RemovePublication(
+    const PublicationRecord& publication, bool volume_too) {
   return database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(DeletePublication(publication));
     // A publication that never existed is not reported as detached.
@@ -219,11 +217,9 @@ Result<void> StateStore::RemovePublication(const PublicationRecord& publication,
   });
 }
 
-// ---- Calls pending for a plugin that was away ----
-
-Result<void> StateStore::DepartFromVolume(const PublicationRecord& publication,
-                                          const DepartedRecord& departed,
-                                          const OwedRecord& owed) {
+Result<void> VolumeTable::DepartFromVolume(const PublicationRecord& publication,
+                                           const DepartedRecord& departed,
+                                           const OwedRecord& owed) {
   return database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(DeletePublication(publication));
     MOUNTD_TRY(NoteDetached(publication.allocation, publication.key,
@@ -234,11 +230,11 @@ Result<void> StateStore::DepartFromVolume(const PublicationRecord& publication,
         departed.key.str(), departed.allocation,
         static_cast<int>(departed.target_left), departed.cgroup,
         ToColumn(departed.file_system)));
-    return AddOwed(owed);
+    return owed_.AddOwed(owed);
   });
 }
 
-Result<std::vector<DepartedRecord>> StateStore::DepartedFrom(
+Result<std::vector<DepartedRecord>> VolumeTable::DepartedFrom(
     const VolumeKey& key) {
   std::vector<DepartedRecord> all;
   MOUNTD_TRY(database_->Query(
@@ -253,30 +249,30 @@ Result<std::vector<DepartedRecord>> StateStore::DepartedFrom(
   return all;
 }
 
-Result<void> StateStore::SetTargetGone(const DepartedRecord& departed) {
+Result<void> VolumeTable::SetTargetGone(const DepartedRecord& departed) {
   MOUNTD_TRY(database_->Run(
       "UPDATE departed SET target_left=0 WHERE key=?1 AND allocation=?2",
       departed.key.str(), departed.allocation));
   return Ok();
 }
 
-Result<void> StateStore::FinishDeparted(const VolumeRecord& volume,
-                                        bool unstaged) {
+Result<void> VolumeTable::FinishDeparted(const VolumeRecord& volume,
+                                         bool unstaged) {
   return database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(SettleDeparted(volume, unstaged));
     return unstaged ? DeleteVolume(volume.key) : Ok();
   });
 }
 
-Result<void> StateStore::SettleDeparted(const VolumeRecord& volume,
-                                        bool unstaged) {
+Result<void> VolumeTable::SettleDeparted(const VolumeRecord& volume,
+                                         bool unstaged) {
   MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
                 DepartedFrom(volume.key));
   for (const DepartedRecord& departed : all) {
     MOUNTD_TRY(SettleReceipt(departed.allocation, volume, unstaged));
   }
-  MOUNTD_TRY(
-      RemoveOwed(OwedKind::kUnstage, volume.plugin + "/" + volume.volume_id));
+  MOUNTD_TRY(owed_.RemoveOwed(OwedKind::kUnstage,
+                              volume.plugin + "/" + volume.volume_id));
   MOUNTD_TRY(
       database_->Run("DELETE FROM departed WHERE key=?1", volume.key.str()));
   return Ok();
@@ -284,14 +280,15 @@ Result<void> StateStore::SettleDeparted(const VolumeRecord& volume,
 
 // Updates both the allocation's list and its receipt, because the allocation
 // may have been released since.
-Result<void> StateStore::SettleReceipt(const std::string& allocation,
-                                       const VolumeRecord& volume,
-                                       bool unstaged) {
+Result<void> VolumeTable::SettleReceipt(const std::string& allocation,
+                                        const VolumeRecord& volume,
+                                        bool unstaged) {
   MOUNTD_TRY(database_->Run(
       "UPDATE detached SET owed=0,unstaged=?4 WHERE allocation=?1 AND "
       "plugin=?2 AND volume_id=?3 AND owed=1",
       allocation, volume.plugin, volume.volume_id, static_cast<int>(unstaged)));
-  MOUNTD_ASSIGN(std::optional<ReceiptRecord> receipt, GetReceipt(allocation));
+  MOUNTD_ASSIGN(std::optional<ReceiptRecord> receipt,
+                allocations_.GetReceipt(allocation));
   if (!receipt) {
     return Ok();
   }
@@ -308,7 +305,7 @@ Result<void> StateStore::SettleReceipt(const std::string& allocation,
   return Ok();
 }
 
-Result<void> StateStore::DeleteVolume(const VolumeKey& key) {
+Result<void> VolumeTable::DeleteVolume(const VolumeKey& key) {
   MOUNTD_TRY(database_->Run("DELETE FROM volumes WHERE key=?1", key.str()));
   return Ok();
 }
