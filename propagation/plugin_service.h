@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include "mountd/plan/plugin_plans.h"
 #include "propagation/ground/base.h"
 
 // Plugins that root's configuration declares run as transient systemd units

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mountd/base/paths.h"
+#include "mountd/plan/plugin_plans.h"
 #include "propagation/plugin_directory.h"
 
 namespace mountd::propagation {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include "mountd/plan/health_plans.h"
 #include "propagation/ground/context.h"
 
 namespace mountd::propagation {

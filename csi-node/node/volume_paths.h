@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mountd/plan/plan.h"
+#include "mountd/plan/plugin_plans.h"
 #include "mountd/store/records.h"
 
 // The places of a volume on this node: one staging directory (CSI spec,

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mountd/base/result.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/values.h"
 #include "netns/address/address.h"
 
 namespace mountd {

@@ -9,7 +9,7 @@
 
 #include "mountd/config/config.h"
 #include "mountd/kernel/kernel.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/message.h"
 #include "netns/plans/network.h"
 #include "propagation/ground/mount_inspector.h"
 #include "propagation/idmap.h"

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "mountd/config/config.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/message.h"
 
 namespace mountd::exec {
 

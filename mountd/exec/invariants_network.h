@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "mountd/config/config.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/message.h"
 
 // The part of CheckRequest (invariants.h) on networks, and the parts that both
 // share. All checks fail with InvalidArgument.

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "mountd/plan/plan.h"
+#include "mountd/plan/values.h"
 
 namespace mountd {
 

@@ -9,7 +9,8 @@
 #include "mountd/base/progress.h"
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/mount_plans.h"
+#include "mountd/plan/values.h"
 #include "mountd/store/records.h"
 
 namespace mountd {

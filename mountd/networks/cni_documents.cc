@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mountd/networks/etc_files.h"
+#include "mountd/plan/network_plans.h"
 #include "mountd/plan/protocols.h"
 #include "netns/cni/documents/json.h"
 #include "netns/cni/documents/names.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mountd/base/result.h"
+#include "mountd/plan/network_plans.h"
 #include "mountd/store/records.h"
 
 // The files by which a task learns its name and its name servers: hosts(5),

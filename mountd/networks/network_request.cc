@@ -9,6 +9,7 @@
 #include "mountd/base/names.h"
 #include "mountd/base/paths.h"
 #include "mountd/config/config.h"
+#include "mountd/plan/network_plans.h"
 #include "netns/cni/documents/addresses.h"
 #include "netns/cni/documents/names.h"
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "mountd/base/paths.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/mount_plans.h"
 
 // Rules for paths in a container where mountd may mount, shared by mountd and
 // the executor.

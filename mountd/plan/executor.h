@@ -5,7 +5,7 @@
 
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/message.h"
 
 namespace mountd::exec {
 
@@ -15,9 +15,9 @@ namespace mountd::exec {
 // unknown, and mountd must ask again. Unavailable if no executor could be
 // reached or the executor died during the plan; the outcome is unknown too.
 //
-// Implementations: ExecutorPool (over sockets, exec/executor_pool.h) and, in
-// tests, ScriptedExecutor. Methods block. Workers call them, several at once;
-// the event loop never does.
+// Implementations: ExecutorPool (over sockets, executors/executor_pool.h) and,
+// in tests, ScriptedExecutor. Methods block. Workers call them, several at
+// once; the event loop never does.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -148,7 +148,7 @@ class Executor {
   };
   virtual Result<MountList> ListMounts() = 0;
   // Lists the targets and networks that the kernel has, recorded or not
-  // (plan.h).
+  // (mount_plans.h, network_plans.h).
   virtual Result<std::vector<FoundTarget>> ListTargets() = 0;
   virtual Result<std::vector<FoundNetwork>> ListNetworks() = 0;
   // Counts the mounts below the plugin's directory. NotFound if that directory

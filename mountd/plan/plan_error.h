@@ -7,7 +7,7 @@
 #include <string>
 
 #include "mountd/base/result.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/message.h"
 
 // Writes an Error into a Reply and reads it back. Cuts texts that are too long.
 namespace mountd::exec {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "mountd/plan/plan.h"
+#include "mountd/plan/values.h"
 
 // Rules for the map of ids of a mount, shared by mountd and the executor.
 namespace mountd::exec {

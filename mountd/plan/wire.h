@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "mountd/base/names.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/mount_plans.h"
 
 // Fills plans. Callers have checked names and paths, so each fits. A longer one
 // would be cut.

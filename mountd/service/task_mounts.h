@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mountd/plan/plan.h"
+#include "mountd/plan/message.h"
 #include "mountd/store/records.h"
 
 // Checks whether a running task has its mounts as mountd made them, because

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "mountd/base/names.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/values.h"
 #include "netns/address/address.h"
 
 // The records that mountd keeps, as plain values. A record carries its intent

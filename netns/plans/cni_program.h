@@ -3,7 +3,7 @@
 
 #include "mountd/config/config.h"
 #include "mountd/kernel/kernel.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/network_plans.h"
 
 // Starts mountd-cni-run (netns/cni/). The command line bounds what the program
 // may do. Its request comes on stdin, and the executor does not read it.

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mountd/plan/plan.h"
+#include "mountd/plan/network_plans.h"
 #include "netns/plans/netlink.h"
 
 // The elements of the table's maps and sets (ruleset.h), as raw nf_tables

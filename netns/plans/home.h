@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include "mountd/plan/plan.h"
+#include "mountd/plan/network_plans.h"
 #include "netns/plans/namespace_pool.h"
 #include "netns/plans/netlink.h"
 #include "netns/plans/pin.h"

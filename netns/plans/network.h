@@ -7,7 +7,7 @@
 
 #include "mountd/config/config.h"
 #include "mountd/kernel/kernel.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/network_plans.h"
 #include "netns/plans/namespace_pool.h"
 #include "netns/plans/netlink.h"
 

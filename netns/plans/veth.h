@@ -2,7 +2,7 @@
 #pragma once
 
 #include "mountd/config/config.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/network_plans.h"
 #include "netns/plans/netlink.h"
 
 // An allocation's routed veth: the host end and the allocation's end, without a

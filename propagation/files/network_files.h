@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include "mountd/plan/network_plans.h"
 #include "propagation/ground/base.h"
 
 // The files base/d/<allocation>/{hosts,hostname,resolv.conf}, which tasks get

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include "mountd/plan/tree_plans.h"
 #include "propagation/files/tree_walk.h"
 
 namespace mountd::propagation {

@@ -6,7 +6,7 @@ namespace mountd::propagation {
 // Bounds the text and replaces odd characters, because tasks choose these
 // names.
 std::string TreeTrail::Text(const std::string& name) const {
-  // A reply has room for 192 bytes of detail (mountd/plan/plan.h).
+  // A reply has room for 192 bytes of detail (mountd/plan/message.h).
   constexpr std::size_t kMost = 120;
   std::string text;
   for (const std::string& part : names_) {

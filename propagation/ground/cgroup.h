@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "mountd/plan/task_plans.h"
 #include "propagation/ground/process.h"
 
 // Cgroups of version 2 and the processes in them. This file names cgroups by id

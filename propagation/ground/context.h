@@ -5,7 +5,7 @@
 
 #include "mountd/config/config.h"
 #include "mountd/kernel/kernel.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/mount_plans.h"
 #include "propagation/ground/mount_inspector.h"
 
 // Mount trees: base, inboxes, sources, targets. All functions run in the

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "mountd/plan/holder_plans.h"
 #include "propagation/ground/context.h"
 
 // Processes of others, as /proc shows them. Opens only files of /proc itself.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mountd/config/config.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/message.h"
 #include "tests/fuzz/exec_netlink.h"
 #include "tests/fuzz/exec_world.h"
 #include "tests/fuzz/fuzz_input.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mountd/config/config.h"
-#include "mountd/plan/plan.h"
+#include "mountd/plan/message.h"
 #include "netns/events/attributes.h"
 
 struct nlmsghdr;

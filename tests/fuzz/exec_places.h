@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mountd/plan/plan.h"
+#include "mountd/plan/message.h"
 
 // The owners of a host's places, as SECURITY.md says.
 namespace mountd::fuzz {

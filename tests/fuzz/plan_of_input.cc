@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "mountd/plan/plan.h"
+#include "mountd/plan/message.h"
 #include "mountd/plan/wire.h"
 #include "netns/address/address.h"
 

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "mountd/plan/health_plans.h"
+#include "mountd/plan/holder_plans.h"
+#include "mountd/plan/mount_plans.h"
+#include "mountd/plan/network_plans.h"
+#include "mountd/plan/plugin_plans.h"
+#include "mountd/plan/task_plans.h"
+#include "mountd/plan/tree_plans.h"
+#include "mountd/plan/values.h"
+
+// The messages between mountd and an executor. One plan is one SOCK_SEQPACKET
+// message (Request), with exactly the fds that its kind takes (FdsOf). Its
+// answer is another message (Reply) with at most one fd. Both are plain structs
+// of ids, numbers and flags. Nothing in them is text to parse or an option
+// string. A name is one path component of a known alphabet. The only path is a
+// path in a container's own root (ContainerPlan). Both ends are of one build,
+// and the executor refuses another `version`.
+//
+// The executor checks every field again (exec/invariants.h). Those checks and
+// the root-owned config decide what it may do; the sender does not.
+namespace mountd::exec {
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+enum class PlanKind : std::uint32_t {
+  kHello = 1,
+  // Mounts.
+  kPrepareBase = 10,
+  kPrepareAllocation = 11,
+  kRemoveAllocation = 12,
+  kAttach = 13,
+  kDetach = 14,
+  kInspectTarget = 15,
+  kReleaseAnchor = 16,
+  kPrepareInbox = 17,
+  kRemoveInbox = 18,
+  kOpenTree = 19,
+  kOpenInbox = 29,
+  // CSI plugins' directories.
+  kPreparePlugin = 20,
+  kRemovePlugin = 21,
+  kConnectPlugin = 22,
+  kPrepareVolumeDir = 23,
+  kInspectVolumeDir = 24,
+  kRemoveVolumeDir = 25,
+  // Networks.
+  kPrepareNetworks = 30,
+  kCreateNetwork = 31,
+  kDeleteNetwork = 32,
+  kInspectNetwork = 33,
+  kRepairNetwork = 34,
+  kWatchNetworks = 35,
+  kWriteNetworkFile = 36,
+  kRemoveNetworkFiles = 37,
+  kRunCni = 38,
+  kListNetworks = 39,
+  kCheckHostPorts = 80,
+  // Tasks, and the processes that use a mount.
+  kInspectCgroup = 40,
+  kFindHolders = 41,
+  kInspectTask = 42,
+  kVerifyTask = 43,
+  kFindProcesses = 44,
+  kFindCopies = 45,
+  // Trees of files in allocations' directories.
+  kRemoveTree = 50,
+  kChownTree = 51,
+  // Presence and health of mounts.
+  kWatchMounts = 60,
+  kListMounts = 61,
+  kProbeMount = 62,
+  kProbeVolume = 64,
+  kListTargets = 65,
+  kCountMounts = 63,  // below a plugin's directory
+  // CSI plugins' sockets.
+  kInspectPluginSocket = 70,
+  kRemovePluginSocket = 71,
+  // Plugins that the config declares, as units.
+  kStartPlugin = 72,
+  kStopPlugin = 73,
+};
+
+// The most fds that a plan can have beside it.
+inline constexpr std::size_t kMaxPlanFds = 2;
+
+union PlanBody {
+  AllocationPlan allocation;
+  TargetPlan target;
+  TaskPlan task;
+  AttachPlan attach;
+  OpenTreePlan open_tree;
+  DetachPlan detach;
+  AnchorPlan anchor;
+  PluginPlan plugin;
+  PluginSocketPlan plugin_socket;
+  VolumeDirPlan volume_dir;
+  NetworkPlan network;
+  PrepareNetworksPlan prepare_networks;
+  NetworkFilePlan network_file;
+  NetworkWatchPlan network_watch;
+  CniPlan cni;
+  CgroupPlan cgroup;
+  HoldersPlan holders;
+  ProcessesPlan processes;
+  CopiesPlan copies;
+  VerifyTaskPlan verify_task;
+  TreePlan tree;
+  ProbePlan probe;
+  VolumeProbePlan volume_probe;
+  PlanBody() : allocation{} {}
+};
+
+struct Request {
+  std::uint32_t version = kProtocolVersion;
+  PlanKind kind = PlanKind::kHello;
+  PlanBody body;
+};
+
+// Returns how many fds the request takes beside it.
+inline std::size_t FdsOf(const Request& request) {
+  switch (request.kind) {
+    case PlanKind::kAttach:  // the directory, or the container's pidfd
+      return request.body.attach.target_kind != TargetKind::kInbox ? 1 : 0;
+    case PlanKind::kCreateNetwork:  // the namespace, and a pidfd
+      return (request.body.network.origin == NamespaceOrigin::kGiven ? 1U
+                                                                     : 0U) +
+             (request.body.network.has_keeper != 0 ? 1U : 0U);
+    case PlanKind::kCheckHostPorts:  // a pidfd
+      return request.body.network.has_keeper != 0 ? 1 : 0;
+    case PlanKind::kInspectTask:  // a pidfd
+    case PlanKind::kVerifyTask:
+    case PlanKind::kRemoveTree:  // the directory
+    case PlanKind::kChownTree:
+    case PlanKind::kWriteNetworkFile:  // its content
+    case PlanKind::kRunCni:            // the request
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+struct HelloReply {
+  std::uint32_t pid = 0;
+  std::uint64_t effective_capabilities = 0;  // capabilities(7) bits
+  std::uint64_t mount_namespace = 0;         // inode of /proc/self/ns/mnt
+  std::uint32_t has_unique_mount_ids = 0;    // Linux 6.8, statmount(2) allowed
+  std::uint32_t has_mount_beneath = 0;       // Linux 6.5
+};
+
+union ReplyBody {
+  HelloReply hello;
+  MountState mount;
+  HandedOutMount handed_out;
+  PluginReply plugin;
+  NetworkState network;
+  CgroupState cgroup;
+  HoldersState holders;
+  CopiesState copies;
+  TaskState task;
+  TreeReply tree;
+  WatchReply watch;
+  MountListReply mount_list;
+  ProbeReply probe;
+  ReplyBody() : hello{} {}
+};
+
+// `code` 0 is success. Otherwise it is a mountd::Code, with the failed
+// operation, its object and the errno. Texts end with a NUL.
+struct Reply {
+  std::uint32_t version = kProtocolVersion;
+  std::uint32_t code = 0;
+  std::int32_t sys_errno = 0;
+  std::array<char, 32> op{};
+  std::array<char, 192> object{};
+  std::array<char, 192> detail{};
+  ReplyBody body;
+};
+
+static_assert(std::is_trivially_copyable_v<Request>);
+static_assert(std::is_trivially_copyable_v<Reply>);
+static_assert(std::is_trivially_copyable_v<FoundTarget>);
+static_assert(std::is_trivially_copyable_v<FoundNetwork>);
+
+}  // namespace mountd::exec
