@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/types_mounts.h"
+#include "agent/types_networks.h"
+#include "agent/types_tasks.h"
+#include "agent/types_timestamp.h"
+#include "agent/types_volumes.h"
+
+// Allocations: their options, their state, the receipts of their release, and
+// Reconcile.
+namespace mountd::agent {
+
+struct AllocationOptions {
+  std::string scope{};  // a label that the agent chooses
+  // An fd of the directory of the cgroup (version 2) that the tasks are in; -1:
+  // none. The caller keeps the fd and closes it.
+  int cgroup = -1;
+};
+
+struct ReleasedVolume {
+  std::string plugin;
+  std::string volume;
+  bool unstaged = false;
+};
+
+struct Receipt {
+  std::string allocation;
+  Timestamp released_at;
+  bool node_detached = false;
+  std::vector<ReleasedVolume> volumes;
+  // Volumes that are not detached yet, because their plugin is away or a
+  // process has a copy. The agent must not free a claim on any volume until a
+  // later GetReceipt lists none here.
+  std::vector<ReleasedVolume> owed;
+  std::uint64_t serial = 0;
+};
+
+struct AllocationStatus {
+  std::string id;
+  std::uint32_t uid = 0;
+  std::string scope;
+  std::string state;
+  std::string host_path;
+  std::vector<NetworkStatus> networks;  // in the order of their interfaces
+  std::vector<VolumeStatus> volumes;
+  std::vector<MountStatus> mounts;
+  std::vector<std::string> inboxes;  // tasks that have an inbox
+};
+
+struct AllocationEntry {
+  std::string id;
+  std::uint32_t uid = 0;
+  std::string scope;
+  std::string state;
+};
+
+// The result of Reconcile for one allocation.
+struct ReconciledAllocation {
+  std::string allocation;
+  // "present", "missing", "released", "unwanted", "live", "owed".
+  std::string outcome;
+  std::string reason;
+  // For "present" only, the parts to make again: "bare", "network/INTERFACE",
+  // "volume/ALIAS", "mount/TASK/NAME".
+  std::vector<std::string> needs;
+  std::optional<Holders> holders{};  // for "live" only
+};
+
+struct Reconciliation {
+  std::string scope;
+  std::uint64_t epoch = 0;  // grows with each start of the agent
+  std::vector<std::string> wanted;
+  bool dry_run = false;
+};
+
+// The result of RemoveTree and ChownTree.
+struct TreeResult {
+  std::uint64_t done = 0;  // files and directories
+  std::uint64_t left = 0;  // ChownTree: files of other owners, unchanged
+};
+
+}  // namespace mountd::agent

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/types_timestamp.h"
+
+// The node: its capabilities, the operations under way, and the pending
+// tear-downs.
+namespace mountd::agent {
+
+struct OwedTeardown {
+  std::uint64_t id = 0;
+  std::string kind;
+  std::string object;
+  std::string reason;
+  std::uint32_t attempts = 0;
+  Timestamp since;
+};
+
+// An operation under way.
+struct OperationStatus {
+  std::string id;  // for Cancel
+  std::string method;
+  std::string object;  // operations on the same object run one after the other
+  std::uint32_t uid = 0;
+  std::chrono::milliseconds elapsed{0};
+  std::uint32_t waiters = 0;  // calls that wait for it
+  bool cancelled = false;
+  // "queue", "stage", "cni-add", ...; "end": the operation is over.
+  std::string step;
+  // Counts mounts, volumes, networks, allocations or files.
+  std::uint64_t done = 0;
+  std::uint64_t total = 0;  // 0: unknown
+  // The number of the try, from 1, of a plugin's call; 0: no such call.
+  std::uint32_t attempt = 0;
+  std::string error;  // why the previous try failed: "Unavailable", ...; or ""
+};
+
+// The pending tear-downs of all users.
+struct OwedSummary {
+  std::uint32_t count = 0;
+  Timestamp since;  // when the oldest failed first; the epoch if there is none
+};
+
+struct AddressUsage {
+  std::uint32_t capacity = 0;
+  std::uint32_t free = 0;
+};
+
+struct Capabilities {
+  std::string version;
+  std::string kernel;
+  std::vector<std::string> network_modes;
+  std::map<std::string, AddressUsage> addresses;  // by network
+  struct HostPorts {
+    std::uint16_t first = 0;
+    std::uint16_t last = 0;
+    std::uint32_t free = 0;  // no allocation uses them
+  };
+  std::vector<HostPorts> host_ports;               // that the caller may map
+  std::map<std::string, std::string> cni_plugins;  // plugin -> its release
+  std::vector<std::string> propagation;
+  std::vector<std::string> source_types;
+  std::map<std::string, bool> features;
+  std::map<std::string, std::string> missing;  // feature -> reason
+  // Executors that hang in the kernel and that mountd has abandoned.
+  std::uint32_t stuck_executors = 0;
+  // Files of mountd's stores that the last start of mountd found damaged.
+  std::vector<std::string> stores_set_aside;
+  // The file of the mount namespace in which mountd's mounts are, for setns(2).
+  // "": they are in the host's.
+  std::string mount_namespace;
+  // From the configuration: limits.mount_reserve, timeouts.owed_warning_ms.
+  std::uint32_t mount_reserve = 1000;
+  std::chrono::milliseconds owed_warning{300'000};
+  bool administrator = false;  // the caller is an administrator
+  bool rules = false;          // a rule names the caller
+};
+
+struct MethodStatistics {
+  std::string method;
+  std::uint64_t calls = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t p50_us = 0;
+  std::uint64_t p99_us = 0;
+};
+
+}  // namespace mountd::agent

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/types_timestamp.h"
+
+// CSI plugins: the requests to register and unregister one, and a plugin's
+// state.
+namespace mountd::agent {
+
+enum class PluginType { kNode, kController, kMonolith };
+
+struct PluginSpec {
+  std::string plugin{};
+  PluginType type = PluginType::kNode;
+  std::string allocation{};              // "": of no allocation
+  std::string mount_dir{};               // "": the path on the host
+  std::string stage_publish_base_dir{};  // "": in mount_dir
+  bool bare_directories = false;
+  std::chrono::milliseconds health_timeout{0};  // 0: mountd's configured time
+};
+
+// Selects instances of a plugin to unregister.
+struct PluginSelection {
+  std::optional<PluginType> type{};
+  std::optional<std::string> allocation{};
+  bool force = false;  // even while volumes of the plugin are staged
+};
+
+struct PluginMount {
+  std::string host_path;
+  std::string task_path;
+  bool read_only = false;
+  std::string propagation;
+};
+
+struct PluginRegistration {
+  std::string host_path;
+  std::string endpoint;  // the value of CSI_ENDPOINT
+  std::vector<PluginMount> mounts;
+};
+
+// Describes the instance that node calls go to. `instances` describes each
+// instance.
+struct PluginStatus {
+  std::string id;
+  std::string type;
+  std::uint32_t uid = 0;
+  std::string allocation;
+  std::string state;  // "starting", "healthy", "unhealthy", "gone"
+  std::string reason;
+  std::string provider;
+  std::string vendor_version;
+  std::string node_id;
+  std::int64_t max_volumes = 0;  // 0: no limit
+  std::map<std::string, std::string> topology;
+  std::vector<std::int32_t> node_capabilities;
+  std::vector<std::int32_t> controller_capabilities;
+  std::vector<std::int32_t> plugin_capabilities;
+  std::uint64_t generation = 0;
+  std::string mount_dir;
+  std::string stage_publish_base_dir;
+  bool bare_directories = false;
+  Timestamp update_time;
+  std::vector<PluginStatus> instances;  // the newest first
+};
+
+}  // namespace mountd::agent
