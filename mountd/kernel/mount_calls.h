@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mountd/base/unique_fd.h"
+#include "mountd/kernel/sys.h"
+
+// The part of the seam to the kernel that makes, changes and lists mounts.
+namespace mountd::exec {
+
+struct MountFacts {
+  std::uint64_t id = 0;
+  std::uint64_t parent_id = 0;
+  std::uint64_t device = 0;
+  std::uint64_t attributes = 0;  // MOUNT_ATTR_*
+  std::uint64_t peer_group = 0;  // 0: not shared
+  std::uint64_t master = 0;      // 0: not a slave
+  std::string type;              // "ext4"
+  std::string source;            // "/dev/sda1"; "": unknown
+  std::string root;              // path in its file system
+  std::string point;             // path in this namespace
+};
+
+// A mount namespace as ioctl_nsfs(2) names it.
+struct MountNamespaceName {
+  std::uint64_t inode = 0;
+  std::uint64_t id = 0;
+};
+
+// A change for mount_setattr(2). A propagation of 0 leaves it unchanged.
+struct MountChange {
+  std::uint64_t set = 0;
+  std::uint64_t clear = 0;
+  std::uint64_t propagation = 0;  // MS_PRIVATE, MS_SLAVE, MS_SHARED
+  int user_namespace = -1;  // MOUNT_ATTR_IDMAP: its map is the mounts' map
+};
+
+struct ProbeOutcome {
+  int error = 0;  // statfs's errno
+  bool timed_out = false;
+  std::uint32_t lost_children = 0;  // killed children that have not ended yet
+};
+
+// Mounts, mount namespaces, and mounts' presence and health.
+class MountCalls {
+ public:
+  virtual ~MountCalls() = default;
+
+  virtual Sys<UniqueFd> OpenFilesystem(const char* type) = 0;  // fsopen
+  // A `value` of nullptr sets a flag, such as "noswap".
+  virtual Sys<void> ConfigureFilesystem(int fs, const char* key,
+                                        const char* value) = 0;
+  virtual Sys<void> CreateFilesystem(int fs) = 0;
+  virtual Sys<UniqueFd> MountFilesystem(int fs, unsigned attributes) = 0;
+  virtual Sys<UniqueFd> CloneTree(int fd, bool recursive) = 0;  // open_tree
+  virtual Sys<void> SetMount(int tree, bool recursive,
+                             const MountChange& change) = 0;
+  virtual Sys<void> AttachTree(int tree, int target) = 0;  // move_mount
+  // Attaches the tree beneath the mount whose root is `target` (Linux 6.5).
+  virtual Sys<void> AttachBeneath(int tree, int target) = 0;
+  // Gives the private mount of `fd` the peer group and master of the mount of
+  // `from`, of which it shows a part (MOVE_MOUNT_SET_GROUP, Linux 5.15).
+  virtual Sys<void> JoinGroup(int from, int fd) = 0;
+  // Unmounts the top mount at (parent, name) by umount2(2), never through a
+  // link.
+  virtual Sys<void> Unmount(int parent, const std::string& name, int flags) = 0;
+  virtual bool CanMountBeneath() = 0;  // Linux 6.5
+  // statmount(2). `root` and `point` are empty where they are too long.
+  virtual Sys<MountFacts> MountById(std::uint64_t id) = 0;
+  // listmount(2). Returns the mounts anywhere below the mount `id` that are
+  // newer than the mount `after`; 0: all. The kernel skips the older ones
+  // without looking at them.
+  virtual Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id,
+                                                      std::uint64_t after) = 0;
+  // Returns the id of the mount namespace of a process or thread; `process` is
+  // its directory in /proc. ENOTTY before Linux 6.11.
+  virtual Sys<std::uint64_t> MountNamespaceOf(int process) = 0;
+  // Returns all mount namespaces of the machine except this process's own,
+  // including those without a process. ENOTTY before Linux 6.12; EPERM where
+  // the kernel shows them to nobody in this pid namespace.
+  virtual Sys<std::vector<MountNamespaceName>> MountNamespaces() = 0;
+  // Returns the mounts of the mount namespace with that id (Linux 6.11), with
+  // mountinfo's ids and with points in that namespace. ENOENT if it is gone.
+  virtual Sys<std::vector<MountFacts>> MountsOfNamespace(std::uint64_t id) = 0;
+
+  // Moves the process into a copy of its mount namespace that can be pinned in
+  // the old one. The kernel pins only a younger namespace, because it fears a
+  // loop. On an error the process stays where it was.
+  virtual Sys<void> NewMountNamespace() = 0;
+  // Enters a namespace by setns(2), which sets root and working directory to
+  // its root. Only a child of RunChild may enter a namespace of others.
+  virtual Sys<void> EnterMountNamespace(int mount_namespace) = 0;
+
+  // Returns a fanotify group that reports mounts and unmounts in the namespace
+  // (Linux 6.15; EINVAL before). Reading it needs no right.
+  virtual Sys<UniqueFd> WatchMounts(int mount_namespace) = 0;
+  // Calls statfs(2) on the file system of `fd` in a child, and kills the child
+  // at the deadline. ECHILD if others killed it.
+  virtual Sys<ProbeOutcome> ProbeFilesystem(
+      int fd, std::chrono::milliseconds deadline) = 0;
+};
+
+}  // namespace mountd::exec
