@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+#include "mountd/plan/values.h"
+
+// The records of mounts, inboxes and handed-out descriptors. boot.db keeps all
+// of them, so they end with the boot.
+namespace mountd {
+
+enum class MountRecordState : int {
+  kAttaching = 1,
+  kAttached = 2,
+  kDetaching = 3,
+  kLost = 4,       // was ours; another mount or none is there now
+  kReplacing = 5,  // mountd was swapping it for another
+  kFound = 6,      // there without a record; its source is unknown
+};
+
+struct MountRecord {
+  std::string allocation;
+  std::string task;
+  std::string name;
+  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
+  std::string source;     // host volume's name or the alias; "" for a tmpfs
+  exec::TmpfsPlan tmpfs;  // kTmpfs only
+  exec::Propagation propagation = exec::Propagation::kPrivate;
+  std::uint32_t attributes = 0;
+  exec::IdMapPlan ids;
+  std::string task_path;
+  MountRecordState state = MountRecordState::kAttaching;
+  std::uint64_t mount_id = 0;
+  std::uint64_t peer_group = 0;
+  std::uint64_t master = 0;
+  std::uint64_t source_group = 0;  // the source's peer group at the bind
+  std::uint32_t uid = 0;           // the allocation's owner
+  exec::TargetKind target_kind = exec::TargetKind::kInbox;
+  // kDirectory: the directory's path when the caller passed it. kContainer: the
+  // inode of the container's mount namespace. mountd never opens it.
+  std::string place;
+};
+
+// An inbox of a task that stays even when it is empty.
+struct InboxRecord {
+  std::string allocation;
+  std::string task;
+};
+
+enum class HandedOutKind : int { kDetached = 1, kInbox = 2 };
+
+// A mount that a caller has as an fd. No unmount removes it from processes that
+// hold it. So the record outlives the allocation, and mountd removes it when no
+// process holds the mount.
+struct HandedOutRecord {
+  exec::HandedOutMount mount;
+  std::string allocation;
+  std::uint32_t uid = 0;  // the allocation's owner
+  HandedOutKind kind = HandedOutKind::kDetached;
+  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;  // kDetached
+  std::string name{};  // of the source or the task
+};
+
+// A mount that mountd made once for all its users: a host volume's anchor, or a
+// file system.
+struct AnchorKey {
+  exec::SourceKind kind = exec::SourceKind::kHostVolume;
+  std::string source;
+  friend auto operator<=>(const AnchorKey&, const AnchorKey&) = default;
+};
+
+}  // namespace mountd

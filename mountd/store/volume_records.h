@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mountd/base/names.h"
+#include "mountd/plan/values.h"
+#include "mountd/store/string_map.h"
+
+// The records of CSI plugins and their volumes. state.db keeps all of them, so
+// they outlive the boot.
+namespace mountd {
+
+// One instance of a plugin. It is unique by (id, type, allocation). All
+// instances of a plugin have one owner, one directory and one way to publish.
+struct PluginRecord {
+  std::string id;
+  std::string type;  // "node", "controller", "monolith"
+  std::uint32_t uid = 0;
+  std::string allocation;
+  // Where its task sees its directory; "": as the host does.
+  std::string mount_dir;
+  // Where its task sees staging/ and publish/, if not in its directory.
+  std::string stage_publish_base_dir{};
+  // True if the plugin publishes plain directories instead of mounts.
+  bool bare_directories = false;
+  std::uint64_t health_timeout_ms = 0;  // 0: the configuration's
+  bool declared = false;  // by root's configuration: mountd starts it
+  // Grows with every instance. 0: this record is the plugin itself, which has
+  // lost its last instance and stays because of its volumes.
+  std::uint64_t serial = 0;
+};
+
+// kUncertain: an RPC ended without a final answer. mountd repeats the same call
+// until it has one.
+enum class VolumeState : int {
+  kStaging = 1,
+  kStaged = 2,
+  kUnstaging = 3,
+  kUncertain = 4,
+};
+
+// Data that a stage needs and no store may hold. Only the agent has it.
+enum VolumeNeeds : std::uint32_t {
+  kNeedsSecrets = 1U << 0U,
+  kNeedsMountFlags = 1U << 1U,
+};
+
+struct VolumeRecord {
+  VolumeKey key;
+  std::string plugin;
+  std::string volume_id;
+  VolumeState state = VolumeState::kStaging;
+  int access_mode = 1;
+  std::string fs_type;
+  // Digest of fs_type and mount_flags. Flags may be secret, so mountd can only
+  // compare a second user's flags with it.
+  std::string capability_digest;
+  StringMap publish_context;
+  StringMap volume_context;
+  std::uint32_t uid = 0;  // user whose secrets staged it; nobody else may join
+  bool block = false;     // block-device attachment
+  std::string volume_mount_group;
+  std::uint32_t needs = 0;  // VolumeNeeds
+};
+
+enum class PublicationState : int {
+  kPublishing = 1,
+  kPublished = 2,
+  kUnpublishing = 3,
+  kUncertain = 4,
+};
+
+// One user of a volume. The volume stays staged while it has a user.
+struct PublicationRecord {
+  VolumeKey key;
+  std::string allocation;
+  std::string alias;
+  bool read_only = false;
+  PublicationState state = PublicationState::kPublishing;
+  std::uint64_t mount_id = 0;  // 0: a bare directory or a device node
+  std::uint64_t device = 0;    // of a block device, as st_rdev; 0: not one
+  bool was_published = false;  // in this boot, so tasks may have mounts of it
+  // The file system that was mounted there when unpublishing began, in this
+  // boot.
+  exec::FileSystemPlan file_system{};
+};
+
+// An allocation that no longer uses a volume while the plugin, which was away,
+// still has calls pending for it.
+struct DepartedRecord {
+  VolumeKey key;
+  std::string allocation;
+  bool target_left = false;  // NodeUnpublishVolume has not been answered
+  // Used to find tasks that still have copies of the volume. Both are of this
+  // boot.
+  std::uint64_t cgroup = 0;
+  exec::FileSystemPlan file_system{};
+};
+
+}  // namespace mountd
