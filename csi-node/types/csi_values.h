@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+
+// The values of CSI calls in the core's terms: plain values, no gRPC, no
+// protobuf, because only mountd-csi links those. Names are those of the CSI
+// specification 1.x.
+namespace mountd::csi {
+
+// gRPC status codes (the CSI error scheme), numbered as in the gRPC protocol.
+enum class RpcCode : int {
+  kOk = 0,
+  kCancelled = 1,
+  kUnknown = 2,
+  kInvalidArgument = 3,
+  kDeadlineExceeded = 4,
+  kNotFound = 5,
+  kAlreadyExists = 6,
+  kPermissionDenied = 7,
+  kResourceExhausted = 8,
+  kFailedPrecondition = 9,
+  kAborted = 10,
+  kOutOfRange = 11,
+  kUnimplemented = 12,
+  kInternal = 13,
+  kUnavailable = 14,
+  kDataLoss = 15,
+  kUnauthenticated = 16,
+};
+
+// The error of a call that did not end with OK. `message` is the plugin's own
+// text and untrusted, bounded to 1 KiB of valid UTF-8.
+struct RpcError {
+  RpcCode code = RpcCode::kUnknown;
+  std::string message;
+
+  // True if the plugin has surely not done what was asked, and will not do it
+  // (CSI spec, "Error Scheme"). Otherwise the volume's state is uncertain, and
+  // the same call with the same arguments has to be repeated until the answer
+  // is final.
+  bool IsFinal() const;
+};
+
+// Converts to the API's error. `op` is the RPC's name, `object` the volume.
+Error ToError(const RpcError& error, std::string op, std::string object);
+// Returns the Code of that error.
+Code ToCode(RpcCode code);
+
+template <typename T>
+using RpcResult = Result<T, RpcError>;
+
+enum class AccessMode : int {
+  kSingleNodeWriter = 1,
+  kSingleNodeReaderOnly = 2,
+  kMultiNodeReaderOnly = 3,
+  kMultiNodeSingleWriter = 4,
+  kMultiNodeMultiWriter = 5,
+  kSingleNodeSingleWriter = 6,
+  kSingleNodeMultiWriter = 7,
+};
+
+struct VolumeCapability {
+  bool block = false;  // block-device attachment; else a file system
+  AccessMode access_mode = AccessMode::kSingleNodeWriter;
+  std::string fs_type;
+  std::vector<std::string> mount_flags;  // never logged
+  std::string volume_mount_group;
+};
+
+struct PluginInfo {
+  std::string name;
+  std::string vendor_version;
+  friend bool operator==(const PluginInfo&, const PluginInfo&) = default;
+};
+
+// Numbers of PluginCapability.Service.Type,
+// ControllerServiceCapability.RPC.Type and NodeServiceCapability.RPC.Type,
+// including unknown ones.
+struct PluginCapabilities {
+  std::vector<int> services;
+  std::vector<int> controller_rpcs;
+  std::vector<int> node_rpcs;
+  friend bool operator==(const PluginCapabilities&,
+                         const PluginCapabilities&) = default;
+};
+
+// NodeServiceCapability.RPC.Type
+enum class NodeRpc : int {
+  kStageUnstageVolume = 1,
+  kGetVolumeStats = 2,
+  kExpandVolume = 3,
+  kVolumeCondition = 4,
+  kSingleNodeMultiWriter = 5,
+  kVolumeMountGroup = 6,
+};
+
+bool Offers(const PluginCapabilities& capabilities, NodeRpc rpc);
+
+struct NodeInfo {
+  std::string node_id;
+  std::int64_t max_volumes = 0;  // 0: the plugin sets no limit
+  std::map<std::string, std::string> topology;
+  friend bool operator==(const NodeInfo&, const NodeInfo&) = default;
+};
+
+// The plugin's description of itself. It is untrusted; only its size and UTF-8
+// are checked.
+struct Fingerprint {
+  PluginInfo info;
+  PluginCapabilities capabilities;
+  NodeInfo node;  // of node and monolith plugins
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+
+struct StageRequest {
+  std::string volume_id;
+  std::map<std::string, std::string> publish_context;
+  std::string staging_target_path;  // as the plugin sees it
+  VolumeCapability capability;
+  std::map<std::string, std::string> volume_context;
+};
+
+struct PublishRequest {
+  std::string volume_id;
+  std::map<std::string, std::string> publish_context;
+  std::string staging_target_path;  // empty if the plugin stages nothing
+  std::string target_path;
+  VolumeCapability capability;
+  bool read_only = false;
+  std::map<std::string, std::string> volume_context;
+};
+
+struct ExpandRequest {
+  std::string volume_id;
+  std::string volume_path;
+  std::string staging_target_path;
+  std::int64_t required_bytes = 0;  // 0: not specified
+  std::int64_t limit_bytes = 0;     // 0: not specified
+  VolumeCapability capability;
+};
+
+// A claim of the plugin, checked for size and UTF-8 only.
+struct VolumeCondition {
+  bool abnormal = false;
+  std::string message;  // up to 1 KiB, without control characters
+};
+
+struct VolumeStats {
+  struct Usage {
+    std::int64_t available = 0;
+    std::int64_t total = 0;
+    std::int64_t used = 0;
+    bool inodes = false;  // else bytes
+  };
+  std::vector<Usage> usage;
+  std::optional<VolumeCondition> condition;  // absent: the plugin does not say
+};
+
+// Any call of a controller service. Request and answer are the messages
+// csi.v1.<rpc>Request and csi.v1.<rpc>Response, as protobuf writes them. They
+// never contain secrets.
+struct ControllerCall {
+  enum class Form : int {
+    kJson =
+        0,  // protobuf's JSON; enumerations as numbers, names as in the file
+    kBytes = 1,  // the serialized message
+  };
+  std::string rpc;
+  Form form = Form::kJson;
+  std::string request;
+};
+
+}  // namespace mountd::csi
