@@ -17,40 +17,9 @@
 #include "mountd/base/result.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/config/config.h"
+#include "mountd/operations/operation_status.h"
 
 namespace mountd {
-
-struct MethodStatistics {
-  std::string method;
-  std::uint64_t calls = 0;
-  std::uint64_t errors = 0;
-  std::uint64_t median_us = 0;
-  std::uint64_t p99_us = 0;
-};
-
-// The outcome of an operation, for its one log line.
-struct OperationSummary {
-  std::string id;
-  std::string method;
-  std::string object;  // its strand, which names the object
-  std::uint32_t uid = 0;
-  std::chrono::microseconds duration{0};
-  const Error* error = nullptr;  // null: success
-  std::string rules;             // Decisions::Rules
-  bool announced = false;        // some caller was answered InProgress
-};
-
-// An operation that is running or queued.
-struct OperationStatus {
-  std::string id;
-  std::string method;
-  std::string object;
-  std::uint32_t uid = 0;
-  std::chrono::milliseconds elapsed{0};  // since the call
-  std::uint32_t waiters = 0;
-  bool cancelled = false;
-  Progress::Status progress;
-};
 
 // Runs calls as operations. Each operation runs on its strand. A caller waits
 // for as long as its patience lasts and then gets InProgress with the
