@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "mountd/plan/network_plans.h"
+#include "mountd/store/network_records.h"
+
+// Turns the record of a network into the executor's plan for it.
+namespace mountd {
+
+// Returns the plan of the network, or of its namespace alone if the network is
+// no bridge.
+exec::NetworkPlan PlanOf(const NetworkRecord& record,
+                         exec::NamespaceOrigin origin);
+
+// Returns a plan with only the ports, for a network whose ports mountd does not
+// map.
+exec::NetworkPlan PortsPlanOf(const NetworkRecord& record);
+
+// Returns the origin that the plan names. Only the last network of a namespace
+// ends it.
+exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone);
+
+}  // namespace mountd
