@@ -6,56 +6,27 @@
 
 #include <algorithm>
 
+#include "mountd/exec/dispatcher_answers.h"
 #include "mountd/exec/invariants.h"
 #include "mountd/exec/privileges.h"
 #include "mountd/plan/plan_error.h"
 #include "netns/plans/cni_program.h"
-#include "netns/plans/found.h"
 #include "propagation/allocation.h"
 #include "propagation/anchor.h"
 #include "propagation/attach.h"
 #include "propagation/detach.h"
 #include "propagation/detached.h"
 #include "propagation/files/network_files.h"
-#include "propagation/files/tree_owner.h"
-#include "propagation/files/tree_removal.h"
 #include "propagation/filesystem.h"
-#include "propagation/found.h"
 #include "propagation/ground/base.h"
-#include "propagation/ground/cgroup.h"
 #include "propagation/inbox.h"
-#include "propagation/look/copies.h"
-#include "propagation/look/holders.h"
-#include "propagation/look/process_sockets.h"
-#include "propagation/look/processes.h"
-#include "propagation/look/task.h"
 #include "propagation/plugin_directory.h"
 #include "propagation/plugin_service.h"
 #include "propagation/plugin_socket.h"
-#include "propagation/probe.h"
 #include "propagation/target.h"
-#include "propagation/watch.h"
 
 namespace mountd::exec {
 namespace {
-
-// Returns a function that stores a plan's state in the answer and sends the
-// answer.
-template <typename State>
-Tell<State> TellBy(const std::function<Result<void>()>& send, State* place) {
-  return [&send, place](const State& now) {
-    *place = now;
-    return send();
-  };
-}
-
-template <typename Row>
-Result<void> AnswerWithRows(Kernel& kernel, std::span<const Row> rows,
-                            Dispatcher::Answer* answer) {
-  MOUNTD_ASSIGN(answer->fd, Named(kernel.MakeMemory(std::as_bytes(rows)),
-                                  "memfd_create", "what was found"));
-  return Ok();
-}
 
 // Refuses content that is not a file of memory. The executor does not read the
 // content, but the reader would wait for it: a pipe has no end, and a file's
@@ -299,165 +270,6 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
     }
     default:
       return propagation::RemoveVolumeDir(context, body.volume_dir);
-  }
-}
-
-// Looks at the process of a plan's pidfd on the host's side.
-Result<netns::KeptSockets> Dispatcher::KeptSocketsOf(const Request& request,
-                                                     const Fds& fds) {
-  netns::KeptSockets kept;
-  const bool takes_keeper = request.kind == PlanKind::kCreateNetwork ||
-                            request.kind == PlanKind::kCheckHostPorts;
-  if (!takes_keeper || request.body.network.has_keeper == 0) {
-    return kept;
-  }
-  kept.uid = request.body.network.owner_uid;
-  MOUNTD_ASSIGN(kept.inodes, propagation::SocketsOf(
-                                 ContextOf(), fds.back().get(), kept.uid));
-  return kept;
-}
-
-Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
-                                      Answer* answer, const SendNow& send) {
-  const propagation::Context mounts = ContextOf();
-  MOUNTD_ASSIGN(const UniqueFd markers,
-                propagation::OpenNetworkMarkers(mounts));
-  // Only now, because the markers lie in the tree's namespace.
-  MOUNTD_TRY(residence_.Enter(mounts, propagation::Side::kHost));
-  const netns::Context context{kernel_, config_, networks_, markers.get()};
-  const NetworkPlan& plan = request.body.network;
-  MOUNTD_ASSIGN(const netns::KeptSockets kept, KeptSocketsOf(request, fds));
-  NetworkState* state = &answer->reply.body.network;
-  *state = NetworkState{};
-  const Tell<NetworkState> tell = TellBy(send, state);
-  switch (request.kind) {
-    case PlanKind::kPrepareNetworks:
-      return netns::PrepareNetworks(context,
-                                    request.body.prepare_networks.anew != 0);
-    case PlanKind::kCreateNetwork:
-      return netns::CreateNetwork(
-          context, plan,
-          {plan.origin == NamespaceOrigin::kGiven ? fds.front().get() : -1,
-           kept},
-          tell);
-    case PlanKind::kCheckHostPorts:
-      return netns::CheckHostPorts(context, plan, kept);
-    case PlanKind::kDeleteNetwork:
-      return netns::DeleteNetwork(context, plan);
-    case PlanKind::kRepairNetwork: {
-      MOUNTD_ASSIGN(*state, netns::RepairNetwork(context, plan));
-      return Ok();
-    }
-    case PlanKind::kWatchNetworks: {
-      MOUNTD_ASSIGN(answer->fd, netns::WatchNetworks(
-                                    context, request.body.network_watch.kind));
-      return Ok();
-    }
-    case PlanKind::kListNetworks: {
-      MOUNTD_ASSIGN(const std::vector<FoundNetwork> found,
-                    netns::ListNetworks(context));
-      return AnswerWithRows(kernel_, std::span(found), answer);
-    }
-    default: {
-      MOUNTD_ASSIGN(*state, netns::InspectNetwork(context, plan));
-      return Ok();
-    }
-  }
-}
-
-Result<void> Dispatcher::CarryTask(const Request& request, const Fds& fds,
-                                   Answer* answer) {
-  const propagation::Context context = ContextOf();
-  const PlanBody& body = request.body;
-  ReplyBody* reply = &answer->reply.body;
-  switch (request.kind) {
-    case PlanKind::kInspectCgroup: {
-      MOUNTD_ASSIGN(reply->cgroup,
-                    propagation::InspectCgroup(context, body.cgroup));
-      return Ok();
-    }
-    case PlanKind::kFindHolders: {
-      MOUNTD_ASSIGN(reply->holders,
-                    propagation::FindHolders(context, body.holders));
-      return Ok();
-    }
-    case PlanKind::kFindProcesses: {
-      MOUNTD_ASSIGN(reply->holders,
-                    propagation::FindProcesses(context, body.processes));
-      return Ok();
-    }
-    case PlanKind::kFindCopies: {
-      MOUNTD_ASSIGN(reply->copies,
-                    propagation::FindCopies(context, body.copies));
-      return Ok();
-    }
-    case PlanKind::kInspectTask: {
-      MOUNTD_ASSIGN(reply->cgroup,
-                    propagation::InspectTask(context, fds[0].get()));
-      return Ok();
-    }
-    default: {
-      MOUNTD_ASSIGN(reply->task, propagation::VerifyTask(
-                                     context, body.verify_task, fds[0].get()));
-      return Ok();
-    }
-  }
-}
-
-Result<void> Dispatcher::CarryTree(const Request& request, const Fds& fds,
-                                   Answer* answer) {
-  // The bound is some ten milliseconds of work, unless the file system is slow.
-  constexpr propagation::TreeBound kBound{2048, std::chrono::milliseconds(250)};
-  const propagation::Context context = ContextOf();
-  const TreePlan& plan = request.body.tree;
-  TreeReply* reply = &answer->reply.body.tree;
-  *reply = TreeReply{};
-  MOUNTD_ASSIGN(
-      *reply,
-      request.kind == PlanKind::kRemoveTree
-          ? propagation::RemoveSome(context, fds[0].get(), plan, kBound)
-          : propagation::ChownSome(context, fds[0].get(), plan, kBound));
-  return Ok();
-}
-
-Result<void> Dispatcher::CarryHealth(const Request& request, Answer* answer) {
-  const propagation::Context context = ContextOf();
-  ReplyBody* reply = &answer->reply.body;
-  switch (request.kind) {
-    case PlanKind::kWatchMounts: {
-      MOUNTD_ASSIGN(propagation::MountWatch watch,
-                    propagation::WatchMounts(context));
-      answer->fd = std::move(watch.fd);
-      reply->watch = {watch.tells_ids ? 1U : 0U};
-      return Ok();
-    }
-    case PlanKind::kListMounts: {
-      MOUNTD_ASSIGN(propagation::MountList list,
-                    propagation::ListMounts(context));
-      answer->fd = std::move(list.ids);
-      reply->mount_list = {list.count, list.most};
-      return Ok();
-    }
-    case PlanKind::kListTargets: {
-      MOUNTD_ASSIGN(const std::vector<FoundTarget> found,
-                    propagation::ListTargets(context));
-      return AnswerWithRows(kernel_, std::span(found), answer);
-    }
-    case PlanKind::kCountMounts: {
-      MOUNTD_ASSIGN(reply->mount_list.count,
-                    propagation::CountMounts(context, request.body.plugin));
-      return Ok();
-    }
-    case PlanKind::kProbeVolume: {
-      MOUNTD_ASSIGN(reply->probe, propagation::ProbeVolume(
-                                      context, request.body.volume_probe));
-      return Ok();
-    }
-    default: {
-      MOUNTD_ASSIGN(reply->probe,
-                    propagation::ProbeMount(context, request.body.probe));
-      return Ok();
-    }
   }
 }
 
