@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <utility>
+
+#include "mountd/mounts/mounts.h"
+
+namespace mountd {
+
+// Undoes an Attach or a swap whose outcome may be unknown. Removes the mount at
+// the target, then the record. On a failure the record stays as an intent.
+Result<void> Mounts::UndoAttach(const MountRecord& record,
+                                exec::UnmountMode mode) {
+  MOUNTD_ASSIGN(const exec::MountState state,
+                executor_.InspectTarget(TargetOf(record)));
+  MOUNTD_TRY(executor_.Detach({TargetOf(record), state.mount_id, mode}));
+  return Forget(record);
+}
+
+Result<void> Mounts::Forget(const MountRecord& record) {
+  MOUNTD_TRY(of_users_.Removing(record.uid, [&] {
+    return of_allocations_.Removing(
+        record.allocation, [&] { return store_.mounts.RemoveMount(record); });
+  }));
+  return Ok();
+}
+
+Result<void> Mounts::Unmount(const std::string& allocation,
+                             const std::string& task, const std::string& name,
+                             exec::UnmountMode mode) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> found,
+                store_.mounts.GetMount(allocation, task, name));
+  if (!found) {
+    return Ok();
+  }
+  return Detach(*found, mode);
+}
+
+Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
+  const std::optional<AnchorKey> anchor = AnchorOf(record);
+  std::optional<KeyedLocks::Guard> guard;
+  if (anchor) {
+    guard.emplace(LockSource(*anchor));
+  }
+  if (record.state == MountRecordState::kAttaching ||
+      record.state == MountRecordState::kReplacing ||
+      record.state == MountRecordState::kFound) {
+    // A replacement's new source is not in its record; Swap has recorded its
+    // anchor as doubtful.
+    if (anchor && record.state == MountRecordState::kAttaching) {
+      MOUNTD_TRY(store_.anchors.DoubtAnchor(*anchor));
+    }
+    MOUNTD_TRY(UndoAttach(record, mode));
+  } else {
+    MOUNTD_TRY(
+        store_.mounts.SetMountState(record, MountRecordState::kDetaching));
+    if (Result<void> detached =
+            executor_.Detach({TargetOf(record), record.mount_id, mode});
+        !detached) {
+      // Busy means that it is still mounted, so the record says attached again.
+      if (detached.error().code == Code::kBusy) {
+        MOUNTD_TRY(store_.mounts.UpdateMount(AsItIsNow(record)));
+      }
+      return detached;
+    }
+    MOUNTD_TRY(Forget(record));
+  }
+  if (anchor) {
+    ReleaseAnchorIfUnused(*anchor);
+  }
+  if (record.state == MountRecordState::kReplacing ||
+      record.state == MountRecordState::kFound) {
+    // The source is unknown, so any anchor may be without users now.
+    has_left_anchors_ = true;
+  }
+  return Ok();
+}
+
+// Reads the groups again, because they may have changed while the mount was
+// being removed.
+MountRecord Mounts::AsItIsNow(MountRecord record) {
+  const Result<exec::MountState> state =
+      executor_.InspectTarget(TargetOf(record));
+  if (state && state->mount_id == record.mount_id) {
+    record.peer_group = state->peer_group;
+    record.master = state->master;
+  }
+  return record;
+}
+
+Result<void> Mounts::UnmountAll(const std::string& allocation,
+                                const Progress& progress,
+                                exec::UnmountMode mode) {
+  MOUNTD_ASSIGN(const std::vector<MountRecord> records,
+                store_.mounts.MountsOf(allocation));
+  progress.At(Step::kUnmount);
+  progress.Expect(records.size());
+  // A mount that cannot be removed does not stop the others. Returns the first
+  // error.
+  Result<void> outcome = Ok();
+  for (auto record = records.rbegin(); record != records.rend(); ++record) {
+    if (Result<void> detached = Detach(*record, mode); !detached && outcome) {
+      outcome = std::move(detached);
+    }
+    progress.Advance();
+  }
+  of_allocations_.Forget(allocation);
+  return outcome;
+}
+
+Result<std::string> Mounts::LookLost(const MountRecord& seen) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> record,
+                store_.mounts.GetMount(seen.allocation, seen.task, seen.name));
+  if (!record || record->state != MountRecordState::kAttached ||
+      record->mount_id != seen.mount_id) {
+    return std::string();
+  }
+  MOUNTD_ASSIGN(const exec::MountState state,
+                executor_.InspectTarget(TargetOf(*record)));
+  // If the mount is there, it came back or was never gone.
+  if (state.mount_id == record->mount_id) {
+    return std::string();
+  }
+  MOUNTD_TRY(store_.mounts.SetMountState(*record, MountRecordState::kLost));
+  return std::string(state.mount_id == 0 ? "no mount is there"
+                                         : "another mount is there");
+}
+
+}  // namespace mountd
