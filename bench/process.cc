@@ -77,9 +77,9 @@ MountRecord Mount() {
   record.allocation = "web";
   record.task = "server";
   record.name = "data";
-  record.source = "volume-99";
-  record.propagation = exec::Propagation::kHostToTask;
-  record.task_path = "/data";
+  record.wish.source = "volume-99";
+  record.wish.propagation = exec::Propagation::kHostToTask;
+  record.wish.task_path = "/data";
   record.mount_id = 4711;
   record.uid = kUid;
   return record;

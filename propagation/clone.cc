@@ -3,6 +3,7 @@
 
 #include <sys/mount.h>
 
+#include "mountd/plan/attributes.h"
 #include "propagation/idmap.h"
 #include "propagation/kernel_filesystems.h"
 
@@ -30,21 +31,14 @@ std::uint64_t PropagationFlag(Propagation asked) {
 }
 
 MountChange ChangeFor(const CloneSpec& spec, bool read_only) {
+  const std::uint32_t asked =
+      spec.attributes | (read_only ? exec::kReadOnly : 0U);
   MountChange change;
-  // Every mount gets these two, whatever the plan says, because a source may
-  // hold setuid programs and device nodes (SECURITY.md).
-  change.set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-  if (read_only || (spec.attributes & exec::kReadOnly) != 0) {
-    change.set |= MOUNT_ATTR_RDONLY;
-  }
-  if ((spec.attributes & exec::kNoExec) != 0) {
-    change.set |= MOUNT_ATTR_NOEXEC;
-  }
-  if ((spec.attributes & exec::kNoAtime) != 0) {
-    // The access-time modes are one field: mount_setattr(2) wants it cleared
-    // first.
-    change.set |= MOUNT_ATTR_NOATIME;
-    change.clear |= MOUNT_ATTR__ATIME;
+  for (const exec::AttributeRow& row : exec::kAttributes) {
+    if (Has(asked, row)) {
+      change.set |= row.flag;
+      change.clear |= row.clear;
+    }
   }
   change.propagation = PropagationFlag(spec.propagation);
   return change;

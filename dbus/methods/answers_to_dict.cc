@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "dbus/methods/answers_to_dict.h"
 
-#include <sys/mount.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
@@ -12,6 +11,7 @@
 #include "dbus/methods/dict_to_network_request.h"
 #include "dbus/methods/event.h"
 #include "dbus/methods/plugin_object.h"
+#include "mountd/plan/attributes.h"
 
 namespace mountd::dbus {
 namespace {
@@ -126,11 +126,12 @@ Dict ToDict(const MountConfig& config) {
   const MountRecord& record = config.record;
   return {
       {"host_path", Value(ToBytes(config.host_path))},
-      {"task_path", Value(record.task_path)},
-      {"read_only", Value((record.attributes & exec::kReadOnly) != 0)},
-      {"propagation", Value(std::string(PropagationName(record.propagation)))},
+      {"task_path", Value(record.wish.task_path)},
+      {"read_only", Value((record.wish.attributes & exec::kReadOnly) != 0)},
+      {"propagation",
+       Value(std::string(PropagationName(record.wish.propagation)))},
       {"required_rootfs_propagation",
-       Value(std::string(RequiredRootfsPropagation(record.propagation)))},
+       Value(std::string(RequiredRootfsPropagation(record.wish.propagation)))},
       {"mount_id", Value(record.mount_id)},
       {"peer_group", Value(record.peer_group)},
       {"master", Value(record.master)},
@@ -187,8 +188,8 @@ Dict ToDict(const AllocationStatus& status) {
     mount.emplace("name", Value(config.record.name));
     mount.emplace(
         "source_type",
-        Value(std::string(SourceKindName(config.record.source_kind))));
-    mount.emplace("source", Value(config.record.source));
+        Value(std::string(SourceKindName(config.record.wish.source_kind))));
+    mount.emplace("source", Value(config.record.wish.source));
     mount.emplace("state", Value(MountStateName(config.record.state)));
     mount.emplace("health", Value(std::string(MountHealthName(config.health))));
     mounts.push_back(std::move(mount));
@@ -332,18 +333,17 @@ Dict ToDict(const ReconcileEntry& entry) {
 Dict ToDict(const TaskReport& report) {
   std::vector<Dict> mounts;
   for (const TaskMountVerdict& mount : report.mounts) {
-    const auto has = [&](unsigned bit) {
-      return (mount.attributes & bit) != 0;
-    };
-    mounts.push_back({{"name", Value(mount.name)},
-                      {"verdict", Value(mount.verdict)},
-                      {"reason", Value(mount.reason)},
-                      {"read_only", Value(has(MOUNT_ATTR_RDONLY))},
-                      {"nosuid", Value(has(MOUNT_ATTR_NOSUID))},
-                      {"nodev", Value(has(MOUNT_ATTR_NODEV))},
-                      {"noexec", Value(has(MOUNT_ATTR_NOEXEC))},
-                      {"peer_group", Value(mount.peer_group)},
-                      {"master", Value(mount.master)}});
+    Dict& dict =
+        mounts.emplace_back(Dict{{"name", Value(mount.name)},
+                                 {"verdict", Value(mount.verdict)},
+                                 {"reason", Value(mount.reason)},
+                                 {"peer_group", Value(mount.peer_group)},
+                                 {"master", Value(mount.master)}});
+    for (const exec::AttributeRow& row : exec::kAttributes) {
+      if (row.confines) {
+        dict.emplace(row.key, Value((mount.attributes & row.flag) != 0));
+      }
+    }
   }
   return {{"ok", Value(report.ok())},
           {"mounts", Value(mounts)},

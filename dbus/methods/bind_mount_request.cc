@@ -11,6 +11,7 @@
 
 #include "dbus/receive/inbound.h"
 #include "mountd/closer/passed_fd.h"
+#include "mountd/plan/attributes.h"
 #include "mountd/plan/container_path.h"
 #include "mountd/plan/plan_ids.h"
 
@@ -40,6 +41,18 @@ exec::TmpfsPlan TmpfsFrom(OptionReader& reader) {
   tmpfs.gid = reader.Get<std::uint32_t>("gid", exec::kNoId);
   tmpfs.no_swap = reader.Get("noswap", false) ? 1 : 0;
   return tmpfs;
+}
+
+// Reads the attributes that are options. read_only is an argument.
+std::uint32_t AttributesFrom(OptionReader& reader) {
+  std::uint32_t attributes = 0;
+  for (const exec::AttributeRow& row : exec::kAttributes) {
+    if (row.bit != exec::kEveryMount && row.bit != exec::kReadOnly &&
+        reader.Get(std::string(row.key), false)) {
+      attributes |= row.bit;
+    }
+  }
+  return attributes;
 }
 
 // Gives a map with too many extents a count above the limit, so that the check
@@ -91,11 +104,11 @@ Result<void> ReadDirectory(OptionReader& reader, BindMountRequest* request) {
   if (size <= 0) {
     return ErrnoError(errno, "check", kKey);
   }
-  request->place.assign(text.data(), static_cast<std::size_t>(size));
-  if (!IsValidUtf8(request->place)) {
+  request->wish.place.assign(text.data(), static_cast<std::size_t>(size));
+  if (!IsValidUtf8(request->wish.place)) {
     return InvalidOption(kKey, "must be a directory whose path is valid UTF-8");
   }
-  request->target_kind = exec::TargetKind::kDirectory;
+  request->wish.target_kind = exec::TargetKind::kDirectory;
   return Ok();
 }
 
@@ -106,11 +119,12 @@ Result<void> ReadContainer(OptionReader& reader, BindMountRequest* request) {
     return Ok();
   }
   MOUNTD_TRY(TakeFd(given, kKey, request));
-  const std::string_view fault = exec::FaultOfContainerPath(request->task_path);
+  const std::string_view fault =
+      exec::FaultOfContainerPath(request->wish.task_path);
   if (!fault.empty()) {
     return InvalidOption("task_path", fault.data());
   }
-  request->target_kind = exec::TargetKind::kContainer;
+  request->wish.target_kind = exec::TargetKind::kContainer;
   return Ok();
 }
 
@@ -119,30 +133,29 @@ Result<void> ReadContainer(OptionReader& reader, BindMountRequest* request) {
 Result<BindMountRequest> RequestFrom(const MountArguments& arguments,
                                      OptionReader& reader) {
   BindMountRequest request;
-  request.task_path = reader.Get<std::string>("task_path", "");
-  request.attributes = reader.Get("noexec", false) ? exec::kNoExec : 0U;
-  request.attributes |= reader.Get("noatime", false) ? exec::kNoAtime : 0U;
-  request.attributes |= arguments.read_only ? exec::kReadOnly : 0U;
-  request.ids = IdsFrom(reader);
-  MOUNTD_TRY(CheckTaskPath(request.task_path));
+  request.wish.task_path = reader.Get<std::string>("task_path", "");
+  request.wish.attributes =
+      AttributesFrom(reader) | (arguments.read_only ? exec::kReadOnly : 0U);
+  request.wish.ids = IdsFrom(reader);
+  MOUNTD_TRY(CheckTaskPath(request.wish.task_path));
   MOUNTD_TRY(ReadDirectory(reader, &request));
   MOUNTD_TRY(ReadContainer(reader, &request));
   MOUNTD_TRY(Name::Parse("allocation", arguments.allocation));
   MOUNTD_TRY(Name::Parse("task", arguments.task));
   MOUNTD_TRY(Name::Parse("name", arguments.name));
-  MOUNTD_ASSIGN(request.source_kind,
+  MOUNTD_ASSIGN(request.wish.source_kind,
                 ParseSourceKindName(arguments.source_type));
-  if (request.source_kind == exec::SourceKind::kTmpfs) {
-    request.tmpfs = TmpfsFrom(reader);
+  if (request.wish.source_kind == exec::SourceKind::kTmpfs) {
+    request.wish.tmpfs = TmpfsFrom(reader);
   } else {
     MOUNTD_TRY(Name::Parse("source", arguments.source));
   }
-  MOUNTD_ASSIGN(request.propagation,
+  MOUNTD_ASSIGN(request.wish.propagation,
                 ParsePropagationName(arguments.propagation));
   request.allocation = arguments.allocation;
   request.task = arguments.task;
   request.name = arguments.name;
-  request.source = arguments.source;
+  request.wish.source = arguments.source;
   return request;
 }
 
@@ -151,7 +164,7 @@ namespace {
 // Identifies the target's fd, because the same call with another fd is another
 // call.
 std::string TargetOf(const BindMountRequest& request) {
-  switch (request.target_kind) {
+  switch (request.wish.target_kind) {
     case exec::TargetKind::kDirectory:
       return FileIdentityOf(request.fd->get());
     case exec::TargetKind::kContainer:
@@ -165,25 +178,25 @@ std::string TargetOf(const BindMountRequest& request) {
 }  // namespace
 
 std::string IdentityOf(const BindMountRequest& request) {
-  const exec::TmpfsPlan& tmpfs = request.tmpfs;
+  const exec::TmpfsPlan& tmpfs = request.wish.tmpfs;
   Arguments arguments;
   arguments.Add(request.allocation).Add(request.task).Add(request.name);
-  arguments.Add(std::string(SourceKindName(request.source_kind)))
-      .Add(request.source);
+  arguments.Add(std::string(SourceKindName(request.wish.source_kind)))
+      .Add(request.wish.source);
   for (const std::uint64_t number :
        {tmpfs.bytes, tmpfs.inodes, std::uint64_t{tmpfs.mode},
         std::uint64_t{tmpfs.uid}, std::uint64_t{tmpfs.gid},
-        std::uint64_t{tmpfs.no_swap}, std::uint64_t{request.attributes}}) {
+        std::uint64_t{tmpfs.no_swap}, std::uint64_t{request.wish.attributes}}) {
     arguments.Add(std::to_string(number));
   }
-  for (const exec::IdExtent& extent : exec::ExtentsOf(request.ids)) {
+  for (const exec::IdExtent& extent : exec::ExtentsOf(request.wish.ids)) {
     arguments.Add(std::to_string(extent.on_disk))
         .Add(std::to_string(extent.shown))
         .Add(std::to_string(extent.count));
   }
-  arguments.Add(std::to_string(request.ids.count));
-  arguments.Add(std::string(PropagationName(request.propagation)));
-  return arguments.Add(request.task_path).Add(TargetOf(request)).text();
+  arguments.Add(std::to_string(request.wish.ids.count));
+  arguments.Add(std::string(PropagationName(request.wish.propagation)));
+  return arguments.Add(request.wish.task_path).Add(TargetOf(request)).text();
 }
 
 Result<BindMountRequest> RequestFrom(const std::string& allocation,

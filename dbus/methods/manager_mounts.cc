@@ -161,10 +161,12 @@ void ManagerAdaptor::OpenTree(sdbus::Result<sdbus::UnixFd>&& answer,
         MOUNTD_TRY(Name::Parse("allocation", allocation));
         BindMountRequest request;
         request.allocation = allocation;
-        request.source = source;
-        MOUNTD_ASSIGN(request.source_kind, ParseSourceKindName(source_type));
-        MOUNTD_ASSIGN(request.propagation, ParsePropagationName(propagation));
-        if (request.source_kind != exec::SourceKind::kTmpfs) {
+        request.wish.source = source;
+        MOUNTD_ASSIGN(request.wish.source_kind,
+                      ParseSourceKindName(source_type));
+        MOUNTD_ASSIGN(request.wish.propagation,
+                      ParsePropagationName(propagation));
+        if (request.wish.source_kind != exec::SourceKind::kTmpfs) {
           MOUNTD_TRY(Name::Parse("source", source));
         }
         call.strand = AllocationStrand(allocation);

@@ -187,10 +187,10 @@ void Daemon::MountHealthChanged(const MountRecord& record,
 void Daemon::LookAtVolumeOf(const MountRecord& record,
                             exec::MountHealth health) {
   if (health != exec::MountHealth::kDead ||
-      record.source_kind != exec::SourceKind::kPublishedVolume) {
+      record.wish.source_kind != exec::SourceKind::kPublishedVolume) {
     return;
   }
-  const auto published = volumes_.Get(record.allocation, record.source);
+  const auto published = volumes_.Get(record.allocation, record.wish.source);
   if (published && *published) {
     const auto volume = state_->volumes.GetVolume((*published)->record.key);
     if (volume && *volume) {

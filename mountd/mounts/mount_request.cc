@@ -7,10 +7,12 @@
 namespace mountd {
 
 std::optional<AnchorKey> AnchorOf(const MountRecord& record) {
-  const bool anchored = (record.source_kind == exec::SourceKind::kHostVolume ||
-                         record.source_kind == exec::SourceKind::kFilesystem) &&
-                        record.state != MountRecordState::kFound;
-  return anchored ? std::optional(AnchorKey{record.source_kind, record.source})
+  const bool anchored =
+      (record.wish.source_kind == exec::SourceKind::kHostVolume ||
+       record.wish.source_kind == exec::SourceKind::kFilesystem) &&
+      record.state != MountRecordState::kFound;
+  return anchored ? std::optional(
+                        AnchorKey{record.wish.source_kind, record.wish.source})
                   : std::nullopt;
 }
 
@@ -25,76 +27,41 @@ std::string Described(const MountRecord& record) {
 exec::AttachPlan PlanOf(const BindMountRequest& request) {
   exec::AttachPlan plan;
   plan.target = exec::Target(request.allocation, request.task, request.name);
-  plan.target_kind = request.target_kind;
+  plan.target_kind = request.wish.target_kind;
   plan.caller = request.caller;
-  if (request.target_kind == exec::TargetKind::kContainer) {
-    plan.container =
-        exec::Container(request.cgroup, request.task_path, request.caller_pid);
+  if (request.wish.target_kind == exec::TargetKind::kContainer) {
+    plan.container = exec::Container(request.cgroup, request.wish.task_path,
+                                     request.caller_pid);
   }
-  plan.source.kind = request.source_kind;
-  switch (request.source_kind) {
+  plan.source.kind = request.wish.source_kind;
+  switch (request.wish.source_kind) {
     case exec::SourceKind::kHostVolume:
-      plan.source.host_volume = exec::ToWire(request.source);
+      plan.source.host_volume = exec::ToWire(request.wish.source);
       break;
     case exec::SourceKind::kPublishedVolume:
       plan.source.plugin = exec::ToWire(request.plugin);
       plan.source.volume = request.volume.hex();
       break;
     case exec::SourceKind::kTmpfs:
-      plan.source.tmpfs = request.tmpfs;
+      plan.source.tmpfs = request.wish.tmpfs;
       break;
     case exec::SourceKind::kFilesystem:
-      plan.source.filesystem = exec::ToWire(request.source);
+      plan.source.filesystem = exec::ToWire(request.wish.source);
       break;
   }
-  plan.propagation = request.propagation;
-  plan.attributes = request.attributes;
-  plan.ids = request.ids;
+  plan.propagation = request.wish.propagation;
+  plan.attributes = request.wish.attributes;
+  plan.ids = request.wish.ids;
   return plan;
 }
 
 MountRecord RecordOf(const BindMountRequest& request) {
-  MountRecord record;
-  record.allocation = request.allocation;
-  record.task = request.task;
-  record.name = request.name;
-  record.source_kind = request.source_kind;
-  record.source = request.source;
-  record.tmpfs = request.tmpfs;
-  record.propagation = request.propagation;
-  record.attributes = request.attributes;
-  record.ids = request.ids;
-  record.task_path = request.task_path;
-  record.target_kind = request.target_kind;
-  record.place = request.place;
-  record.uid = request.uid;
-  return record;
+  return {request.allocation, request.task, request.name, request.uid,
+          request.wish};
 }
 
 BindMountRequest RequestOf(const MountRecord& record) {
-  BindMountRequest request;
-  request.allocation = record.allocation;
-  request.task = record.task;
-  request.name = record.name;
-  request.source_kind = record.source_kind;
-  request.source = record.source;
-  request.tmpfs = record.tmpfs;
-  request.propagation = record.propagation;
-  request.attributes = record.attributes;
-  request.ids = record.ids;
-  request.task_path = record.task_path;
-  request.uid = record.uid;
-  request.target_kind = record.target_kind;
-  request.place = record.place;
-  return request;
-}
-
-bool SameRequest(const MountRecord& a, const MountRecord& b) {
-  return a.source_kind == b.source_kind && a.source == b.source &&
-         a.tmpfs == b.tmpfs && a.propagation == b.propagation &&
-         a.attributes == b.attributes && a.ids == b.ids &&
-         a.task_path == b.task_path && a.target_kind == b.target_kind &&
-         a.place == b.place;
+  return {record.allocation, record.task, record.name, record.uid, record.wish};
 }
 
 std::string_view PropagationName(exec::Propagation propagation) {
@@ -167,9 +134,9 @@ std::string InboxPath(const InboxRecord& inbox) {
 namespace {
 
 std::string HostPathOf(const MountRecord& record) {
-  switch (record.target_kind) {
+  switch (record.wish.target_kind) {
     case exec::TargetKind::kDirectory:
-      return record.place;
+      return record.wish.place;
     case exec::TargetKind::kContainer:
       return "";
     case exec::TargetKind::kInbox:

@@ -26,25 +26,17 @@ struct BindMountRequest {
   std::string allocation;
   std::string task;
   std::string name;
-  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
-  std::string source;
-  // kTmpfs. inodes 0: as many as the size allows. uid and gid kNoId: those of
-  // the allocation's owner.
-  exec::TmpfsPlan tmpfs;
-  // kPublishedVolume: the place where the plugin published the volume.
-  std::string plugin;
-  VolumeKey volume;
-  exec::Propagation propagation = exec::Propagation::kPrivate;
-  std::uint32_t attributes = 0;
-  exec::IdMapPlan ids;
-  std::string task_path;
   std::uint32_t uid = 0;  // the allocation's owner, whose limit counts it
-  exec::TargetKind target_kind = exec::TargetKind::kInbox;
+  // In a tmpfs, inodes 0 means as many as the size allows, and uid and gid
+  // kNoId mean those of the allocation's owner.
+  MountWish wish;
+  // kPublishedVolume: the place where the plugin published the volume.
+  std::string plugin{};
+  VolumeKey volume{};
   // kDirectory: the caller's fd of the directory. kContainer: a pidfd of the
-  // container. `place` identifies it as MountRecord::place does.
-  std::shared_ptr<const UniqueFd> fd;
-  std::string place;
-  exec::CallerPlan caller;       // kDirectory
+  // container. MountWish::place identifies it.
+  std::shared_ptr<const UniqueFd> fd{};
+  exec::CallerPlan caller{};     // kDirectory
   std::uint64_t cgroup = 0;      // kContainer: must hold the container
   std::uint32_t caller_pid = 0;  // kContainer: the asking process
 };
@@ -65,7 +57,7 @@ std::string Described(const MountRecord& record);
 // Returns whether the mount is in the host's mount namespace, where mountd
 // watches it. A mount in a container is not.
 inline bool IsOnHost(const MountRecord& record) {
-  return record.target_kind != exec::TargetKind::kContainer;
+  return record.wish.target_kind != exec::TargetKind::kContainer;
 }
 
 // base/a/<allocation>/<task>
@@ -76,7 +68,7 @@ std::optional<AnchorKey> AnchorOf(const MountRecord& record);
 
 // Returns the step that ListOperations shows for the mount.
 inline Step StepOf(const BindMountRequest& request) {
-  return request.source_kind == exec::SourceKind::kFilesystem
+  return request.wish.source_kind == exec::SourceKind::kFilesystem
              ? Step::kFilesystem
              : Step::kMount;
 }
@@ -87,8 +79,6 @@ MountRecord RecordOf(const BindMountRequest& request);
 // Returns the request that the record was made for. The place where a volume is
 // published and a caller's fd are missing, because records do not have them.
 BindMountRequest RequestOf(const MountRecord& record);
-// Returns whether a record of the one answers a call for the other.
-bool SameRequest(const MountRecord& a, const MountRecord& b);
 
 // Returns the value that the runtime's rootfsPropagation needs for the mount to
 // behave.

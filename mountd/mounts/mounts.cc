@@ -76,7 +76,7 @@ Result<Mounts::Bound> Mounts::BindOne(const BindMountRequest& request) {
   MOUNTD_ASSIGN(const bool ended,
                 found ? HasEnded(*found) : Result<bool>(false));
   if (found && found->state == MountRecordState::kAttached && !ended) {
-    if (!SameRequest(*found, wanted)) {
+    if (found->wish != wanted.wish) {
       return MakeError(
           Code::kAlreadyExists, "bind-mount", Described(*found),
           "is already mounted with other options; unmount it first");
@@ -127,7 +127,7 @@ Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
 // Returns whether a mount in a container is gone. It goes with its container,
 // and nothing notifies mountd.
 Result<bool> Mounts::HasEnded(const MountRecord& record) {
-  if (record.target_kind != exec::TargetKind::kContainer) {
+  if (record.wish.target_kind != exec::TargetKind::kContainer) {
     return false;
   }
   MOUNTD_ASSIGN(const exec::MountState there,
@@ -160,18 +160,18 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
         "limits.mounts_per_allocation is reached; unmount others of this "
         "allocation or raise the limit");
   }
-  if (wanted.source_kind != exec::SourceKind::kTmpfs) {
+  if (wanted.wish.source_kind != exec::SourceKind::kTmpfs) {
     return Ok();
   }
-  if (wanted.tmpfs.bytes > limits.tmpfs_bytes) {
+  if (wanted.wish.tmpfs.bytes > limits.tmpfs_bytes) {
     return exhausted(
         "its size exceeds limits.tmpfs_bytes; ask for a smaller tmpfs or raise "
         "the limit");
   }
   MOUNTD_ASSIGN(const std::uint64_t used,
                 store_.mounts.TmpfsBytesOf(wanted.allocation));
-  if (wanted.tmpfs.bytes > limits.tmpfs_bytes_per_allocation ||
-      used > limits.tmpfs_bytes_per_allocation - wanted.tmpfs.bytes) {
+  if (wanted.wish.tmpfs.bytes > limits.tmpfs_bytes_per_allocation ||
+      used > limits.tmpfs_bytes_per_allocation - wanted.wish.tmpfs.bytes) {
     return exhausted(
         "its size would exceed limits.tmpfs_bytes_per_allocation; ask for less "
         "or raise the limit");
@@ -254,13 +254,13 @@ Result<Mounts::Replaced> Mounts::Replace(const BindMountRequest& request) {
                      found ? "is no longer mounted; mount it without replace"
                            : "is not mounted");
   }
-  if (found->target_kind != exec::TargetKind::kInbox) {
+  if (found->wish.target_kind != exec::TargetKind::kInbox) {
     return MakeError(Code::kNotSupported, "replace", Described(wanted),
                      "is outside the inbox, where a mount cannot be replaced; "
                      "unmount it first");
   }
   if (found->state == MountRecordState::kAttached &&
-      SameRequest(*found, wanted)) {
+      found->wish == wanted.wish) {
     return Replaced{ConfigOf(*found), 0, {}};
   }
   MOUNTD_ASSIGN(const MountRecord now, Swap(*found, request));
@@ -334,8 +334,8 @@ Result<exec::Executor::HandedOut> Mounts::OpenTree(
   exec::OpenTreePlan plan;
   plan.allocation = exec::ToWire(request.allocation);
   plan.source = PlanOf(request).source;
-  plan.propagation = request.propagation;
-  plan.attributes = request.attributes;
+  plan.propagation = request.wish.propagation;
+  plan.attributes = request.wish.attributes;
   const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(request));
   if (!anchor) {
     return executor_.OpenTree(plan);

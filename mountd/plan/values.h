@@ -8,10 +8,12 @@
 #include <string_view>
 
 #include "mountd/base/names.h"
+#include "mountd/plan/attributes.h"
 
 // The values that plans, replies and the stores' records share. Each is a plain
 // struct, a number or an enum, and its bytes on the wire are its bytes in
-// memory, because both ends of an executor's socket are of one build.
+// memory, because both ends of an executor's socket are of one build. The
+// stores keep the numbers of the enums, so no number ever changes.
 namespace mountd::exec {
 
 // A validated name (base/names.h), by value.
@@ -35,14 +37,6 @@ enum class Propagation : std::uint32_t {
   kHostToTask = 2,
   kBidirectional = 3,
 };
-
-// Attributes of a mount beyond nosuid and nodev, which every mount has.
-enum Attribute : std::uint32_t {
-  kReadOnly = 1U << 0U,
-  kNoExec = 1U << 1U,
-  kNoAtime = 1U << 2U,
-};
-inline constexpr std::uint32_t kAllAttributes = kReadOnly | kNoExec | kNoAtime;
 
 enum class SourceKind : std::uint32_t {
   kHostVolume = 1,       // `host_volume`, as declared in the root-owned config

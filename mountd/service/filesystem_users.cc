@@ -34,7 +34,7 @@ class Search {
     for (const MountRecord& other : all) {
       // A tmpfs is a file system of its own, so nobody else uses it.
       if (other.allocation == mount_.allocation ||
-          other.source_kind == exec::SourceKind::kTmpfs) {
+          other.wish.source_kind == exec::SourceKind::kTmpfs) {
         continue;
       }
       MOUNTD_ASSIGN(const std::uint64_t device,

@@ -8,9 +8,9 @@ namespace mountd {
 Result<void> MountAdmission::CheckVolumeSource(
     BindMountRequest& request) const {
   MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> volume,
-                parts_.volumes.Get(request.allocation, request.source));
+                parts_.volumes.Get(request.allocation, request.wish.source));
   const std::string object =
-      "volume " + request.allocation + "/" + request.source;
+      "volume " + request.allocation + "/" + request.wish.source;
   if (!volume) {
     return MakeError(Code::kNotFound, "bind-mount", object,
                      "is not published for this allocation; publish it first");
@@ -25,13 +25,13 @@ Result<void> MountAdmission::CheckVolumeSource(
                      "is a block device, which a bind mount with nodev makes "
                      "useless; give the task the device itself");
   }
-  const bool writable = (request.attributes & exec::kReadOnly) == 0;
+  const bool writable = (request.wish.attributes & exec::kReadOnly) == 0;
   if (volume->read_only && writable) {
     return MakeError(Code::kFailedPrecondition, "bind-mount", object,
                      "is published read-only; mount it read-only");
   }
   if (volume->read_only &&
-      request.propagation == exec::Propagation::kBidirectional) {
+      request.wish.propagation == exec::Propagation::kBidirectional) {
     return MakeError(
         Code::kFailedPrecondition, "bind-mount", object,
         "is published read-only, but bidirectional needs write access");
@@ -52,14 +52,14 @@ Result<void> MountAdmission::CompleteTmpfs(const AllocationRecord& owner,
   const auto invalid = [](const char* what, const char* why) {
     return MakeError(Code::kInvalidArgument, "bind-mount", what, why);
   };
-  exec::TmpfsPlan& tmpfs = request.tmpfs;
-  if (!request.source.empty()) {
+  exec::TmpfsPlan& tmpfs = request.wish.tmpfs;
+  if (!request.wish.source.empty()) {
     return invalid("source", "must be empty for a tmpfs");
   }
-  if (request.propagation != exec::Propagation::kPrivate) {
+  if (request.wish.propagation != exec::Propagation::kPrivate) {
     return invalid("propagation", "must be private for a tmpfs");
   }
-  if ((request.attributes & exec::kReadOnly) != 0) {
+  if ((request.wish.attributes & exec::kReadOnly) != 0) {
     return invalid("read_only", "is useless for a tmpfs, which begins empty");
   }
   if (tmpfs.bytes < exec::kMinTmpfsBytes) {
@@ -97,35 +97,35 @@ Result<void> MountAdmission::CheckRoom(const BindMountRequest& request) const {
 
 Result<void> MountAdmission::CheckIds(const CallContext& call,
                                       const BindMountRequest& request) const {
-  std::string_view fault = exec::FaultOf(request.ids);
-  if (fault.empty() && request.ids.count != 0 &&
-      request.source_kind == exec::SourceKind::kTmpfs) {
+  std::string_view fault = exec::FaultOf(request.wish.ids);
+  if (fault.empty() && request.wish.ids.count != 0 &&
+      request.wish.source_kind == exec::SourceKind::kTmpfs) {
     fault = "is not possible for a tmpfs; set its owner with uid and gid";
   }
   if (!fault.empty()) {
     return MakeError(Code::kInvalidArgument, "bind-mount", "options[\"idmap\"]",
                      std::string(fault));
   }
-  return access_.PolicyFor(call).MayMapIds(call.caller, request.ids);
+  return access_.PolicyFor(call).MayMapIds(call.caller, request.wish.ids);
 }
 
 Result<void> MountAdmission::AuthoriseTarget(const CallContext& call,
                                              const AllocationRecord& owner,
                                              BindMountRequest& request) const {
-  if (request.target_kind == exec::TargetKind::kDirectory) {
+  if (request.wish.target_kind == exec::TargetKind::kDirectory) {
     MOUNTD_ASSIGN(request.caller,
                   access_.PolicyFor(call).MayPassDirectory(call.caller));
   }
-  if (request.target_kind == exec::TargetKind::kContainer) {
+  if (request.wish.target_kind == exec::TargetKind::kContainer) {
     MOUNTD_ASSIGN(const exec::CgroupState task,
                   parts_.executor.InspectTask(request.fd->get()));
     MOUNTD_TRY(access_.PolicyFor(call).MayMountIn(
         call.caller, task.path.data(),
-        request.source_kind == exec::SourceKind::kTmpfs));
+        request.wish.source_kind == exec::SourceKind::kTmpfs));
     MOUNTD_ASSIGN(request.caller_pid, LivingPidOf(call.caller));
     // The allocation's cgroup, if known, bounds where the container may be.
     request.cgroup = owner.cgroup != 0 ? owner.cgroup : task.id;
-    request.place = std::to_string(task.mount_namespace);
+    request.wish.place = std::to_string(task.mount_namespace);
   }
   return Ok();
 }
@@ -135,8 +135,9 @@ Result<void> MountAdmission::AuthoriseTarget(const CallContext& call,
 Result<void> MountAdmission::Authorise(const CallContext& call,
                                        const AllocationRecord& owner,
                                        BindMountRequest& request) const {
-  const bool read_only = (request.attributes & exec::kReadOnly) != 0;
-  if (request.propagation == exec::Propagation::kBidirectional && read_only) {
+  const bool read_only = (request.wish.attributes & exec::kReadOnly) != 0;
+  if (request.wish.propagation == exec::Propagation::kBidirectional &&
+      read_only) {
     return MakeError(
         Code::kFailedPrecondition, "bind-mount",
         request.allocation + "/" + request.task + "/" + request.name,
@@ -145,17 +146,19 @@ Result<void> MountAdmission::Authorise(const CallContext& call,
   request.uid = owner.uid;
   MOUNTD_TRY(AuthoriseTarget(call, owner, request));
   MOUNTD_TRY(CheckIds(call, request));
-  switch (request.source_kind) {
+  switch (request.wish.source_kind) {
     case exec::SourceKind::kHostVolume:
       return access_.PolicyFor(call).MayMountHostVolume(
-          call.caller, request.source, read_only, request.propagation);
+          call.caller, request.wish.source, read_only,
+          request.wish.propagation);
     case exec::SourceKind::kFilesystem:
       return access_.PolicyFor(call).MayMountFilesystem(
-          call.caller, request.source, read_only, request.propagation);
+          call.caller, request.wish.source, read_only,
+          request.wish.propagation);
     case exec::SourceKind::kPublishedVolume:
       MOUNTD_TRY(CheckVolumeSource(request));
       return access_.PolicyFor(call).MayPropagate(call.caller,
-                                                  request.propagation);
+                                                  request.wish.propagation);
     case exec::SourceKind::kTmpfs:
       return CompleteTmpfs(owner, request);
   }

@@ -57,13 +57,13 @@ Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
                                                   OnTasks on_tasks) {
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 access_.FindPrepared(call, request.allocation));
-  if (request.source_kind == exec::SourceKind::kTmpfs) {
+  if (request.wish.source_kind == exec::SourceKind::kTmpfs) {
     return MakeError(Code::kNotSupported, "replace",
                      Described(RecordOf(request)),
                      "a tmpfs begins empty and cannot be replaced; unmount it "
                      "and mount it again");
   }
-  if (request.target_kind != exec::TargetKind::kInbox) {
+  if (request.wish.target_kind != exec::TargetKind::kInbox) {
     return MakeError(Code::kInvalidArgument, "replace",
                      Described(RecordOf(request)),
                      "a mount can be replaced only in an inbox");
@@ -90,12 +90,12 @@ Result<void> CheckRepairable(const MountRecord& mount) {
   const auto refused = [&](Code code, const char* why) {
     return MakeError(code, "repair", Described(mount), why);
   };
-  if (mount.source_kind == exec::SourceKind::kTmpfs) {
+  if (mount.wish.source_kind == exec::SourceKind::kTmpfs) {
     return refused(Code::kFailedPrecondition,
                    "the contents of a tmpfs are lost with it; unmount it and "
                    "mount it again");
   }
-  if (mount.target_kind != exec::TargetKind::kInbox) {
+  if (mount.wish.target_kind != exec::TargetKind::kInbox) {
     return refused(Code::kNotSupported,
                    "mountd repairs mounts only in an inbox; unmount it and "
                    "mount it again");
@@ -111,7 +111,7 @@ std::string WhyNotReached(const MountRecord& mount, bool has_inbox) {
     return "the task has no inbox, so its runtime's own bind mount stays as it "
            "is";
   }
-  return mount.propagation == exec::Propagation::kBidirectional
+  return mount.wish.propagation == exec::Propagation::kBidirectional
              ? "the task sees a bidirectional mount through its runtime's own "
                "bind mount"
              : "";
@@ -158,13 +158,13 @@ Result<UniqueFd> MountVerbs::OpenTree(const CallContext& call,
   MOUNTD_TRY(access_.PolicyFor(call).MayOpenTree(call.caller));
   const auto refused = [&](Code code, const char* why) {
     return MakeError(code, "open-tree",
-                     request.allocation + "/" + request.source, why);
+                     request.allocation + "/" + request.wish.source, why);
   };
-  if (request.source_kind == exec::SourceKind::kTmpfs) {
+  if (request.wish.source_kind == exec::SourceKind::kTmpfs) {
     return refused(Code::kInvalidArgument,
                    "a tmpfs cannot be opened as a detached mount");
   }
-  if (request.propagation == exec::Propagation::kBidirectional) {
+  if (request.wish.propagation == exec::Propagation::kBidirectional) {
     return refused(Code::kInvalidArgument,
                    "a detached mount cannot be bidirectional");
   }
@@ -173,8 +173,8 @@ Result<UniqueFd> MountVerbs::OpenTree(const CallContext& call,
   HandedOutRecord record;
   record.allocation = owner.id;
   record.uid = owner.uid;
-  record.source_kind = request.source_kind;
-  record.name = request.source;
+  record.source_kind = request.wish.source_kind;
+  record.name = request.wish.source;
   return HandOut(parts_, std::move(record),
                  [&] { return parts_.mounts.OpenTree(request); });
 }
@@ -200,7 +200,7 @@ Result<void> MountVerbs::CheckUnmountMode(const CallContext& call,
         MakeError(Code::kPermissionDenied, "unmount", Described(mount),
                   std::string("mode ") + NameOf(mode) + ": " + why));
   };
-  if (mount.source_kind != exec::SourceKind::kPublishedVolume) {
+  if (mount.wish.source_kind != exec::SourceKind::kPublishedVolume) {
     return denied(
         "its source belongs to the host, so only an administrator may do this");
   }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/service/task_mounts.h"
 
-#include <sys/mount.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +12,7 @@ namespace {
 std::string LostPropagation(const MountRecord& record,
                             const exec::TaskMount& seen,
                             bool has_own_user_namespace) {
-  switch (record.propagation) {
+  switch (record.wish.propagation) {
     case exec::Propagation::kPrivate:
       return "";
     case exec::Propagation::kHostToTask:
@@ -43,15 +41,10 @@ std::string LostPropagation(const MountRecord& record,
 std::string MissingAttributes(const MountRecord& record,
                               const exec::TaskMount& seen) {
   std::string missing;
-  for (const auto& [bit, name, asked] :
-       {std::tuple(MOUNT_ATTR_RDONLY, "ro",
-                   (record.attributes & exec::kReadOnly) != 0),
-        std::tuple(MOUNT_ATTR_NOSUID, "nosuid", true),
-        std::tuple(MOUNT_ATTR_NODEV, "nodev", true),
-        std::tuple(MOUNT_ATTR_NOEXEC, "noexec",
-                   (record.attributes & exec::kNoExec) != 0)}) {
-    if (asked && (seen.attributes & static_cast<std::uint64_t>(bit)) == 0) {
-      missing += missing.empty() ? name : std::string(", ") + name;
+  for (const exec::AttributeRow& row : exec::kAttributes) {
+    if (row.confines && Has(record.wish.attributes, row) &&
+        (seen.attributes & row.flag) == 0) {
+      missing.append(missing.empty() ? "" : ", ").append(row.word);
     }
   }
   return missing.empty() ? missing : "the runtime removed " + missing;

@@ -130,10 +130,11 @@ namespace {
 bool IsSearched(const AllocationRecord& record, const MountRecord& mount,
                 bool volumes_too) {
   return mount.mount_id != 0 &&
-         mount.target_kind != exec::TargetKind::kContainer &&
-         (record.cgroup != 0 || mount.source_kind == exec::SourceKind::kTmpfs ||
+         mount.wish.target_kind != exec::TargetKind::kContainer &&
+         (record.cgroup != 0 ||
+          mount.wish.source_kind == exec::SourceKind::kTmpfs ||
           (volumes_too &&
-           mount.source_kind == exec::SourceKind::kPublishedVolume));
+           mount.wish.source_kind == exec::SourceKind::kPublishedVolume));
 }
 
 std::vector<std::uint64_t> SearchedOf(const AllocationRecord& record,
@@ -260,8 +261,9 @@ Result<void> Teardowns::CheckUnused(const std::string& allocation,
                 parts_.mounts.Of(allocation));
   const auto user =
       std::find_if(mounts.begin(), mounts.end(), [&](const MountConfig& m) {
-        return m.record.source_kind == exec::SourceKind::kPublishedVolume &&
-               m.record.source == alias;
+        return m.record.wish.source_kind ==
+                   exec::SourceKind::kPublishedVolume &&
+               m.record.wish.source == alias;
       });
   if (user != mounts.end()) {
     return MakeError(Code::kBusy, "unpublish",

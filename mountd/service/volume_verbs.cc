@@ -95,9 +95,9 @@ Result<void> VolumeVerbs::RepairMountsOf(const PublicationRecord& publication) {
                 parts_.boot.mounts.MountsOf(publication.allocation));
   Result<void> outcome = Ok();
   for (const MountRecord& mount : mounts) {
-    if (mount.source_kind != exec::SourceKind::kPublishedVolume ||
-        mount.source != publication.alias ||
-        mount.target_kind != exec::TargetKind::kInbox) {
+    if (mount.wish.source_kind != exec::SourceKind::kPublishedVolume ||
+        mount.wish.source != publication.alias ||
+        mount.wish.target_kind != exec::TargetKind::kInbox) {
       continue;
     }
     BindMountRequest spec = RequestOf(mount);

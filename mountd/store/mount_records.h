@@ -6,6 +6,7 @@
 #include <string>
 
 #include "mountd/plan/values.h"
+#include "mountd/store/mount_wish.h"
 
 // The records of mounts, inboxes and handed-out descriptors. boot.db keeps all
 // of them, so they end with the boot.
@@ -24,23 +25,13 @@ struct MountRecord {
   std::string allocation;
   std::string task;
   std::string name;
-  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
-  std::string source;     // host volume's name or the alias; "" for a tmpfs
-  exec::TmpfsPlan tmpfs;  // kTmpfs only
-  exec::Propagation propagation = exec::Propagation::kPrivate;
-  std::uint32_t attributes = 0;
-  exec::IdMapPlan ids;
-  std::string task_path;
+  std::uint32_t uid = 0;  // the allocation's owner
+  MountWish wish{};
   MountRecordState state = MountRecordState::kAttaching;
   std::uint64_t mount_id = 0;
   std::uint64_t peer_group = 0;
   std::uint64_t master = 0;
   std::uint64_t source_group = 0;  // the source's peer group at the bind
-  std::uint32_t uid = 0;           // the allocation's owner
-  exec::TargetKind target_kind = exec::TargetKind::kInbox;
-  // kDirectory: the directory's path when the caller passed it. kContainer: the
-  // inode of the container's mount namespace. mountd never opens it.
-  std::string place;
 };
 
 // An inbox of a task that stays even when it is empty.

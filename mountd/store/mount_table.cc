@@ -17,21 +17,21 @@ MountRecord ReadMount(const Row& row) {
   record.allocation = row.Text(0);
   record.task = row.Text(1);
   record.name = row.Text(2);
-  record.source_kind = static_cast<exec::SourceKind>(row.Int(3));
-  record.source = row.Text(4);
-  record.propagation = static_cast<exec::Propagation>(row.Int(5));
-  record.attributes = static_cast<std::uint32_t>(row.Int(6));
-  record.task_path = row.Text(7);
-  record.tmpfs = TmpfsFromColumn(row.Text(8));
-  record.ids = IdsFromColumn(row.Text(9));
+  record.wish.source_kind = static_cast<exec::SourceKind>(row.Int(3));
+  record.wish.source = row.Text(4);
+  record.wish.propagation = static_cast<exec::Propagation>(row.Int(5));
+  record.wish.attributes = static_cast<std::uint32_t>(row.Int(6));
+  record.wish.task_path = row.Text(7);
+  record.wish.tmpfs = TmpfsFromColumn(row.Text(8));
+  record.wish.ids = IdsFromColumn(row.Text(9));
   record.state = static_cast<MountRecordState>(row.Int(10));
   record.mount_id = row.Bits(11);
   record.peer_group = row.Bits(12);
   record.master = row.Bits(13);
   record.source_group = row.Bits(14);
   record.uid = static_cast<std::uint32_t>(row.Int(15));
-  record.target_kind = static_cast<exec::TargetKind>(row.Int(16));
-  record.place = row.Text(17);
+  record.wish.target_kind = static_cast<exec::TargetKind>(row.Int(16));
+  record.wish.place = row.Text(17);
   return record;
 }
 
@@ -46,12 +46,13 @@ Result<void> MountTable::PutMount(const MountRecord& record) {
       "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,"
       "?19)",
       record.allocation, record.task, record.name,
-      static_cast<int>(record.source_kind), record.source,
-      static_cast<int>(record.propagation), record.attributes, record.task_path,
-      ToColumn(record.tmpfs), record.tmpfs.bytes, ToColumn(record.ids),
+      static_cast<int>(record.wish.source_kind), record.wish.source,
+      static_cast<int>(record.wish.propagation), record.wish.attributes,
+      record.wish.task_path, ToColumn(record.wish.tmpfs),
+      record.wish.tmpfs.bytes, ToColumn(record.wish.ids),
       static_cast<int>(record.state), record.mount_id, record.peer_group,
       record.master, record.source_group, record.uid,
-      static_cast<int>(record.target_kind), record.place));
+      static_cast<int>(record.wish.target_kind), record.wish.place));
   return Ok();
 }
 

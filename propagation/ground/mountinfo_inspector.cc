@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "mountd/plan/attributes.h"
 #include "propagation/ground/mount_inspector.h"
 
 namespace mountd::propagation {
@@ -39,24 +40,20 @@ std::uint64_t OptionalField(std::string_view fields, std::string_view key) {
 }
 
 std::uint64_t Attributes(const char* vfs_options) {
-  struct Option {
-    const char* name;
-    std::uint64_t bit;
-  };
   std::uint64_t bits = 0;
-  for (const Option& option :
-       {Option{"ro", MOUNT_ATTR_RDONLY}, Option{"nosuid", MOUNT_ATTR_NOSUID},
-        Option{"nodev", MOUNT_ATTR_NODEV}, Option{"noexec", MOUNT_ATTR_NOEXEC},
-        Option{"noatime", MOUNT_ATTR_NOATIME},
-        Option{"nodiratime", MOUNT_ATTR_NODIRATIME},
-        Option{"idmapped", MOUNT_ATTR_IDMAP}}) {
+  const auto add = [&](const char* word, std::uint64_t flag) {
     char* value = nullptr;
     std::size_t size = 0;
     if (vfs_options != nullptr &&
-        mnt_optstr_get_option(vfs_options, option.name, &value, &size) == 0) {
-      bits |= option.bit;
+        mnt_optstr_get_option(vfs_options, word, &value, &size) == 0) {
+      bits |= flag;
     }
+  };
+  for (const exec::AttributeRow& row : exec::kAttributes) {
+    add(row.word.data(), row.flag);
   }
+  add("nodiratime", MOUNT_ATTR_NODIRATIME);
+  add("idmapped", MOUNT_ATTR_IDMAP);
   return bits;
 }
 

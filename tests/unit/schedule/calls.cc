@@ -120,15 +120,15 @@ PlannedCall Drawing::Mount(const std::string& allocation, bool replace) {
   spec.allocation = allocation;
   spec.task = kTask;
   spec.name = From<std::string>({"d", "e"});
-  spec.source = From<std::string>({"data", "data", "logs"});
-  spec.attributes = spec.source == "logs" ? +exec::kReadOnly : 0U;
+  spec.wish.source = From<std::string>({"data", "data", "logs"});
+  spec.wish.attributes = spec.wish.source == "logs" ? +exec::kReadOnly : 0U;
   if (OneOf(3)) {
-    spec.source_kind = exec::SourceKind::kPublishedVolume;
-    spec.source = kAlias;
-    spec.attributes = 0;
+    spec.wish.source_kind = exec::SourceKind::kPublishedVolume;
+    spec.wish.source = kAlias;
+    spec.wish.attributes = 0;
   }
   PlannedCall call = Of(replace ? "ReplaceMount" : "BindMount", allocation,
-                        spec.name + " of " + spec.source);
+                        spec.name + " of " + spec.wish.source);
   call.work = [=](Core& core, const CallContext& context, Strands&) {
     return replace ? Answered(core.services->mounts.ReplaceMount(context, spec))
                    : Answered(core.services->mounts.BindMount(context, spec));
@@ -341,8 +341,9 @@ std::string StateOf(Core& core) {
   for (const std::string& allocation : kAllocations) {
     for (const MountRecord& record :
          Rows(core.boot->mounts.MountsOf(allocation))) {
-      lines.insert("record of " + MountText(record) + " of " + record.source +
-                   " " + std::to_string(static_cast<int>(record.state)));
+      lines.insert("record of " + MountText(record) + " of " +
+                   record.wish.source + " " +
+                   std::to_string(static_cast<int>(record.state)));
     }
     for (const NetworkRecord& record :
          Rows(core.boot->networks.NetworksOf(allocation))) {

@@ -156,8 +156,8 @@ TEST_F(RestoreTest, TasksMountsOfItAreSwapped) {
   spec.allocation = "web";
   spec.task = "task";
   spec.name = "data";
-  spec.source_kind = exec::SourceKind::kPublishedVolume;
-  spec.source = "alias";
+  spec.wish.source_kind = exec::SourceKind::kPublishedVolume;
+  spec.wish.source = "alias";
   const CallContext call = Core::By(Core::kAgent);
   ASSERT_EQ(MessageOf(core_.services->allocations.PrepareAllocation(
                 call, NameOf("web"), "")),

@@ -36,7 +36,7 @@ TEST_F(MountChanges, ASetIsMountedWholeOrNotAtAll) {
   const auto bound = mounts().Bind(set);
   ASSERT_EQ(MessageOf(bound), "Ok");
   EXPECT_EQ(bound->size(), 4U);
-  EXPECT_EQ(bound->at(2).record.source, "other");
+  EXPECT_EQ(bound->at(2).record.wish.source, "other");
   EXPECT_EQ(mounts().Of("web")->size(), 4U);
 }
 
@@ -44,7 +44,7 @@ TEST_F(MountChanges, WhatOfASetWasMadeBeforeTheFailureIsUndone) {
   ASSERT_EQ(MessageOf(Bind(Spec("kept", "data"))), "Ok");
   const std::vector<std::string> before = Existing();
   BindMountRequest other = Spec("kept", "data");
-  other.attributes = exec::kReadOnly;
+  other.wish.attributes = exec::kReadOnly;
   EXPECT_EQ(
       Outcome(mounts().Bind({Spec("a", "data"), Spec("b", "other"), other})),
       "AlreadyExists");
@@ -76,7 +76,7 @@ TEST_F(MountChanges, AReplacementHasItsOwnRecordAndFreesTheOldSource) {
   ASSERT_EQ(MessageOf(replaced), "Ok");
   EXPECT_EQ(replaced->old_mount_id, old);
   EXPECT_NE(replaced->config.record.mount_id, old);
-  EXPECT_EQ(RecordOf("d")->source, "other");
+  EXPECT_EQ(RecordOf("d")->wish.source, "other");
   EXPECT_EQ(RecordOf("d")->state, MountRecordState::kAttached);
   EXPECT_EQ(executor().AnchorOf("data"), 0U);
   // The same call again has nothing to do.
@@ -104,7 +104,7 @@ TEST_F(MountChanges, AReplacementWithoutAnIntentHasNoPlan) {
   }
   EXPECT_EQ(executor().plans().size(), plans);
   EXPECT_EQ(RecordOf("d")->state, MountRecordState::kAttached);
-  EXPECT_EQ(RecordOf("d")->source, "data");
+  EXPECT_EQ(RecordOf("d")->wish.source, "data");
   EXPECT_EQ(boot().anchors.ListAnchors()->size(), 1U);
 }
 
@@ -180,7 +180,7 @@ TEST_F(MountChanges, ARepairThatFailsLeavesWhatIsThere) {
 
 BindMountRequest OfFilesystem(const std::string& name) {
   BindMountRequest spec = Spec(name, "homes");
-  spec.source_kind = exec::SourceKind::kFilesystem;
+  spec.wish.source_kind = exec::SourceKind::kFilesystem;
   return spec;
 }
 
@@ -223,8 +223,8 @@ TEST_F(MountChanges, AFilesystemMountedAnewWithoutAnAnswerIsReleasedToo) {
 TEST_F(MountChanges, OnlyWhatIsMountedInAnInboxCanBeReplaced) {
   EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "data"))), "NotFound");
   BindMountRequest spec = Spec("d", "data");
-  spec.target_kind = exec::TargetKind::kDirectory;
-  spec.place = "/var/lib/agent/web";
+  spec.wish.target_kind = exec::TargetKind::kDirectory;
+  spec.wish.place = "/var/lib/agent/web";
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
   EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "other"))), "NotSupported");
   EXPECT_EQ(ConfigOf(*RecordOf("d")).host_path, "/var/lib/agent/web");
@@ -235,15 +235,15 @@ TEST_F(MountChanges, OnlyWhatIsMountedInAnInboxCanBeReplaced) {
 // A container's mounts go with it, and no event reports that.
 TEST_F(MountChanges, AContainersNextIsMountedAnew) {
   BindMountRequest spec = Spec("d", "data");
-  spec.target_kind = exec::TargetKind::kContainer;
-  spec.place = "4026532000";
+  spec.wish.target_kind = exec::TargetKind::kContainer;
+  spec.wish.place = "4026532000";
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
   const std::uint64_t first = RecordOf("d")->mount_id;
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
   EXPECT_EQ(RecordOf("d")->mount_id, first);
   EXPECT_EQ(ConfigOf(*RecordOf("d")).host_path, "");
   BindMountRequest next = spec;
-  next.place = "4026532001";
+  next.wish.place = "4026532001";
   EXPECT_EQ(Outcome(Bind(next)), "AlreadyExists");
   executor().LoseMount("web/task/d");
   ASSERT_EQ(MessageOf(Bind(next)), "Ok");

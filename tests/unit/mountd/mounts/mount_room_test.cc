@@ -47,8 +47,8 @@ class PluginRoom : public ::testing::Test {
     spec.allocation = "web";
     spec.task = "app";
     spec.name = name;
-    spec.source_kind = kind;
-    spec.source = source;
+    spec.wish.source_kind = kind;
+    spec.wish.source = source;
     return MessageOf(core_.services->mounts.BindMount(agent_, spec));
   }
 

@@ -13,16 +13,16 @@ class MountsFailuresTest : public MountsTest {
  protected:
   static BindMountRequest OfVolume(const std::string& name) {
     BindMountRequest spec = Spec(name, "alias");
-    spec.source_kind = SourceKind::kPublishedVolume;
+    spec.wish.source_kind = SourceKind::kPublishedVolume;
     spec.plugin = "nfs";
     return spec;
   }
   static BindMountRequest OfTmpfs(const std::string& name,
                                   std::uint64_t bytes) {
     BindMountRequest spec = Spec(name, "");
-    spec.source_kind = SourceKind::kTmpfs;
-    spec.tmpfs.bytes = bytes;
-    spec.tmpfs.inodes = 16;
+    spec.wish.source_kind = SourceKind::kTmpfs;
+    spec.wish.tmpfs.bytes = bytes;
+    spec.wish.tmpfs.inodes = 16;
     return spec;
   }
   Result<Mounts::Replaced> Replace(const BindMountRequest& spec) {

@@ -82,7 +82,7 @@ TEST_F(MountsRecoveryTest, AnIntentThatCannotBeUndoneDoesNotKeepFromStarting) {
 
 TEST_F(MountsRecoveryTest, AnIntentOnAVolumeThatIsGoneIsUndone) {
   BindMountRequest spec = Spec("d", "alias");
-  spec.source_kind = SourceKind::kPublishedVolume;
+  spec.wish.source_kind = SourceKind::kPublishedVolume;
   Leave(MountRecordState::kAttaching, 0, spec);
   executor().ReplaceMount("web/task/d");
   EXPECT_EQ(MessageOf(Recover()), "Ok");

@@ -16,15 +16,15 @@ using exec::SourceKind;
 
 BindMountRequest Tmpfs(const std::string& name, std::uint64_t bytes) {
   BindMountRequest spec = Spec(name, "");
-  spec.source_kind = SourceKind::kTmpfs;
-  spec.tmpfs = {bytes, 4, 0700, 1000, 1000, 0};
+  spec.wish.source_kind = SourceKind::kTmpfs;
+  spec.wish.tmpfs = {bytes, 4, 0700, 1000, 1000, 0};
   return spec;
 }
 
 TEST_F(MountsTest, ABindMountIsThereAndRecorded) {
   BindMountRequest spec = Spec("d", "data");
-  spec.propagation = Propagation::kHostToTask;
-  spec.attributes = exec::kNoExec;
+  spec.wish.propagation = Propagation::kHostToTask;
+  spec.wish.attributes = exec::kNoExec;
   const auto config = Bind(spec);
   ASSERT_EQ(MessageOf(config), "Ok");
   EXPECT_EQ(config->host_path, "/run/mountd/base/a/web/task/d");
@@ -34,7 +34,7 @@ TEST_F(MountsTest, ABindMountIsThereAndRecorded) {
   EXPECT_NE(record.master, 0U);
   EXPECT_EQ(record.master, config->record.master);
   EXPECT_EQ(record.peer_group, 0U);
-  EXPECT_EQ(record.task_path, "/d");
+  EXPECT_EQ(record.wish.task_path, "/d");
   EXPECT_EQ(core_.boot->anchors.ListAnchors()->at(kData),
             executor().AnchorOf("data"));
   EXPECT_EQ(Existing(), mounted_);
@@ -83,11 +83,13 @@ TEST_F(MountsTest, AnyOtherSpecOfTheNameIsAlreadyExists) {
   };
   const BindMountRequest others[] = {
       Spec("d", "logs"),
-      changed([](auto& s) { s.propagation = Propagation::kBidirectional; }),
-      changed([](auto& s) { s.attributes = exec::kReadOnly; }),
-      changed([](auto& s) { s.task_path = "/elsewhere"; }),
-      changed([](auto& s) { s.ids.count = 1; }),
-      changed([](auto& s) { s.source_kind = SourceKind::kPublishedVolume; }),
+      changed(
+          [](auto& s) { s.wish.propagation = Propagation::kBidirectional; }),
+      changed([](auto& s) { s.wish.attributes = exec::kReadOnly; }),
+      changed([](auto& s) { s.wish.task_path = "/elsewhere"; }),
+      changed([](auto& s) { s.wish.ids.count = 1; }),
+      changed(
+          [](auto& s) { s.wish.source_kind = SourceKind::kPublishedVolume; }),
   };
   for (const BindMountRequest& other : others) {
     EXPECT_EQ(Outcome(Bind(other)), "AlreadyExists");
@@ -265,7 +267,7 @@ TEST(MountsLimitTest, OneThatCouldNotBeRecordedIsNotCounted) {
 
 TEST_F(MountsTest, AFilesystemGoesWithItsLastUser) {
   BindMountRequest spec = Spec("one", "data");
-  spec.source_kind = SourceKind::kFilesystem;
+  spec.wish.source_kind = SourceKind::kFilesystem;
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
   EXPECT_EQ(executor().plans().back().body.attach.source.filesystem.view(),
             "data");
@@ -287,12 +289,13 @@ TEST_F(MountsTest, ATmpfsIsKeptAsItWasAskedFor) {
   const BindMountRequest spec = Tmpfs("t", 8192);
   const auto first = Bind(spec);
   ASSERT_EQ(MessageOf(first), "Ok");
-  EXPECT_EQ(executor().plans().back().body.attach.source.tmpfs, spec.tmpfs);
-  EXPECT_EQ(RecordOf("t").value().tmpfs, spec.tmpfs);
+  EXPECT_EQ(executor().plans().back().body.attach.source.tmpfs,
+            spec.wish.tmpfs);
+  EXPECT_EQ(RecordOf("t").value().wish.tmpfs, spec.wish.tmpfs);
   EXPECT_EQ(Bind(spec)->record.mount_id, first->record.mount_id);
   EXPECT_EQ(executor().script().Count("Attach"), 1U);
   BindMountRequest other = spec;
-  other.tmpfs.mode = 0750;
+  other.wish.tmpfs.mode = 0750;
   EXPECT_EQ(Outcome(Bind(other)), "AlreadyExists");
   EXPECT_EQ(MessageOf(Unmount("t")), "Ok");
   EXPECT_EQ(Existing(), nothing_);

@@ -21,8 +21,8 @@ inline BindMountRequest Spec(const std::string& name,
   spec.allocation = "web";
   spec.task = "task";
   spec.name = name;
-  spec.source = volume;
-  spec.task_path = "/" + name;
+  spec.wish.source = volume;
+  spec.wish.task_path = "/" + name;
   return spec;
 }
 
@@ -58,9 +58,7 @@ class MountsTest : public ::testing::Test {
     record.allocation = spec.allocation;
     record.task = spec.task;
     record.name = spec.name;
-    record.source_kind = spec.source_kind;
-    record.source = spec.source;
-    record.task_path = spec.task_path;
+    record.wish = spec.wish;
     record.state = state;
     record.mount_id = mount_id;
     ASSERT_EQ(Outcome(boot().mounts.PutMount(record)), "Ok");

@@ -19,7 +19,7 @@ class MountsUnrecordedTest : public MountsTest {
   // Returns a mount of a volume that the plugin has published.
   BindMountRequest Published(const std::string& name, int number = 1) {
     BindMountRequest spec = Spec(name, "alias " + std::to_string(number));
-    spec.source_kind = SourceKind::kPublishedVolume;
+    spec.wish.source_kind = SourceKind::kPublishedVolume;
     spec.plugin = "nfs";
     spec.volume = VolumeKey::Derive("nfs", std::to_string(number));
     executor().PutVolume("nfs", "publish/web/" + spec.volume.str());
@@ -27,8 +27,8 @@ class MountsUnrecordedTest : public MountsTest {
   }
   static BindMountRequest Tmpfs(const std::string& name) {
     BindMountRequest spec = Spec(name, "");
-    spec.source_kind = SourceKind::kTmpfs;
-    spec.tmpfs.bytes = 4096;
+    spec.wish.source_kind = SourceKind::kTmpfs;
+    spec.wish.tmpfs.bytes = 4096;
     return spec;
   }
   // Removes all records, and lets mountd find what is at the targets.
@@ -212,10 +212,10 @@ TEST_F(MountsUnrecordedTest, AVolumeReplacesAVolumeWithoutAnAnchor) {
   executor().FailNext("Attach", Code::kInternal);
   EXPECT_EQ(Outcome(Replace(other)), "Internal");
   EXPECT_EQ(StateOf(), MountRecordState::kAttached);
-  EXPECT_EQ(RecordOf()->source, "alias 1");
+  EXPECT_EQ(RecordOf()->wish.source, "alias 1");
   ASSERT_EQ(MessageOf(Replace(other)), "Ok");
   EXPECT_NE(executor().MountIdOf("web/task/d"), before);
-  EXPECT_EQ(RecordOf()->source, "alias 2");
+  EXPECT_EQ(RecordOf()->wish.source, "alias 2");
   EXPECT_TRUE(boot().anchors.ListAnchors()->empty());
   // The volume replaces a source with an anchor, and then one without.
   ASSERT_EQ(MessageOf(Replace(Spec("d", "data"))), "Ok");
@@ -273,7 +273,7 @@ TEST_F(MountsUnrecordedTest, AReplacementCutOffHalfWayStaysOne) {
   EXPECT_EQ(Outcome(Replace(Spec("d", "logs"))), "Unavailable");
   EXPECT_EQ(StateOf(), MountRecordState::kReplacing);
   ASSERT_EQ(MessageOf(Replace(Spec("d", "logs"))), "Ok");
-  EXPECT_EQ(RecordOf()->source, "logs");
+  EXPECT_EQ(RecordOf()->wish.source, "logs");
 }
 
 TEST_F(MountsUnrecordedTest, AReplacementThatIsNotRecordedIsFinishedAgain) {
@@ -285,7 +285,7 @@ TEST_F(MountsUnrecordedTest, AReplacementThatIsNotRecordedIsFinishedAgain) {
   EXPECT_EQ(StateOf(), MountRecordState::kReplacing);
   ASSERT_EQ(MessageOf(Replace(Spec("d", "logs"))), "Ok");
   EXPECT_EQ(RecordOf()->mount_id, executor().MountIdOf("web/task/d"));
-  EXPECT_EQ(RecordOf()->source, "logs");
+  EXPECT_EQ(RecordOf()->wish.source, "logs");
   ASSERT_EQ(MessageOf(Unmount()), "Ok");
   EXPECT_EQ(AllThere(), nothing_);
 }
@@ -302,7 +302,7 @@ TEST_F(MountsUnrecordedTest, BusyIsRecordedAsTheMountIs) {
 // Another mount is there, so its peer groups must not get into the record.
 TEST_F(MountsUnrecordedTest, BusyWhereAnotherMountIsKeepsTheRecordAsItWas) {
   BindMountRequest spec = Spec("d", "data");
-  spec.propagation = exec::Propagation::kHostToTask;
+  spec.wish.propagation = exec::Propagation::kHostToTask;
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
   const MountRecord before = *RecordOf();
   ASSERT_NE(before.master, 0U);
@@ -316,8 +316,8 @@ TEST_F(MountsUnrecordedTest, BusyWhereAnotherMountIsKeepsTheRecordAsItWas) {
 
 TEST_F(MountsUnrecordedTest, AContainersMountThatCannotBeLookedAtStays) {
   BindMountRequest spec = Spec("d", "data");
-  spec.target_kind = exec::TargetKind::kContainer;
-  spec.place = "4026532000";
+  spec.wish.target_kind = exec::TargetKind::kContainer;
+  spec.wish.place = "4026532000";
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
   const MountRecord before = *RecordOf();
   executor().FailNext("InspectTarget", Code::kUnavailable);
@@ -368,7 +368,7 @@ TEST_F(MountsUnrecordedTest, AFoundMountIsReplaced) {
   const auto replaced = Replace(Spec("d", "logs"));
   ASSERT_EQ(MessageOf(replaced), "Ok");
   EXPECT_EQ(replaced->old_mount_id, there);
-  EXPECT_EQ(RecordOf()->source, "logs");
+  EXPECT_EQ(RecordOf()->wish.source, "logs");
   ASSERT_EQ(MessageOf(Unmount()), "Ok");
   EXPECT_EQ(AllThere(), nothing_) << "whichever anchor it had";
 }

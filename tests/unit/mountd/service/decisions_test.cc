@@ -48,7 +48,7 @@ class DecisionsTest : public ::testing::Test {
     spec.allocation = "web";
     spec.task = "task";
     spec.name = "m";
-    spec.source = source;
+    spec.wish.source = source;
     return spec;
   }
 

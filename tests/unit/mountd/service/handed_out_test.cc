@@ -44,7 +44,7 @@ class HandedOutTest : public ::testing::Test {
                    std::uint32_t uid = Core::kAgent) {
     BindMountRequest spec;
     spec.allocation = allocation;
-    spec.source = "data";
+    spec.wish.source = "data";
     return Outcome(services().mounts.OpenTree(Core::By(uid), spec));
   }
   // Adds a process that has the last fd that was handed out.

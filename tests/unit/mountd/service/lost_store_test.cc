@@ -27,7 +27,7 @@ class LostStoreTest : public ::testing::Test {
     spec.allocation = allocation;
     spec.task = "task";
     spec.name = name;
-    spec.source = "data";
+    spec.wish.source = "data";
     return spec;
   }
   void Bind(const std::string& allocation, const std::string& name = "m") {
@@ -193,7 +193,7 @@ TEST_F(LostStoreTest, ABindThatIsRefusedOwesNothingOfTheMountThatIsThere) {
   Prepare("web", agent_);
   Bind("web");
   BindMountRequest other = Mount("web");
-  other.attributes = exec::kReadOnly;
+  other.wish.attributes = exec::kReadOnly;
   EXPECT_EQ(Outcome(services().mounts.BindMount(agent_, other)),
             "AlreadyExists");
   EXPECT_TRUE(Owed().empty());

@@ -20,8 +20,8 @@ class MadeAnewTest : public ::testing::Test {
     spec_.allocation = "web";
     spec_.task = "task";
     spec_.name = "d";
-    spec_.source_kind = exec::SourceKind::kHostVolume;
-    spec_.source = "data";
+    spec_.wish.source_kind = exec::SourceKind::kHostVolume;
+    spec_.wish.source = "data";
   }
 
   Services& services() { return *core_.services; }

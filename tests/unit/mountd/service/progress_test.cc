@@ -67,8 +67,8 @@ class ProgressTest : public ::testing::Test {
     spec.allocation = "web";
     spec.task = "task";
     spec.name = name;
-    spec.source_kind = kind;
-    spec.source = source;
+    spec.wish.source_kind = kind;
+    spec.wish.source = source;
     return spec;
   }
   // Runs `work` beside the test.

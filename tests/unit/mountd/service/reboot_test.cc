@@ -29,7 +29,7 @@ class RebootTest : public ::testing::Test {
     spec.allocation = "web";
     spec.task = "task";
     spec.name = "m";
-    spec.source = "data";
+    spec.wish.source = "data";
     ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, spec)), "Ok");
   }
   Result<csi::PublishedVolume> Publish() {

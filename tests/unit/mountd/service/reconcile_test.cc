@@ -53,7 +53,7 @@ class ReconcileTest : public ::testing::Test {
     spec.allocation = allocation;
     spec.task = "task";
     spec.name = "m";
-    spec.source = "data";
+    spec.wish.source = "data";
     const auto config =
         services().mounts.BindMount(Core::By(Core::kAgent), spec);
     EXPECT_EQ(MessageOf(config), "Ok");

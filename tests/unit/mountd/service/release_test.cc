@@ -54,13 +54,13 @@ class ReleaseTest : public ::testing::Test {
     volume.allocation = "web";
     volume.task = "task";
     volume.name = "v";
-    volume.source_kind = exec::SourceKind::kPublishedVolume;
-    volume.source = "alias-v1";
+    volume.wish.source_kind = exec::SourceKind::kPublishedVolume;
+    volume.wish.source = "alias-v1";
     ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, volume)), "Ok");
     BindMountRequest data = volume;
     data.name = "d";
-    data.source_kind = exec::SourceKind::kHostVolume;
-    data.source = "data";
+    data.wish.source_kind = exec::SourceKind::kHostVolume;
+    data.wish.source = "data";
     ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, data)), "Ok");
     executor().script().Forget();
     client().script().Forget();

@@ -28,20 +28,20 @@ class ServiceTest : public ::testing::Test {
     spec.allocation = "web";
     spec.task = "task";
     spec.name = "d";
-    spec.source = volume;
-    spec.attributes = attributes;
+    spec.wish.source = volume;
+    spec.wish.attributes = attributes;
     return spec;
   }
   // Returns a bind mount of the published volume "alias".
   static BindMountRequest Volume(std::uint32_t attributes = 0) {
     BindMountRequest spec = HostVolume("alias", attributes);
-    spec.source_kind = exec::SourceKind::kPublishedVolume;
+    spec.wish.source_kind = exec::SourceKind::kPublishedVolume;
     return spec;
   }
   static BindMountRequest Tmpfs() {
     BindMountRequest spec = HostVolume("");
-    spec.source_kind = exec::SourceKind::kTmpfs;
-    spec.tmpfs = {65536, 0, 0700, exec::kNoId, exec::kNoId, 0};
+    spec.wish.source_kind = exec::SourceKind::kTmpfs;
+    spec.wish.tmpfs = {65536, 0, 0700, exec::kNoId, exec::kNoId, 0};
     return spec;
   }
   Result<csi::PublishedVolume> Publish(bool read_only = false,
@@ -70,9 +70,10 @@ TEST_F(ServiceTest, ATmpfsIsItsAllocationsOwners) {
             (exec::TmpfsPlan{65536, 64, 0700, Core::kAgent, Core::kAgent, 0}));
   BindMountRequest spec = Tmpfs();
   spec.name = "other";
-  spec.tmpfs = {65536, 9, 01777, 5, 6, 1};
+  spec.wish.tmpfs = {65536, 9, 01777, 5, 6, 1};
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
-  EXPECT_EQ(executor().plans().back().body.attach.source.tmpfs, spec.tmpfs);
+  EXPECT_EQ(executor().plans().back().body.attach.source.tmpfs,
+            spec.wish.tmpfs);
 }
 
 TEST_F(ServiceTest, ATmpfsThatMakesNoSenseIsInvalid) {
@@ -83,14 +84,16 @@ TEST_F(ServiceTest, ATmpfsThatMakesNoSenseIsInvalid) {
     return Outcome(Bind(spec));
   };
   constexpr char kInvalid[] = "InvalidArgument";
-  EXPECT_EQ(with([](auto& s) { s.source = "data"; }), kInvalid);
-  EXPECT_EQ(with([](auto& s) { s.attributes = exec::kReadOnly; }), kInvalid);
-  EXPECT_EQ(
-      with([](auto& s) { s.propagation = exec::Propagation::kHostToTask; }),
-      kInvalid);
-  EXPECT_EQ(with([](auto& s) { s.tmpfs.bytes = 4095; }), kInvalid);
-  EXPECT_EQ(with([](auto& s) { s.tmpfs.inodes = 65; }), kInvalid);
-  EXPECT_EQ(with([](auto& s) { s.tmpfs.mode = 04755; }), kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.wish.source = "data"; }), kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.wish.attributes = exec::kReadOnly; }),
+            kInvalid);
+  EXPECT_EQ(with([](auto& s) {
+              s.wish.propagation = exec::Propagation::kHostToTask;
+            }),
+            kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.wish.tmpfs.bytes = 4095; }), kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.wish.tmpfs.inodes = 65; }), kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.wish.tmpfs.mode = 04755; }), kInvalid);
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
 }
 
@@ -296,9 +299,9 @@ TEST_F(ServiceTest, TheRulesAreAskedForHostVolumes) {
 TEST_F(ServiceTest, BidirectionalNeedsWriteAccess) {
   ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
   BindMountRequest spec = HostVolume("data", exec::kReadOnly);
-  spec.propagation = exec::Propagation::kBidirectional;
+  spec.wish.propagation = exec::Propagation::kBidirectional;
   EXPECT_EQ(Outcome(Bind(spec)), "FailedPrecondition");
-  spec.attributes = 0;
+  spec.wish.attributes = 0;
   EXPECT_EQ(MessageOf(Bind(spec)), "Ok");
 }
 
@@ -319,7 +322,7 @@ TEST_F(ServiceTest, AVolumeIsBoundFromWhereItIsPublished) {
   EXPECT_EQ(status->volumes[0].plugin, "nfs");
   EXPECT_EQ(status->volumes[0].volume_id, "v1");
   ASSERT_EQ(status->mounts.size(), 1U);
-  EXPECT_EQ(status->mounts[0].record.source, "alias");
+  EXPECT_EQ(status->mounts[0].record.wish.source, "alias");
 }
 
 TEST_F(ServiceTest, AReadOnlyVolumeIsBoundForReadingOnly) {

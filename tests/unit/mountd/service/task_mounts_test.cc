@@ -15,8 +15,8 @@ MountRecord Record(exec::Propagation propagation,
                    std::uint32_t attributes = 0) {
   MountRecord record;
   record.name = "data";
-  record.propagation = propagation;
-  record.attributes = attributes;
+  record.wish.propagation = propagation;
+  record.wish.attributes = attributes;
   record.peer_group =
       propagation == exec::Propagation::kBidirectional ? 5U : 0U;
   record.master = propagation == exec::Propagation::kHostToTask ? 5U : 0U;

@@ -41,8 +41,8 @@ class ServiceTasksTest : public ::testing::Test {
     spec.allocation = "web";
     spec.task = task;
     spec.name = name;
-    spec.source = "data";
-    spec.propagation = exec::Propagation::kHostToTask;
+    spec.wish.source = "data";
+    spec.wish.propagation = exec::Propagation::kHostToTask;
     const auto config =
         services().mounts.BindMount(Core::By(Core::kAgent), spec);
     EXPECT_EQ(MessageOf(config), "Ok");
@@ -162,9 +162,9 @@ TEST_F(ServiceTasksTest, AReplacementTellsWhoStillHasTheOldMount) {
     spec.allocation = "web";
     spec.task = "task";
     spec.name = "m";
-    spec.source = "data";
-    spec.propagation = exec::Propagation::kHostToTask;
-    spec.attributes = read_only ? exec::kReadOnly : 0U;
+    spec.wish.source = "data";
+    spec.wish.propagation = exec::Propagation::kHostToTask;
+    spec.wish.attributes = read_only ? exec::kReadOnly : 0U;
     return services().mounts.ReplaceMount(Core::By(Core::kAgent), spec);
   };
   const auto without = replace(true);
@@ -188,7 +188,7 @@ TEST_F(ServiceTasksTest, AReplacementTellsWhoStillHasTheOldMount) {
   tmpfs.allocation = "web";
   tmpfs.task = "task";
   tmpfs.name = "m";
-  tmpfs.source_kind = exec::SourceKind::kTmpfs;
+  tmpfs.wish.source_kind = exec::SourceKind::kTmpfs;
   EXPECT_EQ(
       Outcome(services().mounts.ReplaceMount(Core::By(Core::kAgent), tmpfs)),
       "NotSupported");
@@ -335,8 +335,8 @@ TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyIsNotReplaced) {
   spec.allocation = "web";
   spec.task = "task";
   spec.name = "m";
-  spec.source = "data";
-  spec.attributes = exec::kReadOnly;
+  spec.wish.source = "data";
+  spec.wish.attributes = exec::kReadOnly;
   EXPECT_EQ(
       Outcome(services().mounts.ReplaceMount(Core::By(Core::kAgent), spec)),
       "Busy");

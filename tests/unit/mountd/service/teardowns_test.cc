@@ -31,7 +31,7 @@ class TeardownsTest : public ::testing::Test {
     spec.allocation = "web";
     spec.task = "task";
     spec.name = name;
-    spec.source = "data";
+    spec.wish.source = "data";
     return spec;
   }
   void Bind(const std::string& name) {
@@ -167,8 +167,8 @@ TEST_F(TeardownsTest, AVolumeGoesBesideMountsOfOthers) {
   }
   Bind("host");
   BindMountRequest spec = Spec("volume");
-  spec.source_kind = exec::SourceKind::kPublishedVolume;
-  spec.source = "second";
+  spec.wish.source_kind = exec::SourceKind::kPublishedVolume;
+  spec.wish.source = "second";
   ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, spec)), "Ok");
   const auto unpublish = [&](const char* alias) {
     return Outcome(services().volumes.UnpublishVolume(agent_, NameOf("web"),

@@ -218,26 +218,26 @@ TEST_P(BootMigration, HasTheSchemaOfAFreshStore) {
 TEST_P(BootMigration, KeepsMounts) {
   const auto data = store_->mounts.GetMount("web", "app", "data");
   ASSERT_TRUE(data && *data);
-  EXPECT_EQ((*data)->source_kind, exec::SourceKind::kHostVolume);
-  EXPECT_EQ((*data)->source, "vol");
-  EXPECT_EQ((*data)->propagation, exec::Propagation::kHostToTask);
-  EXPECT_EQ((*data)->attributes, 1U);
-  EXPECT_EQ((*data)->task_path, "/data");
+  EXPECT_EQ((*data)->wish.source_kind, exec::SourceKind::kHostVolume);
+  EXPECT_EQ((*data)->wish.source, "vol");
+  EXPECT_EQ((*data)->wish.propagation, exec::Propagation::kHostToTask);
+  EXPECT_EQ((*data)->wish.attributes, 1U);
+  EXPECT_EQ((*data)->wish.task_path, "/data");
   EXPECT_EQ((*data)->state, MountRecordState::kAttached);
   EXPECT_EQ((*data)->peer_group, 5U);
   EXPECT_EQ((*data)->master, 6U);
-  EXPECT_EQ((*data)->ids.count, version() >= 3 ? 1U : 0U);
+  EXPECT_EQ((*data)->wish.ids.count, version() >= 3 ? 1U : 0U);
   EXPECT_EQ((*data)->source_group, version() >= 6 ? 9U : 0U);
   EXPECT_EQ((*data)->uid, version() >= 6 ? 1000U : 0U);
-  EXPECT_EQ((*data)->target_kind, exec::TargetKind::kInbox);
-  EXPECT_EQ((*data)->place, version() >= 6 ? "place" : "");
+  EXPECT_EQ((*data)->wish.target_kind, exec::TargetKind::kInbox);
+  EXPECT_EQ((*data)->wish.place, version() >= 6 ? "place" : "");
   const auto by_id = store_->mounts.FindMount(4711);
   ASSERT_TRUE(by_id && *by_id);
   EXPECT_EQ((*by_id)->name, "data");
   const auto tmp = store_->mounts.GetMount("web", "app", "tmp");
   ASSERT_TRUE(tmp && *tmp);
   EXPECT_EQ((*tmp)->state, MountRecordState::kAttaching);
-  EXPECT_EQ((*tmp)->tmpfs.bytes, version() >= 2 ? 4096U : 0U);
+  EXPECT_EQ((*tmp)->wish.tmpfs.bytes, version() >= 2 ? 4096U : 0U);
   EXPECT_EQ(*store_->mounts.TmpfsBytesOf("web"), version() >= 2 ? 4096U : 0U);
   EXPECT_EQ(*store_->mounts.CountMounts("web"), 2U);
 }

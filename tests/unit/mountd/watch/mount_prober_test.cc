@@ -31,8 +31,8 @@ class MountProberTest : public ::testing::Test {
     spec.allocation = "web";
     spec.task = "app";
     spec.name = name;
-    spec.source = source;
-    spec.attributes = exec::kReadOnly;
+    spec.wish.source = source;
+    spec.wish.attributes = exec::kReadOnly;
     const auto config = core_.services->mounts.BindMount(call_, spec);
     EXPECT_EQ(Outcome(config), "Ok");
     return config->record.mount_id;
@@ -145,7 +145,7 @@ TEST_F(MountProberTest, OnlyWhatIsTheRecordsIsProbed) {
   ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(record)), "Ok");
   record.name = "inside";
   record.state = MountRecordState::kAttached;
-  record.target_kind = exec::TargetKind::kContainer;
+  record.wish.target_kind = exec::TargetKind::kContainer;
   ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(record)), "Ok");
   // Another mount is in its place, and mountd has not looked yet.
   core_.executor->ReplaceMount("web/app/one");

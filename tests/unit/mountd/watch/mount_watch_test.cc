@@ -34,7 +34,7 @@ class MountWatchTest : public ::testing::Test {
     spec.allocation = "web";
     spec.task = "app";
     spec.name = name;
-    spec.source = "data";
+    spec.wish.source = "data";
     ASSERT_EQ(Outcome(core_.services->mounts.BindMount(call_, spec)), "Ok");
   }
   MountRecordState StateOf(const std::string& name) {
@@ -253,7 +253,7 @@ TEST_F(MountWatchTest, OnlyWhatShouldBeThereIsCompared) {
     record.name = name;
     record.mount_id += 1000;
     record.state = state;
-    record.target_kind = where;
+    record.wish.target_kind = where;
     ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(record)), "Ok");
   };
   put("replaced", MountRecordState::kReplacing, exec::TargetKind::kInbox);

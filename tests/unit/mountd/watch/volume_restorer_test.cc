@@ -28,8 +28,8 @@ class VolumeRestorerTest : public VolumesTest {
     mount.allocation = "web";
     mount.task = "task";
     mount.name = "data";
-    mount.source_kind = exec::SourceKind::kPublishedVolume;
-    mount.source = "alias";
+    mount.wish.source_kind = exec::SourceKind::kPublishedVolume;
+    mount.wish.source = "alias";
     ASSERT_EQ(MessageOf(core_.services->mounts.BindMount(call_, mount)), "Ok");
     first_mount_ = MountId();
     restorer_.emplace(loop_, *strands_, *core_.volumes,

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mountd/plan/values.h"
+
+namespace mountd {
+
+// Everything that a caller chooses about a mount, beside its name. The request,
+// the record and the answer hold it, and two calls ask for the same if their
+// wishes are equal. A new option of BindMount is a member here, or a row of
+// exec::kAttributes if the option is an attribute.
+struct MountWish {
+  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
+  std::string source{};     // host volume's name or the alias; "" for a tmpfs
+  exec::TmpfsPlan tmpfs{};  // kTmpfs only
+  exec::Propagation propagation = exec::Propagation::kPrivate;
+  std::uint32_t attributes = 0;  // exec::Attribute
+  exec::IdMapPlan ids{};
+  std::string task_path{};
+  exec::TargetKind target_kind = exec::TargetKind::kInbox;
+  // kDirectory: the directory's path when the caller passed it. kContainer: the
+  // inode of the container's mount namespace. mountd never opens it.
+  std::string place{};
+  friend bool operator==(const MountWish&, const MountWish&) = default;
+};
+
+}  // namespace mountd
