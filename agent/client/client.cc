@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "agent/client/client_impl.h"
+#include "agent/client/dict_to_types.h"
 #include "agent/client/types_to_dict.h"
+#include "agent/fields/node_fields.h"
 
 namespace mountd::agent {
 
@@ -38,7 +40,9 @@ Result<std::string> Client::PrepareAllocation(
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.PrepareAllocation(id, opts);
                             }));
-  return ToHostPath(answer);
+  std::string path;
+  MOUNTD_TRY(ReadKey<Form::kPath>(answer, "host_path", path));
+  return path;
 }
 
 Result<AllocationStatus> Client::GetAllocation(std::string_view allocation) {
@@ -48,7 +52,7 @@ Result<AllocationStatus> Client::GetAllocation(std::string_view allocation) {
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetAllocation(id, opts);
                             }));
-  return ToAllocation(answer);
+  return FromDict<AllocationStatus>(answer);
 }
 
 Result<std::vector<AllocationEntry>> Client::ListAllocations() {
@@ -57,13 +61,7 @@ Result<std::vector<AllocationEntry>> Client::ListAllocations() {
                             [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListAllocations(opts);
                             }));
-  std::vector<AllocationEntry> list;
-  list.reserve(answer.size());
-  for (const auto& entry : answer) {
-    list.push_back(
-        {entry.get<0>(), entry.get<1>(), entry.get<2>(), entry.get<3>()});
-  }
-  return list;
+  return FromRows<AllocationEntry>(answer);
 }
 
 Result<Receipt> Client::ReleaseAllocation(std::string_view allocation,
@@ -74,7 +72,7 @@ Result<Receipt> Client::ReleaseAllocation(std::string_view allocation,
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ReleaseAllocation(id, opts);
                             }));
-  return ToReceipt(answer);
+  return FromDict<Receipt>(answer);
 }
 
 Result<Receipt> Client::GetReceipt(std::string_view allocation) {
@@ -84,7 +82,7 @@ Result<Receipt> Client::GetReceipt(std::string_view allocation) {
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetReceipt(id, opts);
                             }));
-  return ToReceipt(answer);
+  return FromDict<Receipt>(answer);
 }
 
 Result<std::vector<ReconciledAllocation>> Client::Reconcile(
@@ -97,21 +95,21 @@ Result<std::vector<ReconciledAllocation>> Client::Reconcile(
                                                      sent.wanted, sent.dry_run,
                                                      opts);
                             }));
-  return ToList(answer, &ToReconciled);
+  return FromDicts<ReconciledAllocation>(answer);
 }
 
 Result<NetworkStatus> Client::SetupNetwork(std::string_view allocation,
                                            const NetworkSpec& spec) {
-  dbus::Dict sent = ToWire(spec);
+  dbus::Dict sent = ToDict(spec);
   const std::string id(allocation);
-  const auto ports = ToWire(spec.ports);
+  const auto ports = ToRows(spec.ports);
   MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("SetupNetwork", id, std::move(sent),
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.SetupNetwork(id, spec.mode, ports,
                                                         opts);
                             }));
-  return ToNetwork(answer);
+  return FromDict<NetworkStatus>(answer);
 }
 
 Result<void> Client::TeardownNetwork(std::string_view allocation,
@@ -130,7 +128,7 @@ Result<PublishedVolume> Client::PublishVolume(std::string_view allocation,
   dbus::Dict sent;
   MOUNTD_TRY(AddSecrets(spec.secrets, sent));
   const std::string id(allocation);
-  const dbus::Dict usage = ToWire(spec.usage);
+  const dbus::Dict usage = ToDict(spec.usage);
   MOUNTD_ASSIGN(
       const dbus::Dict answer,
       impl_->Call("PublishVolume", id + "/" + spec.alias, std::move(sent),
@@ -139,7 +137,7 @@ Result<PublishedVolume> Client::PublishVolume(std::string_view allocation,
                         id, spec.alias, spec.volume, spec.plugin, usage,
                         spec.publish_context, spec.volume_context, opts);
                   }));
-  return ToPublished(answer);
+  return FromDict<PublishedVolume>(answer);
 }
 
 Result<void> Client::UnpublishVolume(std::string_view allocation,
@@ -178,7 +176,7 @@ Result<VolumeStats> Client::GetVolumeStats(std::string_view allocation,
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetVolumeStats(id, name, opts);
                             }));
-  return ToVolumeStats(answer);
+  return FromDict<VolumeStats>(answer);
 }
 
 Result<std::vector<StagedVolume>> Client::ListVolumes() {
@@ -187,7 +185,7 @@ Result<std::vector<StagedVolume>> Client::ListVolumes() {
                             [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListVolumes(opts);
                             }));
-  return ToList(answer, &ToStagedVolume);
+  return FromDicts<StagedVolume>(answer);
 }
 
 Result<TreeResult> Client::RemoveTree(int directory) {
@@ -197,7 +195,7 @@ Result<TreeResult> Client::RemoveTree(int directory) {
                               return proxy.RemoveTree(sdbus::UnixFd(directory),
                                                       opts);
                             }));
-  return ToTreeResult(answer);
+  return FromDict<TreeResult>(answer);
 }
 
 Result<TreeResult> Client::ChownTree(int directory, std::uint32_t uid,
@@ -208,7 +206,7 @@ Result<TreeResult> Client::ChownTree(int directory, std::uint32_t uid,
                               return proxy.ChownTree(sdbus::UnixFd(directory),
                                                      uid, gid, opts);
                             }));
-  return ToTreeResult(answer);
+  return FromDict<TreeResult>(answer);
 }
 
 Result<PluginRegistration> Client::RegisterPlugin(const PluginSpec& spec) {
@@ -230,7 +228,7 @@ Result<PluginRegistration> Client::RegisterPlugin(const PluginSpec& spec) {
                                   spec.plugin, ToWire(spec.type),
                                   spec.allocation, opts);
                             }));
-  return ToRegistration(answer);
+  return FromDict<PluginRegistration>(answer);
 }
 
 Result<void> Client::UnregisterPlugin(std::string_view plugin,
@@ -259,7 +257,7 @@ Result<PluginStatus> Client::GetPlugin(std::string_view plugin) {
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetPlugin(id, opts);
                             }));
-  return ToPlugin(answer);
+  return FromDict<PluginStatus>(answer);
 }
 
 Result<std::vector<PluginStatus>> Client::ListPlugins() {
@@ -268,7 +266,7 @@ Result<std::vector<PluginStatus>> Client::ListPlugins() {
                             [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListPlugins(opts);
                             }));
-  return ToList(answer, &ToPlugin);
+  return FromDicts<PluginStatus>(answer);
 }
 
 Result<std::vector<OwedTeardown>> Client::ListOwed() {
@@ -277,13 +275,7 @@ Result<std::vector<OwedTeardown>> Client::ListOwed() {
                             [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListOwed(opts);
                             }));
-  std::vector<OwedTeardown> list;
-  list.reserve(answer.size());
-  for (const auto& owed : answer) {
-    list.push_back({owed.get<0>(), owed.get<1>(), owed.get<2>(), owed.get<3>(),
-                    owed.get<4>(), ToTimestamp(owed.get<5>())});
-  }
-  return list;
+  return FromRows<OwedTeardown>(answer);
 }
 
 Result<OwedSummary> Client::Owed() {
@@ -320,7 +312,7 @@ Result<std::vector<OperationStatus>> Client::ListOperations() {
                             [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListOperations(opts);
                             }));
-  return ToList(answer, &ToOperation);
+  return FromDicts<OperationStatus>(answer);
 }
 
 Result<void> Client::Cancel(std::string_view operation) {
@@ -336,7 +328,7 @@ Result<Capabilities> Client::GetCapabilities() {
                             [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetCapabilities(opts);
                             }));
-  return ToCapabilities(answer);
+  return FromDict<Capabilities>(answer);
 }
 
 Result<std::vector<MethodStatistics>> Client::GetStatistics() {
@@ -345,13 +337,7 @@ Result<std::vector<MethodStatistics>> Client::GetStatistics() {
                             [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetStatistics(opts);
                             }));
-  std::vector<MethodStatistics> list;
-  list.reserve(answer.size());
-  for (const auto& entry : answer) {
-    list.push_back({entry.get<0>(), entry.get<1>(), entry.get<2>(),
-                    entry.get<3>(), entry.get<4>()});
-  }
-  return list;
+  return FromRows<MethodStatistics>(answer);
 }
 
 Result<std::vector<std::string>> Client::Reload() {

@@ -3,7 +3,9 @@
 
 #include "agent/client.h"
 #include "agent/client/client_impl.h"
-#include "agent/client/controller_types_to_dict.h"
+#include "agent/client/dict_to_types.h"
+#include "agent/client/types_to_dict.h"
+#include "agent/fields/volume_fields.h"
 
 // Client's calls of plugins' controllers.
 namespace mountd::agent {
@@ -12,7 +14,7 @@ Result<std::map<std::string, std::string>> Client::ControllerPublishVolume(
     const ControllerPublishSpec& spec) {
   dbus::Dict sent;
   MOUNTD_TRY(AddSecrets(spec.secrets, sent));
-  const dbus::Dict usage = ToWire(spec.usage);
+  const dbus::Dict usage = ToDict(spec.usage);
   return impl_->Call("ControllerPublishVolume", spec.plugin + "/" + spec.volume,
                      std::move(sent),
                      [&](ManagerProxy& proxy, dbus::Dict& opts) {
@@ -42,7 +44,7 @@ Result<VolumeValidation> Client::ValidateVolume(
   dbus::Dict sent;
   MOUNTD_TRY(AddSecrets(spec.secrets, sent));
   AddMap(sent, "parameters", spec.parameters);
-  const dbus::Dict usage = ToWire(spec.usage);
+  const dbus::Dict usage = ToDict(spec.usage);
   MOUNTD_ASSIGN(
       const dbus::Dict answer,
       impl_->Call("ValidateVolume", spec.plugin + "/" + spec.volume,
@@ -50,13 +52,13 @@ Result<VolumeValidation> Client::ValidateVolume(
                     return proxy.ValidateVolume(spec.plugin, spec.volume, usage,
                                                 spec.volume_context, opts);
                   }));
-  return ToValidation(answer);
+  return FromDict<VolumeValidation>(answer);
 }
 
 Result<PluginVolume> Client::CreateVolume(const VolumeCreation& creation) {
   dbus::Dict sent;
   MOUNTD_TRY(AddSecrets(creation.secrets, sent));
-  const dbus::Dict spec = ToWire(creation);
+  const dbus::Dict spec = ToDict(creation);
   MOUNTD_ASSIGN(
       const dbus::Dict answer,
       impl_->Call("CreateVolume", creation.plugin + "/" + creation.name,
@@ -64,7 +66,7 @@ Result<PluginVolume> Client::CreateVolume(const VolumeCreation& creation) {
                     return proxy.CreateVolume(creation.plugin, creation.name,
                                               spec, opts);
                   }));
-  return ToPluginVolume(answer);
+  return FromDict<PluginVolume>(answer);
 }
 
 Result<void> Client::DeleteVolume(
@@ -91,7 +93,7 @@ Result<ControllerExpansion> Client::ControllerExpandVolume(
       // mountd takes an empty usage for no usage at all.
       usage.access_mode = "single-node-writer";
     }
-    sent.emplace("usage", dbus::Value(ToWire(usage)));
+    sent.emplace("usage", dbus::Value(ToDict(usage)));
   }
   MOUNTD_ASSIGN(
       const dbus::Dict answer,
@@ -100,7 +102,7 @@ Result<ControllerExpansion> Client::ControllerExpandVolume(
                     return proxy.ControllerExpandVolume(
                         spec.plugin, spec.volume, spec.required_bytes, opts);
                   }));
-  return ToControllerExpansion(answer);
+  return FromDict<ControllerExpansion>(answer);
 }
 
 Result<PluginVolumePage> Client::ListPluginVolumes(std::string_view plugin,
@@ -116,14 +118,14 @@ Result<PluginVolumePage> Client::ListPluginVolumes(std::string_view plugin,
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListPluginVolumes(id, opts);
                             }));
-  return ToPluginVolumePage(answer);
+  return FromDict<PluginVolumePage>(answer);
 }
 
 Result<PluginCapacity> Client::GetCapacity(std::string_view plugin,
                                            const CapacityQuery& query) {
   dbus::Dict sent;
   if (!query.usages.empty()) {
-    sent.emplace("usages", dbus::Value(ToWire(query.usages)));
+    sent.emplace("usages", dbus::Value(ToDicts(query.usages)));
   }
   AddMap(sent, "parameters", query.parameters);
   AddMap(sent, "topology", query.topology);
@@ -133,7 +135,7 @@ Result<PluginCapacity> Client::GetCapacity(std::string_view plugin,
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetCapacity(id, opts);
                             }));
-  return ToCapacity(answer);
+  return FromDict<PluginCapacity>(answer);
 }
 
 Result<std::string> Client::CallController(const ControllerCall& call) {

@@ -24,6 +24,19 @@ void AddText(dbus::Dict& options, const char* key, const std::string& text) {
   }
 }
 
+void AddMap(dbus::Dict& options, const char* key,
+            const std::map<std::string, std::string>& map) {
+  if (!map.empty()) {
+    options.emplace(key, dbus::Value(map));
+  }
+}
+
+void AddBytes(dbus::Dict& options, const char* key, std::int64_t bytes) {
+  if (bytes != 0) {
+    options.emplace(key, dbus::Value(bytes));
+  }
+}
+
 Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
                         dbus::Dict& options) {
   if (!secrets.empty()) {

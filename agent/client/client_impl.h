@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,12 +13,14 @@
 
 #include "agent/client.h"
 #include "agent/client/connection.h"
-#include "agent/client/types_to_dict.h"
 
 namespace mountd::agent {
 
-// Adds the option `key`, unless `text` is empty.
+// Add the option `key`, unless the value is empty, or 0.
 void AddText(dbus::Dict& options, const char* key, const std::string& text);
+void AddMap(dbus::Dict& options, const char* key,
+            const std::map<std::string, std::string>& map);
+void AddBytes(dbus::Dict& options, const char* key, std::int64_t bytes);
 // Adds the option "secrets", a sealed memfd, unless there are no secrets.
 Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
                         dbus::Dict& options);

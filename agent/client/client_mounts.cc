@@ -6,65 +6,27 @@
 
 #include "agent/client.h"
 #include "agent/client/client_impl.h"
-#include "agent/client/fields.h"
+#include "agent/client/dict_to_types.h"
 #include "agent/client/types_to_dict.h"
+#include "agent/fields/mount_fields.h"
 
 namespace mountd::agent {
 namespace {
 
-void AddTmpfs(dbus::Dict& sent, const TmpfsOptions& tmpfs) {
-  const auto add = [&](const char* key, const auto& value) {
-    if (value) {
-      sent.emplace(key, dbus::Value(*value));
-    }
-  };
-  sent.emplace("size", dbus::Value(tmpfs.size));
-  add("inodes", tmpfs.inodes);
-  add("mode", tmpfs.mode);
-  add("uid", tmpfs.uid);
-  add("gid", tmpfs.gid);
-  if (tmpfs.noswap) {
-    sent.emplace("noswap", dbus::Value(true));
-  }
-}
-
 dbus::Dict OptionsOf(const BindMountSpec& spec) {
-  dbus::Dict sent;
-  AddText(sent, "task_path", spec.task_path);
-  for (const auto& [key, value] :
-       {std::pair("noexec", spec.noexec), std::pair("noatime", spec.noatime)}) {
-    if (value) {
-      sent.emplace(key, dbus::Value(true));
+  dbus::Dict sent = ToDict(spec);
+  for (const MountFlag& flag : kMountFlags) {
+    if (spec.*flag.member) {
+      sent.emplace(flag.key, dbus::Value(true));
     }
-  }
-  if (!spec.id_map.empty()) {
-    std::vector<sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>> map;
-    for (const IdExtent& extent : spec.id_map) {
-      map.emplace_back(extent.on_disk, extent.shown, extent.count);
-    }
-    sent.emplace("idmap", dbus::Value(map));
-  }
-  if (spec.tmpfs) {
-    AddTmpfs(sent, *spec.tmpfs);
-  }
-  if (spec.directory >= 0) {
-    sent.emplace("directory", dbus::Value(sdbus::UnixFd(spec.directory)));
-  }
-  if (spec.container >= 0) {
-    sent.emplace("container", dbus::Value(sdbus::UnixFd(spec.container)));
   }
   return sent;
 }
 
 // Converts one element of BindMounts' array.
-dbus::Dict ToWire(const BindMountSpec& spec) {
+dbus::Dict ElementOfMounts(const BindMountSpec& spec) {
   dbus::Dict sent = OptionsOf(spec);
-  sent.emplace("task", dbus::Value(spec.task));
-  sent.emplace("name", dbus::Value(spec.name));
-  sent.emplace("source_type", dbus::Value(ToWire(spec.source_type)));
-  sent.emplace("source", dbus::Value(spec.source));
-  sent.emplace("read_only", dbus::Value(spec.read_only));
-  sent.emplace("propagation", dbus::Value(ToWire(spec.propagation)));
+  AddFields(spec, kMountArguments, &sent);
   return sent;
 }
 
@@ -95,7 +57,7 @@ Result<MountConfig> Client::BindMount(std::string_view allocation,
   MOUNTD_ASSIGN(const dbus::Dict answer,
                 CallWith(*impl_, "BindMount", &ManagerProxy::BindMount,
                          std::string(allocation), spec));
-  return ToMountConfig(answer);
+  return FromDict<MountConfig>(answer);
 }
 
 Result<std::vector<MountConfig>> Client::BindMounts(
@@ -104,14 +66,14 @@ Result<std::vector<MountConfig>> Client::BindMounts(
   std::vector<dbus::Dict> mounts;
   mounts.reserve(specs.size());
   for (const BindMountSpec& spec : specs) {
-    mounts.push_back(ToWire(spec));
+    mounts.push_back(ElementOfMounts(spec));
   }
   MOUNTD_ASSIGN(const std::vector<dbus::Dict> answer,
                 impl_->Call("BindMounts", id, {},
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.BindMounts(id, mounts, opts);
                             }));
-  return ToList(answer, &ToMountConfig);
+  return FromDicts<MountConfig>(answer);
 }
 
 Result<ReplacedMount> Client::ReplaceMount(std::string_view allocation,
@@ -120,7 +82,7 @@ Result<ReplacedMount> Client::ReplaceMount(std::string_view allocation,
   MOUNTD_ASSIGN(const dbus::Dict answer,
                 CallWith(*impl_, "ReplaceMount", &ManagerProxy::ReplaceMount,
                          std::string(allocation), spec, ToOptions(on_tasks)));
-  return ToReplacedMount(answer);
+  return FromDict<ReplacedMount>(answer);
 }
 
 Result<RepairedMount> Client::RepairMount(std::string_view allocation,
@@ -135,7 +97,7 @@ Result<RepairedMount> Client::RepairMount(std::string_view allocation,
                               return proxy.RepairMount(id, task_name, mount,
                                                        opts);
                             }));
-  return ToRepairedMount(answer);
+  return FromDict<RepairedMount>(answer);
 }
 
 Result<UniqueFd> Client::OpenTree(std::string_view allocation,
@@ -160,7 +122,7 @@ Result<InboxConfig> Client::PrepareInbox(std::string_view allocation,
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.PrepareInbox(id, name, opts);
                             }));
-  return ToInboxConfig(answer);
+  return FromDict<InboxConfig>(answer);
 }
 
 Result<UniqueFd> Client::OpenInbox(std::string_view allocation,
@@ -174,7 +136,7 @@ Result<UniqueFd> Client::OpenInbox(std::string_view allocation,
                               return proxy.PrepareInbox(id, name, opts);
                             }));
   sdbus::UnixFd tree;
-  MOUNTD_TRY(Fields(answer).Read("tree", tree).status());
+  MOUNTD_TRY(ReadKey(answer, "tree", tree));
   return tree.isValid() ? Result<UniqueFd>(UniqueFd(tree.release()))
                         : MakeError(Code::kInternal, "answer", "tree",
                                     "is missing from mountd's answer");
@@ -221,7 +183,7 @@ Result<Holders> Client::ListHolders(std::string_view allocation,
                   std::move(sent), [&](ManagerProxy& proxy, dbus::Dict& opts) {
                     return proxy.ListHolders(id, task_name, mount, opts);
                   }));
-  return ToHolders(answer);
+  return FromDict<Holders>(answer);
 }
 
 Result<HandedOutList> Client::ListHandedOut(std::string_view allocation) {
@@ -231,7 +193,7 @@ Result<HandedOutList> Client::ListHandedOut(std::string_view allocation) {
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListHandedOut(id, opts);
                             }));
-  return ToHandedOutList(answer);
+  return FromDict<HandedOutList>(answer);
 }
 
 Result<TaskReport> Client::VerifyTask(std::string_view allocation,
@@ -245,7 +207,7 @@ Result<TaskReport> Client::VerifyTask(std::string_view allocation,
                               return proxy.VerifyTask(id, task_name, process,
                                                       opts);
                             }));
-  return ToTaskReport(answer);
+  return FromDict<TaskReport>(answer);
 }
 
 }  // namespace mountd::agent

@@ -10,7 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "agent/client/types_to_dict.h"
+#include "agent/client/dict_to_types.h"
+#include "agent/fields/node_fields.h"
 #include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/base/unix_socket.h"
@@ -231,7 +232,7 @@ void ManagerProxy::onOperationProgress(const std::string& operation,
 void ManagerProxy::onOperationStep(const std::string& /*operation*/,
                                    const dbus::Dict& status) {
   if (handlers_->operation_step) {
-    if (const Result<OperationStatus> now = ToOperation(status)) {
+    if (const Result<OperationStatus> now = FromDict<OperationStatus>(status)) {
       handlers_->operation_step(*now);
     }
   }

@@ -1,29 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include <sdbus-c++/sdbus-c++.h>
-
-#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "agent/types.h"
-#include "dbus/dict/value.h"
-#include "mountd/base/result.h"
+#include "agent/client/wire_types.h"
 
-// Internal to agent/. Converts between the contract's D-Bus types and types.h.
-// A key that an answer lacks leaves its field at the default. Keys that this
-// release does not know are ignored. Internal if a value has another type than
-// the contract says.
+// Internal to agent/. Converts the types of types.h to the contract's
+// dictionaries, by the lists of agent/fields/. A member that is empty, false or
+// 0 has no key, because mountd then takes its own default; Always in a list
+// says otherwise.
 namespace mountd::agent {
 
-// Label, host address, host port, container port, count, protocols.
-using WirePort = dbus::Value::Ports::value_type;
-
-std::vector<WirePort> ToWire(const std::vector<Port>& ports);
-// Converts the options only.
-dbus::Dict ToWire(const NetworkSpec& spec);
-dbus::Dict ToWire(const VolumeUsage& usage);
+// The contract's words.
 std::string ToWire(SourceType type);
 std::string ToWire(Propagation propagation);
 std::string ToWire(PluginType type);
@@ -31,41 +21,92 @@ std::string ToWire(UnmountMode mode);
 // Returns the option "tasks", or nothing for kRefuse, which is the default.
 dbus::Dict ToOptions(OnTasks on_tasks);
 
-// Returns the value of "host_path".
-Result<std::string> ToHostPath(const dbus::Dict& map);
-Result<NetworkStatus> ToNetwork(const dbus::Dict& map);
-Result<PublishedVolume> ToPublished(const dbus::Dict& map);
-Result<VolumeStats> ToVolumeStats(const dbus::Dict& map);
-Result<InboxConfig> ToInboxConfig(const dbus::Dict& map);
-Result<ReplacedMount> ToReplacedMount(const dbus::Dict& map);
-Result<RepairedMount> ToRepairedMount(const dbus::Dict& map);
-Result<MountConfig> ToMountConfig(const dbus::Dict& map);
-Result<Receipt> ToReceipt(const dbus::Dict& map);
-Result<AllocationStatus> ToAllocation(const dbus::Dict& map);
-Result<Holders> ToHolders(const dbus::Dict& map);
-Result<HandedOutList> ToHandedOutList(const dbus::Dict& map);
-Result<ReconciledAllocation> ToReconciled(const dbus::Dict& map);
-Result<TaskReport> ToTaskReport(const dbus::Dict& map);
-Result<StagedVolume> ToStagedVolume(const dbus::Dict& map);
-Result<PluginRegistration> ToRegistration(const dbus::Dict& map);
-Result<PluginStatus> ToPlugin(const dbus::Dict& map);
-Result<TreeResult> ToTreeResult(const dbus::Dict& map);
-Result<Capabilities> ToCapabilities(const dbus::Dict& map);
-Result<OperationStatus> ToOperation(const dbus::Dict& map);
+template <HasFields T>
+dbus::Dict ToDict(const T& value);
 
-// Converts each element of an answer's array by one of the functions above.
-template <typename T>
-Result<std::vector<T>> ToList(const std::vector<dbus::Dict>& maps,
-                              Result<T> (*convert)(const dbus::Dict&)) {
-  std::vector<T> list;
-  list.reserve(maps.size());
-  for (const dbus::Dict& map : maps) {
-    MOUNTD_ASSIGN(T element, convert(map));
-    list.push_back(std::move(element));
+template <HasFields T>
+std::vector<dbus::Dict> ToDicts(const std::vector<T>& list) {
+  std::vector<dbus::Dict> dicts;
+  dicts.reserve(list.size());
+  for (const T& value : list) {
+    dicts.push_back(ToDict(value));
   }
-  return list;
+  return dicts;
 }
 
-Timestamp ToTimestamp(std::uint64_t microseconds);
+template <HasFields T>
+RowOf<T> ToRow(const T& value) {
+  return std::apply(
+      [&](const auto&... field) { return RowOf<T>(value.*field.member...); },
+      FieldsOf<T>::kList);
+}
+
+template <HasFields T>
+std::vector<RowOf<T>> ToRows(const std::vector<T>& list) {
+  std::vector<RowOf<T>> rows;
+  rows.reserve(list.size());
+  for (const T& value : list) {
+    rows.push_back(ToRow(value));
+  }
+  return rows;
+}
+
+template <Form kForm, typename M>
+bool IsEmpty(const M& member) {
+  if constexpr (kForm == Form::kFd) {
+    return member < 0;
+  } else if constexpr (requires { member.has_value(); }) {
+    return !member.has_value();
+  } else if constexpr (requires { member.empty(); }) {
+    return member.empty();
+  } else {
+    return member == M{};
+  }
+}
+
+template <Form kForm, typename M>
+WireOf<kForm, M> ToValue(const M& member) {
+  if constexpr (requires { member.has_value(); }) {
+    return ToValue<kForm>(*member);
+  } else if constexpr (kForm == Form::kFd) {
+    return sdbus::UnixFd(member);
+  } else if constexpr (std::is_enum_v<M>) {
+    return ToWire(member);
+  } else if constexpr (ListOfFields<M>) {
+    if constexpr (kForm == Form::kRows) {
+      return ToRows(member);
+    } else {
+      return ToDicts(member);
+    }
+  } else {
+    return member;
+  }
+}
+
+template <typename T, Form kForm, typename M>
+void AddField(const T& value, const Field<kForm, T, M>& field,
+              dbus::Dict* dict) {
+  const M& member = value.*field.member;
+  if (!field.always && IsEmpty<kForm>(member)) {
+    return;
+  }
+  if constexpr (kForm == Form::kSame) {
+    dict->merge(ToDict(*member));
+  } else {
+    dict->emplace(field.key, dbus::Value(ToValue<kForm>(member)));
+  }
+}
+
+template <typename T, typename List>
+void AddFields(const T& value, const List& list, dbus::Dict* dict) {
+  ForEachField(list, [&](const auto& field) { AddField(value, field, dict); });
+}
+
+template <HasFields T>
+dbus::Dict ToDict(const T& value) {
+  dbus::Dict dict;
+  AddFields(value, FieldsOf<T>::kList, &dict);
+  return dict;
+}
 
 }  // namespace mountd::agent

@@ -3,24 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <memory>
 #include <string>
 
+#include "agent/fields/node_fields.h"
 #include "tests/dbus/api_test.h"
+#include "tests/support/field_types.h"
 
 namespace mountd::test {
 
-using Types = std::map<std::string, std::string>;
-
-inline const Types kMountTypes = {{"host_path", "ay"},
-                                  {"task_path", "s"},
-                                  {"read_only", "b"},
-                                  {"propagation", "s"},
-                                  {"required_rootfs_propagation", "s"},
-                                  {"mount_id", "t"},
-                                  {"peer_group", "t"},
-                                  {"master", "t"}};
+// The keys of an answer come from the client's own lists.
+inline const Types kMountTypes = TypesOf<agent::MountConfig>();
 
 class Methods : public BothTransports {
  protected:

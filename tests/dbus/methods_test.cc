@@ -12,49 +12,25 @@
 namespace mountd::test {
 namespace {
 
-const Types kNetworkTypes = {
-    {"mode", "s"},          {"network", "s"},        {"isolated", "b"},
-    {"netns_path", "ay"},   {"netns_inode", "t"},    {"interface", "s"},
-    {"address", "s"},       {"address6", "s"},       {"gateway", "s"},
-    {"gateway6", "s"},      {"host_interface", "s"}, {"ports", "a(ssqqqs)"},
-    {"default_route", "b"}, {"files", "a(ays)"}};
-const Types kInstanceTypes = {{"id", "s"},
-                              {"mount_dir", "s"},
-                              {"stage_publish_base_dir", "s"},
-                              {"bare_directories", "b"},
-                              {"update_time", "t"},
-                              {"type", "s"},
-                              {"uid", "u"},
-                              {"allocation", "s"},
-                              {"state", "s"},
-                              {"reason", "s"},
-                              {"provider", "s"},
-                              {"vendor_version", "s"},
-                              {"node_id", "s"},
-                              {"max_volumes", "x"},
-                              {"topology", "a{ss}"},
-                              {"node_capabilities", "ai"},
-                              {"controller_capabilities", "ai"},
-                              {"plugin_capabilities", "ai"},
-                              {"generation", "t"}};
-const Types kReceiptTypes = {{"allocation", "s"},    {"released_at", "t"},
-                             {"node_detached", "b"}, {"volumes", "a(ssb)"},
-                             {"owed", "a(ss)"},      {"serial", "t"}};
-
-Types Prefixed(const std::string& prefix, const Types& types) {
-  Types all;
-  for (const auto& [key, type] : types) {
-    all[prefix + key] = type;
+// A network without name servers of its own, which is none of CNI's.
+Types NetworkTypes() {
+  Types types = TypesOf<agent::NetworkStatus>();
+  for (const char* key :
+       {"mac", "dns_servers", "dns_searches", "dns_options"}) {
+    types.erase(key);
   }
-  return all;
+  return types;
 }
+const Types kNetworkTypes = NetworkTypes();
+const Types kReceiptTypes = TypesOf<agent::Receipt>();
 
 // Returns the types of a plugin, and of its one instance.
 Types PluginTypes() {
-  Types all = kInstanceTypes;
-  all.merge(Prefixed("instances.0.", kInstanceTypes));
-  all.emplace("instances", "aa{sv}");
-  all.emplace("instances.0.object", "o");
+  Types all = TypesOf<agent::PluginStatus>();
+  Types of_instance = all;
+  of_instance.erase("instances");
+  of_instance.emplace("object", "o");
+  all.merge(Prefixed("instances.0.", of_instance));
   return all;
 }
 
@@ -198,24 +174,10 @@ TEST_P(Methods, GetAllocation) {
           .ok());
   const Answer answer = client_->Call("GetAllocation", "sa{sv}", "web", 0);
   ASSERT_TRUE(answer.ok()) << answer.message;
-  Types expected = {
-      {"id", "s"},           {"uid", "u"},         {"scope", "s"},
-      {"state", "s"},        {"host_path", "ay"},  {"networks", "aa{sv}"},
-      {"volumes", "aa{sv}"}, {"mounts", "aa{sv}"}, {"inboxes", "as"}};
+  Types expected = TypesOf<agent::AllocationStatus>();
   expected.merge(Prefixed("networks.0.", kNetworkTypes));
-  expected.merge(Prefixed("mounts.0.", kMountTypes));
-  expected.merge(Prefixed("mounts.0.", {{"health", "s"},
-                                        {"task", "s"},
-                                        {"name", "s"},
-                                        {"source_type", "s"},
-                                        {"source", "s"},
-                                        {"state", "s"}}));
-  expected.merge(Prefixed("volumes.0.", {{"alias", "s"},
-                                         {"plugin", "s"},
-                                         {"volume", "s"},
-                                         {"state", "s"},
-                                         {"read_only", "b"},
-                                         {"host_path", "ay"}}));
+  expected.merge(Prefixed("mounts.0.", TypesOf<agent::MountStatus>()));
+  expected.merge(Prefixed("volumes.0.", TypesOf<agent::VolumeStatus>()));
   EXPECT_EQ(answer.types, expected);
   EXPECT_EQ(answer.values.at("uid"), std::to_string(::geteuid()));
   EXPECT_EQ(answer.values.at("state"), R"("prepared")");
@@ -436,23 +398,10 @@ TEST_P(Methods, ListOperationsTellsTries) {
 TEST_P(Methods, GetCapabilities) {
   const Answer answer = client_->Call("GetCapabilities", "a{sv}", 0);
   ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.types, (Types{{"version", "s"},
-                                 {"kernel", "s"},
-                                 {"network_modes", "as"},
-                                 {"propagation", "as"},
-                                 {"source_types", "as"},
-                                 {"features", "a{sb}"},
-                                 {"missing", "a{ss}"},
-                                 {"addresses", "a{s(uu)}"},
-                                 {"host_ports", "a(qqu)"},
-                                 {"cni_plugins", "a{ss}"},
-                                 {"executor_capabilities", "t"},
-                                 {"stuck_executors", "u"},
-                                 {"stores_set_aside", "as"},
-                                 {"mount_reserve", "u"},
-                                 {"owed_warning_ms", "u"},
-                                 {"administrator", "b"},
-                                 {"rules", "b"}}));
+  Types types = TypesOf<agent::Capabilities>();
+  types.erase("mount_namespace");  // this node has mounts in the host's
+  types.emplace("executor_capabilities", "t");
+  EXPECT_EQ(answer.types, types);
   EXPECT_EQ(answer.values.at("mount_reserve"), "1000");
   EXPECT_EQ(answer.values.at("owed_warning_ms"), "20");
   EXPECT_EQ(answer.values.at("administrator"),

@@ -240,15 +240,9 @@ TEST_P(MountMethods, ListHolders) {
   const Answer answer = client_->Call("ListHolders", "sssa{sv}", "web", "task",
                                       "m", 1, "scope", "s", "node");
   ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.types, (Types{{"holders", "aa{sv}"},
-                                 {"holders.0.pid", "u"},
-                                 {"holders.0.uid", "u"},
-                                 {"holders.0.command", "s"},
-                                 {"holders.0.how", "s"},
-                                 {"holders.0.in_cgroup", "b"},
-                                 {"holders.0.copy", "b"},
-                                 {"more", "b"},
-                                 {"complete", "b"}}));
+  Types types = TypesOf<agent::Holders>();
+  types.merge(Prefixed("holders.0.", TypesOf<agent::Holder>()));
+  EXPECT_EQ(answer.types, types);
   EXPECT_EQ(answer.values.at("holders.0.pid"), "12");
   EXPECT_EQ(answer.values.at("holders.0.how"), R"("fd 5")");
   EXPECT_EQ(answer.values.at("complete"), "true");
@@ -281,17 +275,9 @@ TEST_P(MountMethods, ListHandedOut) {
                  {"descriptors.1.task", "s"},
                  {"complete", "b"}};
   for (const std::string one : {"descriptors.0.", "descriptors.1."}) {
-    types.merge(Types{{one + "kind", "s"},
-                      {one + "mount_id", "t"},
-                      {one + "holders", "aa{sv}"},
-                      {one + "holders.0.pid", "u"},
-                      {one + "holders.0.uid", "u"},
-                      {one + "holders.0.command", "s"},
-                      {one + "holders.0.how", "s"},
-                      {one + "holders.0.in_cgroup", "b"},
-                      {one + "holders.0.copy", "b"},
-                      {one + "more", "b"},
-                      {one + "complete", "b"}});
+    types.merge(Prefixed(one, TypesOf<agent::Holders>()));
+    types.merge(Prefixed(one + "holders.0.", TypesOf<agent::Holder>()));
+    types.merge(Types{{one + "kind", "s"}, {one + "mount_id", "t"}});
   }
   EXPECT_EQ(answer.types, types);
   EXPECT_EQ(answer.values.at("descriptors.0.kind"), R"("detached")");
@@ -313,19 +299,9 @@ TEST_P(MountMethods, VerifyTask) {
   const Answer answer =
       client_->Call("VerifyTask", "ssha{sv}", "web", "task", 0, 0);
   ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.types, (Types{{"ok", "b"},
-                                 {"mounts", "aa{sv}"},
-                                 {"mounts.0.name", "s"},
-                                 {"mounts.0.verdict", "s"},
-                                 {"mounts.0.reason", "s"},
-                                 {"mounts.0.read_only", "b"},
-                                 {"mounts.0.nosuid", "b"},
-                                 {"mounts.0.nodev", "b"},
-                                 {"mounts.0.noexec", "b"},
-                                 {"mounts.0.peer_group", "t"},
-                                 {"mounts.0.master", "t"},
-                                 {"mount_namespace", "t"},
-                                 {"own_user_namespace", "b"}}));
+  Types types = TypesOf<agent::TaskReport>();
+  types.merge(Prefixed("mounts.0.", TypesOf<agent::TaskMount>()));
+  EXPECT_EQ(answer.types, types);
   EXPECT_EQ(answer.values.at("ok"), "false");
   EXPECT_EQ(answer.values.at("mounts.0.verdict"), R"("missing")");
 }

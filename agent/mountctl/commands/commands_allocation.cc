@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "agent/fields/mount_fields.h"
 #include "agent/mountctl/commands/arguments.h"
 #include "agent/mountctl/commands/commands.h"
 #include "agent/mountctl/job/job.h"
@@ -209,10 +210,10 @@ void AddMount(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"private", "host-to-task", "bidirectional"}));
   command->add_flag("--read-only", arguments->spec.read_only,
                     "Mount it read-only");
-  command->add_flag("--noexec", arguments->spec.noexec,
-                    "Refuse to execute programs on it");
-  command->add_flag("--noatime", arguments->spec.noatime,
-                    "Do not update access times on it");
+  for (const MountFlag& flag : kMountFlags) {
+    command->add_flag("--" + std::string(flag.key),
+                      arguments->spec.*flag.member, flag.help);
+  }
   AddIdMap(*command, *arguments);
   command->add_flag("--replace", arguments->replace,
                     "Replace the mount of this name");

@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <utility>
+#include <vector>
 
+#include "agent/fields/mount_fields.h"
 #include "mountd/base/number.h"
 
 namespace mountd::agent {
@@ -29,7 +30,7 @@ class Section {
   Section(const toml::table& table, std::string prefix, std::string_view origin)
       : table_(table), prefix_(std::move(prefix)), origin_(origin) {}
 
-  Section& Only(std::initializer_list<std::string_view> known) {
+  Section& Only(const std::vector<std::string_view>& known) {
     for (const auto& [key, node] : table_) {
       if (std::find(known.begin(), known.end(), key.str()) == known.end()) {
         Fail(node.source(), key.str(), "is not a known key");
@@ -301,17 +302,24 @@ void ReadMount(Section& section, BindMountSpec& mount) {
                 return propagation.has_value();
               })
       .Text("path", mount.task_path)
-      .Flag("read_only", mount.read_only)
-      .Flag("noexec", mount.noexec)
-      .Flag("noatime", mount.noatime);
-  if (mount.source_type == SourceType::kTmpfs) {
-    section.Only({"task", "name", "source", "propagation", "path", "read_only",
-                  "noexec", "noatime", "size", "inodes", "uid", "gid", "mode",
-                  "noswap"});
+      .Flag("read_only", mount.read_only);
+  std::vector<std::string_view> known = {"task",        "name", "source",
+                                         "propagation", "path", "read_only"};
+  for (const MountFlag& flag : kMountFlags) {
+    section.Flag(flag.key, mount.*flag.member);
+    known.emplace_back(flag.key);
+  }
+  const bool is_tmpfs = mount.source_type == SourceType::kTmpfs;
+  if (is_tmpfs) {
+    known.insert(known.end(),
+                 {"size", "inodes", "uid", "gid", "mode", "noswap"});
+  } else {
+    known.emplace_back("idmap");
+  }
+  section.Only(known);
+  if (is_tmpfs) {
     ReadTmpfs(section, mount.tmpfs.emplace());
   } else {
-    section.Only({"task", "name", "source", "propagation", "path", "read_only",
-                  "noexec", "noatime", "idmap"});
     ReadIdMap(section, mount);
   }
 }

@@ -68,7 +68,7 @@ class Writer {
 
 // One field. A reader that expects another type ignores the field, as protobuf
 // does; an absent value is 0 or empty.
-struct Field {
+struct WireField {
   std::uint64_t number = 0;
   std::uint64_t type = 0;
   std::uint64_t value = 0;
@@ -89,8 +89,8 @@ class Reader {
 
   bool AtEnd() const { return rest_.empty(); }
 
-  Result<Field> Next() {
-    Field field;
+  Result<WireField> Next() {
+    WireField field;
     MOUNTD_ASSIGN(const std::uint64_t tag, Varint());
     field.number = tag >> kTypeBits;
     field.type = tag % (1U << kTypeBits);
@@ -148,7 +148,7 @@ template <typename Read>
 Result<void> EachField(std::string_view message, const Read& read) {
   Reader reader(message);
   while (!reader.AtEnd()) {
-    MOUNTD_ASSIGN(const Field field, reader.Next());
+    MOUNTD_ASSIGN(const WireField field, reader.Next());
     MOUNTD_TRY(read(field));
   }
   return Ok();
@@ -162,7 +162,7 @@ Result<std::optional<Timestamp>> ReadTime(std::string_view message) {
   constexpr std::int64_t kNanosInSecond = 1'000'000'000;
   std::int64_t seconds = 0;
   std::int64_t nanos = 0;
-  MOUNTD_TRY(EachField(message, [&](const Field& field) -> Result<void> {
+  MOUNTD_TRY(EachField(message, [&](const WireField& field) -> Result<void> {
     if (field.Is(1, kVarint)) {
       seconds = static_cast<std::int64_t>(field.value);
     } else if (field.Is(2, kVarint)) {
@@ -181,7 +181,7 @@ Result<std::optional<Timestamp>> ReadTime(std::string_view message) {
 
 // Reads csi.v1.Snapshot.
 Result<void> ReadSnapshot(std::string_view message, Snapshot& out) {
-  return EachField(message, [&out](const Field& field) -> Result<void> {
+  return EachField(message, [&out](const WireField& field) -> Result<void> {
     if (field.Is(1, kVarint)) {
       out.size_bytes = static_cast<std::int64_t>(field.value);
     } else if (field.Is(2, kBytes)) {
@@ -202,7 +202,7 @@ Result<void> ReadSnapshot(std::string_view message, Snapshot& out) {
 // Reads a message whose field 1 is a csi.v1.Snapshot.
 Result<Snapshot> ReadHolder(std::string_view message) {
   Snapshot snapshot;
-  MOUNTD_TRY(EachField(message, [&](const Field& field) -> Result<void> {
+  MOUNTD_TRY(EachField(message, [&](const WireField& field) -> Result<void> {
     return field.Is(1, kBytes) ? ReadSnapshot(field.bytes, snapshot) : Ok();
   }));
   return snapshot;
@@ -239,15 +239,16 @@ Result<Snapshot> DecodeCreateSnapshot(std::string_view response) {
 
 Result<SnapshotPage> DecodeListSnapshots(std::string_view response) {
   SnapshotPage page;
-  MOUNTD_TRY(EachField(response, [&page](const Field& field) -> Result<void> {
-    if (field.Is(1, kBytes)) {
-      MOUNTD_ASSIGN(Snapshot snapshot, ReadHolder(field.bytes));
-      page.snapshots.push_back(std::move(snapshot));
-    } else if (field.Is(2, kBytes)) {
-      page.next_token = field.bytes;
-    }
-    return Ok();
-  }));
+  MOUNTD_TRY(
+      EachField(response, [&page](const WireField& field) -> Result<void> {
+        if (field.Is(1, kBytes)) {
+          MOUNTD_ASSIGN(Snapshot snapshot, ReadHolder(field.bytes));
+          page.snapshots.push_back(std::move(snapshot));
+        } else if (field.Is(2, kBytes)) {
+          page.next_token = field.bytes;
+        }
+        return Ok();
+      }));
   return page;
 }
 
