@@ -12,8 +12,8 @@
 namespace mountd::agent {
 namespace {
 
-using test::Types;
-using test::TypesOf;
+using mountd::test::Types;
+using mountd::test::TypesOf;
 
 // Returns the contract with each row of white space as one space.
 std::string Contract() {
@@ -72,7 +72,7 @@ void ExpectDocumented() {
 TEST(FieldsTest, TheContractHasEachKeyOfMountsWithItsType) {
   ExpectDocumented<BindMountSpec, TmpfsOptions, MountConfig, MountStatus,
                    ReplacedMount, RepairedMount, InboxConfig>();
-  EXPECT_EQ(Undocumented(test::TypesOfList(kMountArguments)), "");
+  EXPECT_EQ(Undocumented(mountd::test::TypesOfList(kMountArguments)), "");
   for (const MountFlag& flag : kMountFlags) {
     EXPECT_EQ(Undocumented({{flag.key, "b"}}), "");
   }

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "mountd/plan/attributes.h"
 #include "propagation/ground/mount_inspector.h"
 #include "tests/root/executor_fixture.h"
 
@@ -31,10 +32,9 @@ class Inspectors : public ExecutorFixture {
 
 void ExpectSame(const MountFacts& a, const MountFacts& b) {
   EXPECT_EQ(a.device, b.device);
-  constexpr std::uint64_t kCompared = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
-                                      MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
-                                      MOUNT_ATTR_NOATIME;
-  EXPECT_EQ(a.attributes & kCompared, b.attributes & kCompared);
+  for (const exec::AttributeRow& row : exec::kAttributes) {
+    EXPECT_EQ(a.attributes & row.flag, b.attributes & row.flag) << row.word;
+  }
   EXPECT_EQ(a.peer_group, b.peer_group);
   EXPECT_EQ(a.master, b.master);
   EXPECT_EQ(a.type, b.type);
