@@ -288,9 +288,8 @@ bool IsSame(const NetworkRecord& record, const NetworkRequest& request) {
     return netns::IsNone(asked) || asked == is;
   };
   const bool default_route = (record.flags & exec::kDefaultRoute) != 0;
-  return record.mode == request.mode && record.network == request.network &&
-         record.ports == request.ports && record.files == request.files &&
-         record.cni == request.cni && as_asked(request.ipv4, record.ipv4) &&
+  return AskedFor(record) == AskedFor(request) &&
+         as_asked(request.ipv4, record.ipv4) &&
          as_asked(request.ipv6, record.ipv6) &&
          ((record.flags & exec::kIsolated) != 0) == request.isolated &&
          request.default_route.value_or(default_route) == default_route;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "mountd/base/result.h"
@@ -26,6 +27,14 @@ struct NetworkRequest {
   NetworkFiles files{};
   CniSettings cni{};  // kCni only
 };
+
+// Returns the members that a record keeps as they were asked for, of a
+// NetworkRequest or of a NetworkRecord. The other members depend on the
+// allocation's other networks: an absent address or default route is no choice.
+template <typename T>
+auto AskedFor(T& of) {
+  return std::tie(of.mode, of.network, of.ports, of.files, of.cni);
+}
 
 // A network namespace that the caller passed, and the process that keeps its
 // ports until mountd has mapped them.

@@ -69,11 +69,7 @@ NetworkRecord RecordFor(const std::string& allocation,
   NetworkRecord record;
   record.allocation = allocation;
   record.interface = request.interface;
-  record.mode = request.mode;
-  record.network = request.network;
-  record.ports = request.ports;
-  record.files = request.files;
-  record.cni = request.cni;
+  AskedFor(record) = AskedFor(request);
   record.flags = request.isolated ? exec::kIsolated : 0U;
   if (request.mode == NetworkMode::kBridge &&
       request.default_route.value_or(!AnyHasDefaultRoute(others))) {
