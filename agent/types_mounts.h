@@ -70,6 +70,7 @@ struct BindMountSpec {
   // container's mount namespace instead of the inbox; -1: none. The caller
   // keeps the fd and closes it.
   int container = -1;
+  bool nosymfollow = false;  // links in the mount are not followed
 };
 
 // A task's inbox. The task driver mounts it into the task once.

@@ -51,6 +51,7 @@ struct TaskMount {
   bool noexec = false;
   std::uint64_t peer_group = 0;
   std::uint64_t master = 0;
+  bool nosymfollow = false;
 };
 
 struct TaskReport {

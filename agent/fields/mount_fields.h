@@ -20,6 +20,8 @@ inline constexpr std::array kMountFlags = {
               "Refuse to execute programs on it"},
     MountFlag{"noatime", &BindMountSpec::noatime,
               "Do not update access times on it"},
+    MountFlag{"nosymfollow", &BindMountSpec::nosymfollow,
+              "Do not follow symbolic links in it"},
 };
 
 template <>
@@ -147,6 +149,7 @@ struct FieldsOf<TaskMount> {
       Key("read_only", &TaskMount::read_only),
       Key("nosuid", &TaskMount::nosuid), Key("nodev", &TaskMount::nodev),
       Key("noexec", &TaskMount::noexec),
+      Key("nosymfollow", &TaskMount::nosymfollow),
       Key("peer_group", &TaskMount::peer_group),
       Key("master", &TaskMount::master));
 };

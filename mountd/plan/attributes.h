@@ -17,6 +17,9 @@ enum Attribute : std::uint32_t {
   kReadOnly = 1U << 0U,
   kNoExec = 1U << 1U,
   kNoAtime = 1U << 2U,
+  // Not for every mount, because programs keep links in their volumes: package
+  // managers, certbot, and PostgreSQL for its tablespaces.
+  kNoSymFollow = 1U << 3U,
 };
 
 struct AttributeRow {
@@ -40,6 +43,8 @@ inline constexpr std::array kAttributes = {
     AttributeRow{kNoExec, "noexec", "noexec", MOUNT_ATTR_NOEXEC},
     AttributeRow{kNoAtime, "noatime", "noatime", MOUNT_ATTR_NOATIME,
                  MOUNT_ATTR__ATIME, false},
+    AttributeRow{kNoSymFollow, "nosymfollow", "nosymfollow",
+                 MOUNT_ATTR_NOSYMFOLLOW},
 };
 
 // Returns whether a mount with these attributes has the row's.

@@ -158,12 +158,13 @@ TEST_F(ClientMountsTest,
   spec.task_path = "/data";
   spec.noexec = true;
   spec.noatime = true;
+  spec.nosymfollow = true;
   spec.id_map = {{1000, 200000, 1}, {3000, 300000, 10}};
   const MountConfig config = client_->BindMount("web", spec).value();
   EXPECT_EQ(script().last_call(),
             "BindMount web server data volume:data ro host-to-task "
             "{idmap=1000:200000:1+3000:300000:10+;noatime=true;noexec=true;"
-            "task_path=/data;}");
+            "nosymfollow=true;task_path=/data;}");
   EXPECT_EQ(config.host_path, "/run/mountd/base/a/web/server/data");
   EXPECT_EQ(config.task_path, "/data");
   EXPECT_TRUE(config.read_only);

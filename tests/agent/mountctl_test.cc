@@ -293,12 +293,12 @@ TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
             "BindMount web t n tmpfs: rw private "
             "{mode=u488;noswap=true;size=t1048576;}");
   EXPECT_EQ(Run({"mount", "web", "t", "n", "--source", "host:x", "--noatime",
-                 "--idmap", "1000:2000:1", "--idmap", "3:4:5"})
+                 "--nosymfollow", "--idmap", "1000:2000:1", "--idmap", "3:4:5"})
                 .status,
             0);
   EXPECT_EQ(script().last_call(),
             "BindMount web t n host:x rw private "
-            "{idmap=1000:2000:1+3:4:5+;noatime=true;}");
+            "{idmap=1000:2000:1+3:4:5+;noatime=true;nosymfollow=true;}");
   EXPECT_EQ(
       Run({"mount", "web", "t", "n", "--source", "filesystem:homes"}).status,
       0);

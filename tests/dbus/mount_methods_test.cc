@@ -26,15 +26,15 @@ TEST_P(MountMethods, BindMountWithAMapOfIds) {
   MustPrepare();
   const auto bind = [&](std::uint32_t on_disk) {
     return client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 2, "noatime", "b", 1,
-                         "idmap", "a(uuu)", 2, on_disk, 200000U, 1U, 100001U,
-                         300000U, 2U);
+                         "host", "data", 0, "private", 3, "noatime", "b", 1,
+                         "nosymfollow", "b", 1, "idmap", "a(uuu)", 2, on_disk,
+                         200000U, 1U, 100001U, 300000U, 2U);
   };
   EXPECT_EQ(bind(0).error, "org.mountd1.Error.PermissionDenied");
   const Answer answer = bind(100000);
   ASSERT_TRUE(answer.ok()) << answer.message;
   const exec::AttachPlan plan = executor().plans().back().body.attach;
-  EXPECT_EQ(plan.attributes, static_cast<std::uint32_t>(exec::kNoAtime));
+  EXPECT_EQ(plan.attributes, exec::kNoAtime | exec::kNoSymFollow);
   ASSERT_EQ(plan.ids.count, 2U);
   EXPECT_EQ(plan.ids.extents[0], (exec::IdExtent{100000, 200000, 1}));
   EXPECT_EQ(plan.ids.extents[1], (exec::IdExtent{100001, 300000, 2}));

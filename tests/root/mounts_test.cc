@@ -97,6 +97,33 @@ TEST_F(Mounts, EachHasNosuidAndNodevAndWhatWasAskedFor) {
   EXPECT_EQ(st.f_flag & kAll, kAll);
 }
 
+TEST_F(Mounts, NoLinkIsFollowedInAMountWithNosymfollow) {
+  const std::string link = std::string(kTarget) + "/link";
+  ASSERT_EQ(::symlink("/", "/run/host/data/link"), 0);
+  const Reply plain = Attach("data", Propagation::kPrivate);
+  struct stat there = {};
+  EXPECT_EQ(::stat(link.c_str(), &there), 0);
+  ASSERT_EQ(ErrorOf(Detach(plain.body.mount.mount_id)), "");
+  Request request = AttachRequest("data", Propagation::kPrivate);
+  request.body.attach.attributes = exec::kNoSymFollow;
+  const Reply reply = Send(request);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(::stat(link.c_str(), &there), -1);
+  EXPECT_EQ(errno, ELOOP);
+  EXPECT_EQ(::lstat(link.c_str(), &there), 0);
+  // The executor finds the attribute when it reads the mount back.
+  const Reply again = Send(request);
+  EXPECT_EQ(again.body.mount.mount_id, reply.body.mount.mount_id);
+}
+
+// A mount that lacks the attribute is not the one that the plan asks for.
+TEST_F(Mounts, AMountWithoutNosymfollowIsNotTakenForOneWithIt) {
+  ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "");
+  Request request = AttachRequest("data", Propagation::kPrivate);
+  request.body.attach.attributes = exec::kNoSymFollow;
+  EXPECT_EQ(CodeOf(Send(request)), "AlreadyExists");
+}
+
 TEST_F(Mounts, ReadOnlyHoldsForTheMountsThatAreBelowTheSource) {
   MountTmpfs("/run/host/data/sub");
   Request request = AttachRequest("data", Propagation::kPrivate);

@@ -69,13 +69,15 @@ TEST(TaskMountsTest, BidirectionalIsRightAsAPeer) {
 
 TEST(TaskMountsTest, WeakerAttributesAreNamed) {
   const MountRecord record =
-      Record(exec::Propagation::kPrivate, exec::kReadOnly | exec::kNoExec);
+      Record(exec::Propagation::kPrivate,
+             exec::kReadOnly | exec::kNoExec | exec::kNoSymFollow);
   EXPECT_EQ(VerdictOn(record, Seen(0, 0, MOUNT_ATTR_NODEV)),
-            "weaker: the runtime removed ro, nosuid, noexec");
-  EXPECT_EQ(VerdictOn(record, Seen(0, 0,
-                                   kAlways | MOUNT_ATTR_RDONLY |
-                                       MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOATIME)),
-            "ok");
+            "weaker: the runtime removed ro, nosuid, noexec, nosymfollow");
+  EXPECT_EQ(
+      VerdictOn(record, Seen(0, 0,
+                             kAlways | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC |
+                                 MOUNT_ATTR_NOATIME | MOUNT_ATTR_NOSYMFOLLOW)),
+      "ok");
 }
 
 TEST(TaskMountsTest, WhatIsNotThereIsSaidFirst) {
