@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "tests/real/cni/debian_plugins.h"
-#include "tests/root/node_cni_fixture.h"
+#include "tests/root/node/node_cni_fixture.h"
 #include "tests/support/net_probe.h"
 
 namespace mountd::testing {

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Signals of a volume that died with its plugin: mountd sends them, on the
+// socket and on the system bus, to the user of the volume, and to nobody else.
+#include <sys/mount.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mountd/base/paths.h"
+#include "tests/root/node/node_csi_fixture.h"
+#include "tests/support/bus_client.h"
+#include "tests/support/private_bus.h"
+
+namespace mountd::testing {
+namespace {
+
+constexpr char kBusDirectory[] = "/run/host/bus";
+// The stranger has an account of the node and a rule of its own.
+constexpr uid_t kStranger = kMountdUid + 1;
+
+class NodeCsiSignals : public NodeCsi,
+                       public ::testing::WithParamInterface<bool> {
+ protected:
+  NodeCsiSignals() {
+    config_ += R"(
+[[rule]]
+users = ["mountd-csi"]
+host_volumes = ["*"]
+plugins = ["*"]
+)";
+  }
+  void BeforeStart() override {
+    std::filesystem::create_directories(kBusDirectory);
+    bus_ = std::make_unique<test::PrivateBus>(kBusDirectory);
+  }
+  void TearDown() override {
+    owner_.reset();
+    stranger_.reset();
+    NodeCsi::TearDown();
+    bus_.reset();
+  }
+
+  void Subscribe() {
+    for (auto* client : {&owner_, &stranger_}) {
+      *client = test::BusClient::Connect(
+          {GetParam() ? bus_->address()
+                      : "unix:path=" + std::string(paths::kBusSocket),
+           GetParam(), client == &owner_ ? kAgentUid : kStranger});
+      ASSERT_NE(*client, nullptr);
+      const auto subscribed = (*client)->Call("Subscribe", "a{sv}", 0);
+      ASSERT_TRUE(subscribed.ok()) << subscribed.message;
+    }
+  }
+  // Ends the plugin and its file systems, and starts another one.
+  void LoseTheVolume() {
+    plugin_ = Process();
+    for (const std::string& point : MountPointsUnder(kFaultDirectory)) {
+      if (point != kFaultDirectory) {
+        ::umount2(point.c_str(), MNT_DETACH);
+      }
+    }
+    ASSERT_EQ(MountPointsUnder(kFaultDirectory).size(), 1U);
+    StartPlugin();
+  }
+  // True if the stranger got such a signal among all that were sent so far.
+  bool WasToldToTheStranger(const std::string& member) {
+    stranger_->Fence();
+    for (const test::Signal& signal : stranger_->signals()) {
+      if (signal.member == member) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::unique_ptr<test::PrivateBus> bus_;
+  std::unique_ptr<test::BusClient> owner_;
+  std::unique_ptr<test::BusClient> stranger_;
+};
+
+TEST_P(NodeCsiSignals, AVolumeThatDiedIsToldAndSoIsItsReturn) {
+  ASSERT_NO_FATAL_FAILURE(Subscribe());
+  ASSERT_EQ(Publish(), "Ok");
+  ASSERT_NO_FATAL_FAILURE(LoseTheVolume());
+  const std::string dead = owner_->AwaitSignal("VolumeHealth").text;
+  EXPECT_TRUE(dead.starts_with(R"("fault", "v", "dead", ")")) << dead;
+  EXPECT_EQ(owner_->AwaitSignal("VolumeHealth").text,
+            R"("fault", "v", "healthy", "")");
+  EXPECT_TRUE(Eventually([this] { return Recorded() == "staged published"; }))
+      << Recorded();
+  EXPECT_FALSE(WasToldToTheStranger("VolumeHealth"));
+  ExpectReleased();
+}
+
+TEST_P(NodeCsiSignals, TheSecretsThatAReturnTakesAreAskedFor) {
+  ASSERT_NO_FATAL_FAILURE(Subscribe());
+  agent::VolumeSpec spec = Volume();
+  spec.secrets = {{"password", "hunter2"}};
+  ASSERT_EQ(MessageOf(client_->PublishVolume("web", spec)), "Ok");
+  ASSERT_NO_FATAL_FAILURE(LoseTheVolume());
+  EXPECT_EQ(owner_->AwaitSignal("SecretsNeeded").text,
+            R"("web", "data", "fault", "v")");
+  const std::string dead = owner_->AwaitSignal("VolumeHealth").text;
+  EXPECT_TRUE(dead.starts_with(R"("fault", "v", "dead", ")")) << dead;
+  EXPECT_NE(Recorded(), "staged published");
+  EXPECT_FALSE(WasToldToTheStranger("SecretsNeeded"));
+  // The agent does as the signal asks.
+  EXPECT_TRUE(Eventually(
+      [&] { return MessageOf(client_->PublishVolume("web", spec)) == "Ok"; }));
+  EXPECT_EQ(Recorded(), "staged published");
+  ExpectReleased();
+}
+
+INSTANTIATE_TEST_SUITE_P(, NodeCsiSignals, ::testing::Bool(),
+                         [](const auto& on_the_bus) {
+                           return on_the_bus.param ? "Bus" : "Socket";
+                         });
+
+}  // namespace
+}  // namespace mountd::testing
