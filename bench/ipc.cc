@@ -12,7 +12,7 @@
 #include "bench/bench_main.h"
 #include "bench/ping_pong.h"
 #include "bench/programs.h"
-#include "tests/support/private_bus.h"
+#include "tests/support/servers/private_bus.h"
 
 namespace mountd::bench {
 namespace {

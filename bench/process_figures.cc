@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "tests/support/node.h"
+#include "tests/support/node/node.h"
 
 namespace mountd::bench {
 namespace {

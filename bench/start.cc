@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "bench/bench_main.h"
-#include "tests/support/node.h"
+#include "tests/support/node/node.h"
 
 namespace mountd::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "agent/client.h"
 #include "mountd/base/result.h"
 #include "mountd/executors/executor_pool.h"
-#include "tests/support/node.h"
+#include "tests/support/node/node.h"
 
 namespace mountd::bench {
 

@@ -6,7 +6,7 @@
 #include "agent/subscriber.h"
 #include "tests/agent/fake_manager.h"
 #include "tests/agent/signal_log.h"
-#include "tests/support/private_bus.h"
+#include "tests/support/servers/private_bus.h"
 #include "tests/support/temp_directory.h"
 
 namespace mountd::agent::test {

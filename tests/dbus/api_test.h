@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "tests/support/api_server.h"
 #include "tests/support/bus_client.h"
-#include "tests/support/private_bus.h"
+#include "tests/support/servers/api_server.h"
+#include "tests/support/servers/private_bus.h"
 #include "tests/support/temp_directory.h"
 
 namespace mountd::test {

@@ -11,7 +11,7 @@
 
 #include "dbus/methods/administrator_actions.h"
 #include "tests/dbus/api_test.h"
-#include "tests/support/fake_polkit.h"
+#include "tests/support/fakes/fake_polkit.h"
 #include "tests/support/naive.h"
 
 namespace mountd::test {

@@ -15,7 +15,7 @@
 #include "tests/fault/operations.h"
 #include "tests/support/bus_client.h"
 #include "tests/support/eventually.h"
-#include "tests/support/host_volumes.h"
+#include "tests/support/node/host_volumes.h"
 
 namespace mountd::testing {
 namespace {

@@ -2,7 +2,7 @@
 // mountd-exec, whose calls of the kernel are steps.
 #include "mountd/exec/executor_main.h"
 #include "tests/fault/shared_steps.h"
-#include "tests/support/injecting_kernel.h"
+#include "tests/support/fakes/injecting_kernel.h"
 
 int main(int argc, char** argv) {
   using namespace mountd;

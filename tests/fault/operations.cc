@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "tests/support/eventually.h"
-#include "tests/support/host_volumes.h"
+#include "tests/support/node/host_volumes.h"
 
 namespace mountd::testing {
 namespace {

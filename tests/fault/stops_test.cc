@@ -20,8 +20,8 @@
 #include "tests/fault/operations.h"
 #include "tests/support/environment.h"
 #include "tests/support/eventually.h"
-#include "tests/support/host_volumes.h"
-#include "tests/support/stopped.h"
+#include "tests/support/node/host_volumes.h"
+#include "tests/support/node/stopped.h"
 
 namespace mountd::testing {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "mountd/base/paths.h"
 #include "tests/support/eventually.h"
-#include "tests/support/host_volumes.h"
+#include "tests/support/node/host_volumes.h"
 #include "tests/support/temp_directory.h"
 
 namespace mountd::testing {

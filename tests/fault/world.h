@@ -10,9 +10,9 @@
 #include "agent/client.h"
 #include "tests/csi/process.h"
 #include "tests/fault/shared_steps.h"
-#include "tests/support/cni_world.h"
-#include "tests/support/daemon_fds.h"
-#include "tests/support/node.h"
+#include "tests/support/fakes/cni_world.h"
+#include "tests/support/node/daemon_fds.h"
+#include "tests/support/node/node.h"
 #include "tests/support/private_namespaces.h"
 
 namespace mountd::testing {

@@ -25,9 +25,9 @@
 #include "agent/fields/mount_fields.h"
 #include "mountd/base/names.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tests/support/api_server.h"
 #include "tests/support/bus_client.h"
 #include "tests/support/raw_socket.h"
+#include "tests/support/servers/api_server.h"
 #include "tests/support/temp_directory.h"
 
 namespace mountd::fuzz {

@@ -10,7 +10,7 @@
 #include "mountd/exec/dispatcher.h"
 #include "mountd/kernel/real_kernel.h"
 #include "mountd/plan/wire.h"
-#include "tests/support/injecting_kernel.h"
+#include "tests/support/fakes/injecting_kernel.h"
 #include "tests/support/private_namespaces.h"
 
 namespace mountd::testing {

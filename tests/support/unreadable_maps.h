@@ -6,7 +6,7 @@
 #include <atomic>
 #include <string>
 
-#include "tests/support/fuse_server.h"
+#include "tests/support/servers/fuse_server.h"
 
 namespace mountd::testing {
 

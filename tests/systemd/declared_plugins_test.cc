@@ -18,7 +18,7 @@
 
 #include "mountd/base/number.h"
 #include "tests/support/eventually.h"
-#include "tests/support/node.h"
+#include "tests/support/node/node.h"
 #include "tests/support/outcome.h"
 
 namespace mountd::testing {

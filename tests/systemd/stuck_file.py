@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A FUSE file system (fuse(4), linux/fuse.h) with one file. Its server never answers
-writes to the file, as that of tests/support/fuse_server.h, which serves the C++
+writes to the file, as that of tests/support/servers/fuse_server.h, which serves the C++
 tests."""
 import ctypes
 import errno

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/cni_world.h"
+#include "tests/support/fakes/cni_world.h"
 
 // The CNI project's own plugins in Debian's package
 // containernetworking-plugins.

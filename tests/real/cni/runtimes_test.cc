@@ -24,7 +24,7 @@
 #include "tests/real/cni/readme_config.h"
 #include "tests/support/eventually.h"
 #include "tests/support/net_probe.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/node_fixture.h"
 #include "tests/support/program.h"
 
 namespace mountd::testing {

@@ -16,7 +16,7 @@
 
 #include "tests/csi/host_path.h"
 #include "tests/support/eventually.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/node_fixture.h"
 
 namespace mountd::testing {
 namespace {

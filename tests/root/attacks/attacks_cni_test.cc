@@ -20,9 +20,9 @@
 #include "mountd/base/memory_file.h"
 #include "tests/root/attacker.h"
 #include "tests/root/networks/network_fixture.h"
-#include "tests/support/cni_world.h"
-#include "tests/support/fuse_server.h"
+#include "tests/support/fakes/cni_world.h"
 #include "tests/support/naive.h"
+#include "tests/support/servers/fuse_server.h"
 
 namespace mountd::testing {
 namespace {

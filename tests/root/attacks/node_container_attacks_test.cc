@@ -31,7 +31,7 @@
 #include "mountd/base/fd_message.h"
 #include "tests/support/eventually.h"
 #include "tests/support/naive.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/node_fixture.h"
 #include "tests/support/program.h"
 
 namespace mountd::testing {

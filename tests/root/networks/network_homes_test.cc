@@ -13,9 +13,9 @@
 #include "tests/root/attacker.h"
 #include "tests/root/networks/network_fixture.h"
 #include "tests/root/unshared.h"
-#include "tests/support/fuse_server.h"
 #include "tests/support/naive.h"
 #include "tests/support/net_probe.h"
+#include "tests/support/servers/fuse_server.h"
 
 // The namespaces of networks: those that the executor makes, those that a
 // caller passes, and those of earlier networks.

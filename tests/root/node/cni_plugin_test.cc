@@ -21,7 +21,7 @@
 
 #include "tests/support/eventually.h"
 #include "tests/support/net_probe.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/node_fixture.h"
 #include "tests/support/program.h"
 
 namespace mountd::testing {

@@ -22,12 +22,12 @@
 
 #include "mountd/base/paths.h"
 #include "tests/support/eventually.h"
-#include "tests/support/fuse_server.h"
 #include "tests/support/naive.h"
-#include "tests/support/node.h"
+#include "tests/support/node/node.h"
 #include "tests/support/outcome.h"
 #include "tests/support/private_namespaces.h"
 #include "tests/support/raw_socket.h"
+#include "tests/support/servers/fuse_server.h"
 
 namespace mountd::testing {
 namespace {

@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "tests/support/eventually.h"
-#include "tests/support/nfs_server.h"
-#include "tests/support/node.h"
+#include "tests/support/node/node.h"
 #include "tests/support/outcome.h"
 #include "tests/support/private_namespaces.h"
+#include "tests/support/servers/nfs_server.h"
 
 namespace mountd::testing {
 namespace {

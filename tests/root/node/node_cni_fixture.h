@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/cni_world.h"
 #include "tests/support/eventually.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/fakes/cni_world.h"
+#include "tests/support/node/node_fixture.h"
 
 namespace mountd::testing {
 

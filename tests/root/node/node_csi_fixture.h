@@ -8,7 +8,7 @@
 
 #include "tests/csi/process.h"
 #include "tests/support/eventually.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/node_fixture.h"
 
 namespace mountd::testing {
 

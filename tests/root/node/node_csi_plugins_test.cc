@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "tests/root/node/node_csi_fixture.h"
-#include "tests/support/fuse_server.h"
+#include "tests/support/servers/fuse_server.h"
 
 namespace mountd::testing {
 namespace {

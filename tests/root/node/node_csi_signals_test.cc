@@ -12,7 +12,7 @@
 #include "mountd/base/paths.h"
 #include "tests/root/node/node_csi_fixture.h"
 #include "tests/support/bus_client.h"
-#include "tests/support/private_bus.h"
+#include "tests/support/servers/private_bus.h"
 
 namespace mountd::testing {
 namespace {

@@ -22,9 +22,9 @@
 #include <thread>
 
 #include "agent/subscriber.h"
-#include "tests/support/fuse_server.h"
-#include "tests/support/node.h"
+#include "tests/support/node/node.h"
 #include "tests/support/private_namespaces.h"
+#include "tests/support/servers/fuse_server.h"
 
 namespace mountd::testing {
 namespace {

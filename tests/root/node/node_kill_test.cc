@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "tests/support/eventually.h"
-#include "tests/support/host_volumes.h"
-#include "tests/support/node.h"
+#include "tests/support/node/host_volumes.h"
+#include "tests/support/node/node.h"
 #include "tests/support/outcome.h"
 #include "tests/support/private_namespaces.h"
 

@@ -22,8 +22,8 @@
 
 #include "mountd/base/paths.h"
 #include "tests/support/eventually.h"
-#include "tests/support/host_volumes.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/host_volumes.h"
+#include "tests/support/node/node_fixture.h"
 
 namespace mountd::testing {
 namespace {

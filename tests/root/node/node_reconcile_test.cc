@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "tests/support/eventually.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/node_fixture.h"
 
 namespace mountd::testing {
 namespace {

@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "tests/support/eventually.h"
-#include "tests/support/host_volumes.h"
 #include "tests/support/net_probe.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/host_volumes.h"
+#include "tests/support/node/node_fixture.h"
 
 namespace mountd::testing {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "tests/support/eventually.h"
 #include "tests/support/naive.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/node_fixture.h"
 
 namespace mountd::testing {
 namespace {

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "tests/support/eventually.h"
-#include "tests/support/fuse_server.h"
 #include "tests/support/naive.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/node_fixture.h"
+#include "tests/support/servers/fuse_server.h"
 
 namespace mountd::testing {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "tests/support/fuse_server.h"
+#include "tests/support/servers/fuse_server.h"
 
 #include <sys/mount.h>
 #include <sys/stat.h>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/root/cgroup_fixture.h"
-#include "tests/support/fuse_server.h"
+#include "tests/support/servers/fuse_server.h"
 
 namespace mountd::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "tests/root/executor_fixture.h"
-#include "tests/support/fuse_server.h"
+#include "tests/support/servers/fuse_server.h"
 
 namespace mountd::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "tests/root/executor_fixture.h"
-#include "tests/support/fuse_server.h"
+#include "tests/support/servers/fuse_server.h"
 
 // A mount is replaced under its users (propagation/swap.h).
 namespace mountd::testing {

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "tests/root/executor_fixture.h"
-#include "tests/support/fuse_server.h"
 #include "tests/support/naive.h"
+#include "tests/support/servers/fuse_server.h"
 
 // Each unmount mode acts on a mount that is in use (exec::UnmountMode).
 namespace mountd::testing {

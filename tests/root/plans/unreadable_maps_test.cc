@@ -19,8 +19,8 @@
 #include <string>
 
 #include "tests/root/cgroup_fixture.h"
-#include "tests/support/fuse_server.h"
 #include "tests/support/naive.h"
+#include "tests/support/servers/fuse_server.h"
 
 namespace mountd::testing {
 namespace {

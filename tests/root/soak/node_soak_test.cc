@@ -30,7 +30,7 @@
 #include "tests/root/soak/soak_resources.h"
 #include "tests/support/environment.h"
 #include "tests/support/eventually.h"
-#include "tests/support/node_fixture.h"
+#include "tests/support/node/node_fixture.h"
 
 namespace mountd::testing {
 namespace {

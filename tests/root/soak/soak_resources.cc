@@ -7,7 +7,7 @@
 #include <set>
 
 #include "mountd/base/number.h"
-#include "tests/support/node.h"
+#include "tests/support/node/node.h"
 
 namespace mountd::testing {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 
 namespace mountd::testing {
 

@@ -12,8 +12,8 @@
 #include <optional>
 
 #include "mountd/operations/operations.h"
-#include "tests/support/manual_loop.h"
-#include "tests/support/seeded_scheduler.h"
+#include "tests/support/fakes/manual_loop.h"
+#include "tests/support/fakes/seeded_scheduler.h"
 #include "tests/unit/schedule/calls.h"
 
 namespace mountd::testing {

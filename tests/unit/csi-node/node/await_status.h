@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "csi-node/node/plugins.h"
-#include "tests/support/call_script.h"
+#include "tests/support/fakes/call_script.h"
 
 namespace mountd::csi {
 

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
 
 namespace mountd::csi {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "mountd/plan/wire.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/no_threads.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/csi-node/node/await_status.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "csi-node/node/declared_plugins.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/outcome.h"
 

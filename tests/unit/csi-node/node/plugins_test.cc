@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "mountd/base/unix_socket.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/naive.h"
 #include "tests/support/outcome.h"
 #include "tests/support/temp_directory.h"

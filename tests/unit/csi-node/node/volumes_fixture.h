@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "csi-node/node/volumes.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
 
 namespace mountd::csi {

@@ -17,7 +17,7 @@
 #include "mountd/executors/executor_pool.h"
 #include "mountd/plan/wire.h"
 #include "tests/support/asleep.h"
-#include "tests/support/call_script.h"
+#include "tests/support/fakes/call_script.h"
 #include "tests/support/outcome.h"
 
 namespace mountd::exec {

@@ -3,7 +3,7 @@
 
 #include "mountd/mounts/mounts.h"
 #include "mountd/plan/wire.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/mounts/mounts_test.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/naive.h"
 #include "tests/support/outcome.h"
 

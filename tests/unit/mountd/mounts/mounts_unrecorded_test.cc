@@ -2,7 +2,7 @@
 //
 // Mounts whose records cannot be written or read, mounts that were found
 // without a record, and the anchors of each kind of source meanwhile.
-#include "tests/support/failing_store.h"
+#include "tests/support/fakes/failing_store.h"
 #include "tests/unit/mountd/mounts/mounts_test.h"
 
 namespace mountd {

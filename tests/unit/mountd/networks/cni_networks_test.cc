@@ -6,8 +6,8 @@
 
 #include "mountd/networks/networks.h"
 #include "netns/cni/documents/json.h"
-#include "tests/support/core.h"
-#include "tests/support/failing_store.h"
+#include "tests/support/fakes/core.h"
+#include "tests/support/fakes/failing_store.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

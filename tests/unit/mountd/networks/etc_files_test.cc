@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

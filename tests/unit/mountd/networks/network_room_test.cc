@@ -7,7 +7,7 @@
 #include <string>
 
 #include "propagation/ground/base.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

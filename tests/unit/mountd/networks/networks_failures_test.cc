@@ -2,7 +2,7 @@
 //
 // Networks whose records cannot be written or read, or whose configuration has
 // changed, and what is left of them.
-#include "tests/support/failing_store.h"
+#include "tests/support/fakes/failing_store.h"
 #include "tests/unit/mountd/networks/networks_test.h"
 
 namespace mountd {

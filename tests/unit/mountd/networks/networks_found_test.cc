@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Networks that are there without a record, as after the loss of a store.
-#include "tests/support/failing_store.h"
+#include "tests/support/fakes/failing_store.h"
 #include "tests/unit/mountd/networks/networks_test.h"
 
 namespace mountd {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mountd/networks/networks.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

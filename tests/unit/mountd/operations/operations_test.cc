@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "tests/support/manual_loop.h"
+#include "tests/support/fakes/manual_loop.h"
 #include "tests/support/naive.h"
 #include "tests/support/outcome.h"
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "mountd/service/services.h"
-#include "tests/support/core.h"
-#include "tests/support/failing_store.h"
+#include "tests/support/fakes/core.h"
+#include "tests/support/fakes/failing_store.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

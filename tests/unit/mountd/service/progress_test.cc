@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "mountd/service/services.h"
-#include "tests/support/core.h"
 #include "tests/support/eventually.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "mountd/service/services.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

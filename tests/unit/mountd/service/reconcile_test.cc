@@ -8,7 +8,7 @@
 
 #include "mountd/service/services.h"
 #include "mountd/service/teardowns.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/outcome.h"
 

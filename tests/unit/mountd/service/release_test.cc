@@ -10,9 +10,9 @@
 
 #include "mountd/service/services.h"
 #include "mountd/watch/owed_retrier.h"
-#include "tests/support/core.h"
-#include "tests/support/failing_store.h"
-#include "tests/support/manual_loop.h"
+#include "tests/support/fakes/core.h"
+#include "tests/support/fakes/failing_store.h"
+#include "tests/support/fakes/manual_loop.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

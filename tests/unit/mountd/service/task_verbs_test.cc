@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "mountd/service/services.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "mountd/plan/wire.h"
-#include "tests/support/core.h"
+#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "tests/support/core.h"
-#include "tests/support/failing_store.h"
-#include "tests/support/manual_loop.h"
+#include "tests/support/fakes/core.h"
+#include "tests/support/fakes/failing_store.h"
+#include "tests/support/fakes/manual_loop.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "tests/support/failing_store.h"
+#include "tests/support/fakes/failing_store.h"
 #include "tests/unit/mountd/watch/network_watch_test.h"
 
 namespace mountd {

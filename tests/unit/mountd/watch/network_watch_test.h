@@ -14,8 +14,8 @@
 
 #include "mountd/service/teardowns.h"
 #include "mountd/watch/network_watch.h"
-#include "tests/support/core.h"
-#include "tests/support/manual_loop.h"
+#include "tests/support/fakes/core.h"
+#include "tests/support/fakes/manual_loop.h"
 #include "tests/support/netlink_messages.h"
 #include "tests/support/outcome.h"
 #include "tests/support/temp_directory.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/manual_loop.h"
+#include "tests/support/fakes/manual_loop.h"
 
 namespace mountd {
 namespace {

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "mountd/watch/owed_retrier.h"
-#include "tests/support/core.h"
-#include "tests/support/manual_loop.h"
+#include "tests/support/fakes/core.h"
+#include "tests/support/fakes/manual_loop.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "mountd/service/teardowns.h"
-#include "tests/support/failing_store.h"
-#include "tests/support/manual_loop.h"
+#include "tests/support/fakes/failing_store.h"
+#include "tests/support/fakes/manual_loop.h"
 #include "tests/unit/csi-node/node/volumes_fixture.h"
 
 namespace mountd::csi {

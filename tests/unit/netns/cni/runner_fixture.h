@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/cni_world.h"
+#include "tests/support/fakes/cni_world.h"
 #include "tests/support/private_namespaces.h"
 #include "tests/support/program.h"
 
