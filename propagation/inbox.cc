@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "mountd/base/paths.h"
-#include "propagation/detached.h"
 #include "propagation/kernel_filesystems.h"
+#include "propagation/open_tree.h"
 
 namespace mountd::propagation {
 namespace {

@@ -13,7 +13,7 @@
 #include "tests/support/naive.h"
 
 // Mounts on directories that callers pass (propagation/directory_target.h), and
-// detached mounts (propagation/detached.h).
+// detached mounts (propagation/open_tree.h).
 namespace mountd::testing {
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "propagation/detached.h"
+#include "propagation/open_tree.h"
 
 #include <sys/mount.h>
 
