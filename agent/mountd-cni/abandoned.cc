@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "agent/mountd-cni/attachment_ids.h"
-#include "agent/mountd-cni/detach.h"
+#include "agent/mountd-cni/attachment_removal.h"
 #include "agent/mountd-cni/namespace_holders.h"
 
 namespace mountd::cni_plugin {

@@ -10,7 +10,7 @@
 #include "agent/client.h"
 #include "agent/mountd-cni/abandoned.h"
 #include "agent/mountd-cni/attachment_ids.h"
-#include "agent/mountd-cni/detach.h"
+#include "agent/mountd-cni/attachment_removal.h"
 #include "agent/mountd-cni/links.h"
 #include "agent/mountd-cni/ports_keeper.h"
 #include "agent/mountd-cni/result.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "agent/mountd-cni/detach.h"
+#include "agent/mountd-cni/attachment_removal.h"
 
 #include <unistd.h>
 
