@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "mountd/networks/host_ports.h"
 #include "mountd/networks/networks.h"
+#include "mountd/networks/ports_to_table.h"
 
 namespace mountd {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "mountd/networks/host_ports.h"
+#include "mountd/networks/ports_to_table.h"
 
 #include "mountd/plan/protocols.h"
 
