@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "dbus/dict/error_map.h"
+#include "dbus/dict/error_name.h"
 #include "dbus/methods/plugin_object.h"
 
 namespace mountd::dbus {

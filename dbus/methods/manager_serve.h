@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "dbus/dict/error_map.h"
+#include "dbus/dict/error_name.h"
 #include "dbus/methods/administrator_actions.h"
 #include "dbus/methods/manager_adaptor.h"
 
