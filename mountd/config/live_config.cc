@@ -13,7 +13,8 @@ std::shared_ptr<const Config> LiveConfig::Get() const {
   return now_;
 }
 
-std::vector<std::string> LiveConfig::FixedOtherIn(const Config& next) const {
+std::vector<std::string> LiveConfig::SectionsThatNeedRestart(
+    const Config& next) const {
   std::vector<std::string> names;
   const auto compare = [&](const char* name, auto section) {
     // Compared with the start's sections, because those are in force.

@@ -36,7 +36,7 @@ class LiveConfig {
   const CniConfig& cni() const { return first_->cni; }
 
   // Returns the names of sections that differ in `next` and need a new process.
-  std::vector<std::string> FixedOtherIn(const Config& next) const;
+  std::vector<std::string> SectionsThatNeedRestart(const Config& next) const;
   // Takes over the rules, host volumes and file systems of `next`.
   void ReplaceLive(Config next);
 

@@ -35,7 +35,8 @@ Result<void> Daemon::Run() {
 Result<std::vector<std::string>> Daemon::Reload() {
   MOUNTD_ASSIGN(Config next, LoadConfig(options_.config_path,
                                         /*require_root_owned=*/true));
-  std::vector<std::string> sections = live_config_.FixedOtherIn(next);
+  std::vector<std::string> sections =
+      live_config_.SectionsThatNeedRestart(next);
   executors_.Renew();
   live_config_.ReplaceLive(std::move(next));
   if (sections.empty()) {

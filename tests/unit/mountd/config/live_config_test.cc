@@ -36,7 +36,7 @@ TEST(LiveConfig, RulesAndSourcesNeedNoOtherProcess) {
   next.rules.clear();
   next.host_volumes.clear();
   next.filesystems["images"].type = "nfs4";
-  EXPECT_EQ(live.FixedOtherIn(next), Names{});
+  EXPECT_EQ(live.SectionsThatNeedRestart(next), Names{});
 }
 
 TEST(LiveConfig, EachOtherSectionDoes) {
@@ -50,7 +50,7 @@ TEST(LiveConfig, EachOtherSectionDoes) {
       {"limits", "[limits]\npeers_per_uid = 1"},
       {"timeouts", "[timeouts]\nplan_ms = 9000"}};
   for (const auto& [name, text] : sections) {
-    EXPECT_EQ(live.FixedOtherIn(Made(kText + text)), Names{name});
+    EXPECT_EQ(live.SectionsThatNeedRestart(Made(kText + text)), Names{name});
   }
 }
 
