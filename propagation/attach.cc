@@ -9,7 +9,7 @@
 #include "propagation/container_target.h"
 #include "propagation/directory_target.h"
 #include "propagation/kernel_filesystems.h"
-#include "propagation/swap.h"
+#include "propagation/replace_mount.h"
 #include "propagation/target.h"
 
 namespace mountd::propagation {

@@ -14,8 +14,8 @@ namespace mountd::propagation {
 // If `fd` is a caller's directory, propagation/directory_target.h says what
 // differs; if `fd` is the pidfd of a container's process,
 // propagation/container_target.h does. With `replaces`, the clone takes that
-// mount's place (propagation/swap.h). The same plan again answers with the
-// mount that is there.
+// mount's place (propagation/replace_mount.h). The same plan again answers with
+// the mount that is there.
 //
 // FailedPrecondition if the kernel reports another mount than the plan asks
 // for; the new mount is then undone. AlreadyExists if another mount is at the

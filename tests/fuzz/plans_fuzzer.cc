@@ -87,7 +87,8 @@ const exec::Request* Taken(std::span<const std::byte> message,
 }
 
 // True if the executor undoes such a plan when it cannot send the answer. A
-// mount that replaces another one cannot be undone (propagation/swap.h).
+// mount that replaces another one cannot be undone
+// (propagation/replace_mount.h).
 bool IsUndone(const exec::Request& request) {
   switch (request.kind) {
     case exec::PlanKind::kPrepareAllocation:

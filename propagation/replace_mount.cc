@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "propagation/swap.h"
+#include "propagation/replace_mount.h"
 
 #include <sys/mount.h>
 
@@ -97,7 +97,7 @@ Result<MountState> Swap(const Context& context, const Base& base,
   MOUNTD_TRY(Named(kernel.AttachBeneath(clone.tree.get(), target->point.get()),
                    "move_mount", spec.object));
   // The clone needs what was mounted for its source, and from here the swap
-  // only goes forward (swap.h).
+  // only goes forward (replace_mount.h).
   undo->Commit();
   return Finish(context, base, source, target, top, spec);
 }

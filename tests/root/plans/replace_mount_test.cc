@@ -10,7 +10,7 @@
 #include "tests/root/executor_fixture.h"
 #include "tests/support/servers/fuse_server.h"
 
-// A mount is replaced under its users (propagation/swap.h).
+// A mount is replaced under its users (propagation/replace_mount.h).
 namespace mountd::testing {
 namespace {
 
