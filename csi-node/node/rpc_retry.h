@@ -38,7 +38,8 @@ inline void PauseUnlessCancelled(Clock::time_point end,
   }
 }
 
-// Calls `call()` until it succeeds, fails finally, or is cancelled, or until
+// Calls `call()`, for example a NodePublishVolume that may time out, until it
+// succeeds, fails finally (RpcError::IsFinal), or is cancelled, or until
 // `budget` is over; then no further try begins. Waits between two tries, first
 // 100 ms, doubling to 5 s, with jitter (CSI spec: ABORTED and similar codes are
 // retried with exponential back-off). Returns the last outcome. `call` must

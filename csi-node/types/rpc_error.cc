@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "csi-node/types/csi_client.h"
+#include "csi-node/types/rpc_error.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace mountd::csi {
@@ -81,11 +80,6 @@ Code ToCode(RpcCode code) {
       return Code::kInternal;
   }
   return Code::kInternal;
-}
-
-bool Offers(const PluginCapabilities& capabilities, NodeRpc rpc) {
-  return std::find(capabilities.node_rpcs.begin(), capabilities.node_rpcs.end(),
-                   static_cast<int>(rpc)) != capabilities.node_rpcs.end();
 }
 
 // Final are the codes that a plugin returns by itself after it has finished, as

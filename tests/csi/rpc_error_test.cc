@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "csi-node/types/csi_client.h"
+#include "csi-node/types/rpc_error.h"
 
 #include <gtest/gtest.h>
 
