@@ -73,7 +73,7 @@ int Main(int argc, char** argv) {
   AddReconcileCommand(app, context);
   AddDrainCommand(app, context);
   AddAllocationCommands(app, context);
-  AddTreeCommands(app, context);
+  AddFileTreeCommands(app, context);
   AddTaskCommands(app, context);
   AddPluginCommands(app, context);
   AddNetworkCommands(app, context);

@@ -32,6 +32,7 @@ struct Context {
 void AddJobCommands(CLI::App& app, Context& context);
 void AddAllocationCommands(CLI::App& app, Context& context);
 void AddVolumeCommands(CLI::App& app, Context& context);
+void AddTreeCommand(CLI::App& app, Context& context);
 void AddReconcileCommand(CLI::App& app, Context& context);
 void AddDrainCommand(CLI::App& app, Context& context);
 void AddTaskCommands(CLI::App& app, Context& context);
@@ -40,7 +41,7 @@ void AddNetworkCommands(CLI::App& app, Context& context);
 void AddNodeCommands(CLI::App& app, Context& context);
 void AddDoctorCommand(CLI::App& app, Context& context);
 void AddMetricsCommand(CLI::App& app, Context& context);
-void AddTreeCommands(CLI::App& app, Context& context);
+void AddFileTreeCommands(CLI::App& app, Context& context);
 void AddToolCommands(CLI::App& app, Context& context);
 
 // Each adds its commands to the command `volume`.

@@ -153,7 +153,7 @@ void AddOpenInbox(CLI::App& app, Context& context) {
 
 }  // namespace
 
-void AddTreeCommands(CLI::App& app, Context& context) {
+void AddFileTreeCommands(CLI::App& app, Context& context) {
   AddOpenTree(app, context);
   AddOpenInbox(app, context);
   auto arguments = std::make_shared<TreeArguments>();
