@@ -5,8 +5,13 @@
 
 #include <sstream>
 
+#include "tests/golden/golden.h"
+
 namespace mountd::agent::test {
 namespace {
+
+using mountd::test::ExpectGolden;
+using mountd::test::ExpectGoldenFiles;
 
 MountStatus Mount(const std::string& task, const std::string& name,
                   const std::string& type, const std::string& source,
@@ -47,46 +52,21 @@ std::string Drawn(const std::vector<AllocationStatus>& all, Lines lines) {
   return out.str();
 }
 
-TEST(MountTreeTest, DrawsAllocationsTasksMountsAndGroups) {
-  EXPECT_EQ(
-      Drawn(Node(), Lines::kUtf8),
-      R"(MOUNT     SOURCE       MODE  PROPAGATION    STATE     GROUP  MASTER  TASK PATH
-web
-├─server
-│ ├─data  volume:data  rw    private        attached                 /data
-│ └─logs  host:logs    ro    host-to-task   attached         12      /logs
-└─side
-  └─logs  host:logs    rw    bidirectional  attached  12             /logs
-db
-└─db
-  └─v     volume:data  rw    host-to-task   attached         7       /v
-bare
-
-GROUP              MOUNTS MADE LATER
-7                  db volume:data
-└─db/db/v          receives
-12                 host:logs
-├─web/side/logs    sends and receives
-└─web/server/logs  receives
-)");
+TEST(MountTreeGolden, AllocationsTasksMountsAndGroups) {
+  ExpectGolden("mount-tree/utf8.txt", Drawn(Node(), Lines::kUtf8));
 }
 
-TEST(MountTreeTest, DrawsInAsciiWhereThatIsAllThereIs) {
+TEST(MountTreeGolden, InAsciiWhereThatIsAllThereIs) {
   AllocationStatus web = Node()[0];
   web.mounts.resize(2);
   web.mounts[0].name = "\x1b[2J";
-  EXPECT_EQ(
-      Drawn({web}, Lines::kAscii),
-      R"(MOUNT     SOURCE       MODE  PROPAGATION   STATE     GROUP  MASTER  TASK PATH
-web
-`-server
-  |-?[2J  volume:data  rw    private       attached                 /data
-  `-logs  host:logs    ro    host-to-task  attached         12      /logs
+  const std::string drawn = Drawn({web}, Lines::kAscii);
+  EXPECT_EQ(drawn.find('\x1b'), std::string::npos);
+  ExpectGolden("mount-tree/ascii.txt", drawn);
+}
 
-GROUP              MOUNTS MADE LATER
-12                 host:logs
-`-web/server/logs  receives
-)");
+TEST(MountTreeGolden, NoFileIsLeftBehind) {
+  ExpectGoldenFiles("mount-tree", {"ascii.txt", "utf8.txt"});
 }
 
 TEST(MountTreeTest, OfNothingIsEmpty) {

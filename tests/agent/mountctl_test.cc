@@ -225,29 +225,6 @@ TEST_F(MountctlTest, EveryListingAndStatusHasJson) {
   EXPECT_EQ(RunJson({"stats"})[0]["p99_us"], 900);
 }
 
-TEST_F(MountctlTest, EveryListingAndStatusHasAText) {
-  const std::vector<std::pair<std::vector<std::string>, std::string>> texts{
-      {{"status"}, "allocations  1"},
-      {{"status", "web"}, "8080->80/tcp"},
-      {{"alloc", "list"}, "ALLOCATION  UID   STATE     SCOPE"},
-      {{"volume", "list"}, "web/data"},
-      {{"plugin", "list"}, "local.csi"},
-      {{"plugin", "status", "x"}, "node id       n1"},
-      {{"network", "status", "web"}, "10.88.0.2, fd00::2"},
-      {{"owed"}, "EBUSY"},
-      {{"receipt", "web"}, "2023-11-14 22:13:20 UTC"},
-      {{"capabilities"}, "needs Linux 6.8"},
-      {{"stats"}, "0.12 ms"},
-      {{"stats"}, "unread         7"}};
-  for (const auto& [arguments, text] : texts) {
-    const ProgramOutcome outcome = Run(arguments);
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_THAT(outcome.out, HasSubstr(text));
-    EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos)
-        << "what a plugin says must not drive the terminal";
-  }
-}
-
 TEST_F(MountctlTest, NetworkStatusOfAnAllocationWithoutOneIsNotFound) {
   const ProgramOutcome outcome = Run({"network", "status", "bare"});
   EXPECT_EQ(outcome.status, 1);
