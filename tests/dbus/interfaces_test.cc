@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/dbus/api_test.h"
+#include "tests/golden/golden.h"
 
 namespace mountd::test {
 namespace {
@@ -104,6 +105,25 @@ TEST_P(Interfaces, APluginsIntrospectionIsItsContract) {
   EXPECT_EQ(Described(answer.text, kPlugin), contract);
 }
 
+// Shows in a diff of the golden files how a change alters what clients see.
+class IntrospectionGolden : public Interfaces {
+ protected:
+  void Expect(const char* path, const char* interface) {
+    const Answer answer = client_->CallOn(
+        path, "org.freedesktop.DBus.Introspectable", "Introspect", "");
+    ASSERT_TRUE(answer.ok()) << answer.message;
+    ExpectGolden(std::string("introspection/") + interface + ".txt",
+                 Described(answer.text, interface));
+  }
+};
+
+TEST_P(IntrospectionGolden, OfTheManager) { Expect(kPath, kManager); }
+
+TEST_P(IntrospectionGolden, OfAPlugin) {
+  RegisterPlugin(*client_);
+  Expect("/org/mountd1/plugin/csi/0", kPlugin);
+}
+
 TEST_P(Interfaces, PropertiesTellWhatIsFree) {
   const auto get = [&](const char* name) {
     return client_->CallOn(kPath, kProperties, "Get", "ss",
@@ -158,6 +178,7 @@ TEST_P(Interfaces, PeerIsAnswered) {
 }
 
 MOUNTD_ON_BOTH_TRANSPORTS(Interfaces);
+MOUNTD_ON_BOTH_TRANSPORTS(IntrospectionGolden);
 
 }  // namespace
 }  // namespace mountd::test
