@@ -108,26 +108,42 @@ void FakeExecutor::ForgetWhoPasses() {
   }
 }
 
+// Detaches the mounts beneath the allocation, because mountd has no record of
+// them by then.
+Result<void> FakeExecutor::SweepLocked(const std::string& id) {
+  const auto is_below = [&](const auto& entry) {
+    return entry.first.starts_with(id + "/");
+  };
+  const bool used =
+      std::any_of(mounts_.begin(), mounts_.end(), [&](const auto& entry) {
+        return is_below(entry) && busy_.contains(entry.first);
+      });
+  if (used || busy_.contains(id)) {
+    return MakeError(Code::kBusy, "rmdir", id, "a mount beneath it is used");
+  }
+  for (const auto& entry : mounts_) {
+    if (is_below(entry)) {
+      TellLocked(entry.second.state.mount_id, false);
+    }
+  }
+  std::erase_if(mounts_, is_below);
+  return Ok();
+}
+
 Result<void> FakeExecutor::RemoveAllocation(const AllocationPlan& plan) {
   PlanBody body;
   body.allocation = plan;
   const std::string id = Text(plan.allocation);
-  return Run<Result<void>>(
-      PlanKind::kRemoveAllocation, "RemoveAllocation", id, body,
-      [&]() -> Result<void> {
-        const bool used =
-            std::any_of(mounts_.begin(), mounts_.end(), [&](const auto& entry) {
-              return entry.first.starts_with(id + "/");
-            });
-        if (used || busy_.contains(id)) {
-          return MakeError(Code::kBusy, "rmdir", id, "a mount is beneath it");
-        }
-        allocations_.erase(id);
-        std::erase_if(inboxes_, [&](const std::string& inbox) {
-          return inbox.starts_with(id + "/");
-        });
-        return Ok();
-      });
+  return Run<Result<void>>(PlanKind::kRemoveAllocation, "RemoveAllocation", id,
+                           body, [&]() -> Result<void> {
+                             MOUNTD_TRY(SweepLocked(id));
+                             allocations_.erase(id);
+                             std::erase_if(inboxes_,
+                                           [&](const std::string& inbox) {
+                                             return inbox.starts_with(id + "/");
+                                           });
+                             return Ok();
+                           });
 }
 
 // Returns the clone as it would be mounted, and anchors its source.
@@ -289,10 +305,10 @@ Result<void> FakeExecutor::ReleaseAnchor(const AnchorPlan& plan) {
         if (found == anchors_.end()) {
           return Ok();
         }
-        // 0 stands for any anchor that mountd put there.
+        // 0 stands for any anchor that mountd put there. If this anchor has
+        // another id, the plan's anchor is gone already.
         if (plan.anchor_id != 0 && found->second.mount_id != plan.anchor_id) {
-          return MakeError(Code::kFailedPrecondition, "umount2", volume,
-                           "another mount is at its place");
+          return Ok();
         }
         if (busy_.contains(volume)) {
           return ErrnoError(EBUSY, "umount2", volume);
@@ -342,7 +358,13 @@ Result<Executor::HandedOut> FakeExecutor::OpenInbox(const TaskPlan& plan) {
       PlanKind::kOpenInbox, "OpenInbox", inbox, body,
       [&]() -> Result<HandedOut> {
         if (!inboxes_.contains(inbox)) {
-          return ErrnoError(ENOENT, "openat2", inbox);
+          // The directory is there while a mount is in it.
+          const auto below = mounts_.lower_bound(inbox + "/");
+          const bool is_there =
+              below != mounts_.end() && below->first.starts_with(inbox + "/");
+          return is_there ? MakeError(Code::kFailedPrecondition, "open_tree",
+                                      inbox, "the task has no inbox")
+                          : ErrnoError(ENOENT, "openat2", inbox);
         }
         return HandedOut{UniqueFd(memfd_create("inbox", MFD_CLOEXEC)),
                          HandedOutLocked()};

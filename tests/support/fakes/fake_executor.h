@@ -212,6 +212,7 @@ class FakeExecutor final : public Executor, private FakeState {
   MountState NewMountLocked();
   Result<Mount> CloneLocked(const AttachPlan& plan);
   Result<MountState> AttachLocked(const AttachPlan& plan);
+  Result<void> SweepLocked(const std::string& id);
   // True if an earlier plan has made all that this plan would make.
   bool IsMadeLocked(const NetworkPlan& plan) const;
   Result<void> CheckNetworkLocked(const NetworkPlan& plan) const;
