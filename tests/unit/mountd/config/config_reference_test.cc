@@ -12,6 +12,7 @@
 #include <string>
 
 #include "mountd/config/config.h"
+#include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {
@@ -44,6 +45,31 @@ Keys KnownTo(const std::string& text) {
     keys.insert(word.substr(0, word.find_first_of(",)")));
   }
   return keys;
+}
+
+// The parser refuses a key that its lists of known keys lack. Such a list must
+// not name a key that the parser never reads, because the key would then mean
+// nothing.
+TEST(ConfigReference, EachKeyIsReadAndNotOnlyKnown) {
+  const std::string reference = Reference();
+  std::istringstream lines(reference);
+  const std::regex key("^([a-z_0-9]+) = .*");
+  std::size_t at = 0;
+  int keys = 0;
+  for (std::string line; std::getline(lines, line); at += line.size() + 1) {
+    std::smatch match;
+    if (!std::regex_match(line, match, key)) {
+      continue;
+    }
+    ++keys;
+    // No key takes a date.
+    const std::string text =
+        reference.substr(0, at) + match[1].str() + " = 1979-05-27\n";
+    EXPECT_THAT(ParseConfig(text, "mountd.toml"),
+                IsErrOf(Code::kInvalidArgument, match[1].str()))
+        << line;
+  }
+  EXPECT_GT(keys, 60);
 }
 
 TEST(ConfigReference, IsAConfiguration) {
