@@ -7,7 +7,18 @@
 namespace mountd::test {
 namespace {
 
-class MountMethods : public Methods {};
+class MountMethods : public Methods {
+ protected:
+  // Prepares the allocation "web" and mounts the host volume "data" in it, as
+  // web/task/m.
+  void MustPrepareAndMount() {
+    MustPrepare();
+    const Answer answer =
+        client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "m", "host",
+                      "data", 0, "private", 0);
+    ASSERT_TRUE(answer.ok()) << answer.message;
+  }
+};
 
 TEST_P(MountMethods, BindMountOfAHostVolume) {
   MustPrepare();
@@ -131,11 +142,7 @@ TEST_P(MountMethods, BindMountsMountsAll) {
 }
 
 TEST_P(MountMethods, ReplaceMountSwapsTheMount) {
-  MustPrepare();
-  ASSERT_TRUE(client_
-                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 0)
-                  .ok());
+  MustPrepareAndMount();
   const std::uint64_t old = executor().MountIdOf("web/task/m");
   const Answer answer =
       client_->Call("ReplaceMount", "sssssbsa{sv}", "web", "task", "m", "host",
@@ -146,11 +153,7 @@ TEST_P(MountMethods, ReplaceMountSwapsTheMount) {
 }
 
 TEST_P(MountMethods, RepairMountMountsAnew) {
-  MustPrepare();
-  ASSERT_TRUE(client_
-                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 0)
-                  .ok());
+  MustPrepareAndMount();
   const std::uint64_t old = executor().MountIdOf("web/task/m");
   const Answer without =
       client_->Call("RepairMount", "sssa{sv}", "web", "task", "m", 0);
@@ -210,11 +213,7 @@ TEST_P(MountMethods, BindMountOfAVolume) {
 }
 
 TEST_P(MountMethods, Unmount) {
-  MustPrepare();
-  ASSERT_TRUE(client_
-                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 0)
-                  .ok());
+  MustPrepareAndMount();
   const Answer answer = client_->Call("Unmount", "sssa{sv}", "web", "task", "m",
                                       1, "mode", "s", "detach");
   ASSERT_TRUE(answer.ok()) << answer.message;
@@ -225,11 +224,7 @@ TEST_P(MountMethods, Unmount) {
 // Only a real cgroup has an id that tells its path; refusals_test.cc and the
 // main job use one.
 TEST_P(MountMethods, ListHolders) {
-  MustPrepare();
-  ASSERT_TRUE(client_
-                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 0)
-                  .ok());
+  MustPrepareAndMount();
   exec::Holder holder;
   holder.pid = 12;
   holder.uid = ::geteuid();
@@ -289,11 +284,7 @@ TEST_P(MountMethods, ListHandedOut) {
 }
 
 TEST_P(MountMethods, VerifyTask) {
-  MustPrepare();
-  ASSERT_TRUE(client_
-                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 0)
-                  .ok());
+  MustPrepareAndMount();
   executor().PutCgroup(7, "/mountd-test");
   executor().SetTask(7);
   const Answer answer =

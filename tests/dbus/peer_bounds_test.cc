@@ -105,26 +105,6 @@ class NaiveServer {
   sd_bus* bus_ = nullptr;
 };
 
-bool SendWith(int socket, const std::string& bytes,
-              const std::vector<int>& fds) {
-  const std::size_t size = fds.size() * sizeof(int);
-  std::vector<std::max_align_t> control(
-      CMSG_SPACE(size) / sizeof(std::max_align_t) + 1);
-  iovec part{const_cast<char*>(bytes.data()), bytes.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = CMSG_SPACE(size);
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(size);
-  std::memcpy(CMSG_DATA(header), fds.data(), size);
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(bytes.size());
-}
-
 // True if naive servers keep unfinished messages of `whole` MiB, of which
 // `each` MiB have arrived, on so many connections.
 bool NaiveKeeps(int connections, std::size_t each, std::uint32_t whole) {
@@ -255,7 +235,7 @@ TEST_F(PeerBounds, FdsOfAnUnfinishedMessageAreBounded) {
     NaiveServer naive;
     const std::size_t before = OpenFdsOf("collected");
     for (std::size_t i = 0; i < 4; ++i) {
-      ASSERT_TRUE(SendWith(naive.client(), call.substr(i, 1), many));
+      ASSERT_TRUE(SendWithFds(naive.client(), call.substr(i, 1), many));
       naive.Process();
     }
     EXPECT_NAIVE(naive.IsOpen() && OpenFdsOf("collected") == before + 4 * 253);
@@ -314,7 +294,7 @@ TEST_F(PeerBounds, FdsOfMalformedMessagesAreClosed) {
     const std::size_t before = OpenFdsOf("lost");
     {
       NaiveServer server;
-      if (!SendWith(server.client(), call, {memfd.get(), memfd.get()})) {
+      if (!SendWithFds(server.client(), call, {memfd.get(), memfd.get()})) {
         ::_exit(255);
       }
       server.Process();

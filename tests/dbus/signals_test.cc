@@ -20,6 +20,16 @@ class Signals : public BothTransports {
     const Answer answer = client.Call("Subscribe", "a{sv}", 0);
     ASSERT_TRUE(answer.ok()) << answer.message;
   }
+  // Subscribes, and leaves an unpublish of "web"'s volume pending, which fails
+  // until the script is cleared.
+  void FailToUnpublish() {
+    Publish(*client_);
+    Subscribe(*client_);
+    csi().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal,
+                   FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+    ASSERT_FALSE(
+        client_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0).ok());
+  }
   static bool Has(const BusClient& client, const std::string& member) {
     return std::any_of(client.signals().begin(), client.signals().end(),
                        [&](const Signal& s) { return s.member == member; });
@@ -42,12 +52,7 @@ TEST_P(Signals, APluginsStatesReachASubscriber) {
 }
 
 TEST_P(Signals, WhatIsOwedIsCountedToSubscribers) {
-  Publish(*client_);
-  Subscribe(*client_);
-  csi().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal,
-                 FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
-  ASSERT_FALSE(
-      client_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0).ok());
+  FailToUnpublish();
   EXPECT_EQ(client_->AwaitSignal("OwedChanged").text, "1");
   const auto owed = [&] {
     return client_
@@ -65,12 +70,7 @@ TEST_P(Signals, WhatIsOwedIsCountedToSubscribers) {
 }
 
 TEST_P(Signals, WhatIsOwedForTooLongIsTold) {
-  Publish(*client_);
-  Subscribe(*client_);
-  csi().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal,
-                 FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
-  ASSERT_FALSE(
-      client_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0).ok());
+  FailToUnpublish();
   const std::string since = client_->Call("ListOwed", "a{sv}", 0).text;
   const std::string told = client_->AwaitSignal("OwedOverdue").text;
   ASSERT_TRUE(told.starts_with("1, ")) << told;

@@ -151,8 +151,8 @@ bool RawSocket::Write(const std::string& bytes) {
   return true;
 }
 
-bool RawSocket::WriteWithFds(const std::string& bytes,
-                             const std::vector<int>& fds, int flags) {
+bool SendWithFds(int socket, const std::string& bytes,
+                 const std::vector<int>& fds, int flags) {
   const std::size_t size = fds.size() * sizeof(int);
   std::vector<std::max_align_t> control(
       CMSG_SPACE(size) / sizeof(std::max_align_t) + 1);
@@ -168,8 +168,13 @@ bool RawSocket::WriteWithFds(const std::string& bytes,
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(size);
   std::memcpy(CMSG_DATA(header), fds.data(), size);
-  return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | flags) ==
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | flags) ==
          static_cast<ssize_t>(bytes.size());
+}
+
+bool RawSocket::WriteWithFds(const std::string& bytes,
+                             const std::vector<int>& fds, int flags) {
+  return SendWithFds(fd_.get(), bytes, fds, flags);
 }
 
 bool RawSocket::ReadExactly(std::size_t size, std::string& bytes) {

@@ -37,6 +37,11 @@ std::string MarshalIntrospectWithFd(std::uint32_t serial);
 // Encodes an `s` at the start of a body.
 std::string MarshalText(const std::string& text);
 
+// Sends the bytes in one message with the fds, at most SCM_MAX_FD (253). False
+// if not all bytes went.
+bool SendWithFds(int socket, const std::string& bytes,
+                 const std::vector<int>& fds, int flags = 0);
+
 // Owns a connection that sends any bytes. Never waits longer than kPatience.
 class RawSocket {
  public:

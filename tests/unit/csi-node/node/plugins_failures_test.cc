@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "csi-node/node/declared_plugins.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd::csi {
 namespace {
@@ -137,16 +137,7 @@ TEST_F(PluginsFailuresTest, WhatIsGoneHasNoInstanceToUnregister) {
   ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
                 {"web", 1, 1, "", AllocationState::kPrepared})),
             "Ok");
-  VolumeRecord volume;
-  volume.key = VolumeKey::Derive("nfs", "v1");
-  volume.plugin = "nfs";
-  volume.volume_id = "v1";
-  PublicationRecord publication;
-  publication.key = volume.key;
-  publication.allocation = "web";
-  publication.alias = "alias";
-  ASSERT_EQ(MessageOf(core_.state->volumes.AddPublication(volume, publication)),
-            "Ok");
+  const PublicationRecord publication = AddUsedVolume(core_, "alias");
   ASSERT_EQ(Unregister({.force = true}), "Ok");
   ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication, true)),
             "Ok");

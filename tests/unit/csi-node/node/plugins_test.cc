@@ -10,12 +10,12 @@
 #include <thread>
 
 #include "mountd/base/unix_socket.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/naive.h"
 #include "tests/support/outcome.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/unix_socket.h"
 #include "tests/unit/csi-node/node/await_status.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd::csi {
 namespace {
@@ -79,16 +79,7 @@ class PluginsTest : public ::testing::Test {
     ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
                   {"web", 1, 1, "", AllocationState::kPrepared})),
               "Ok");
-    VolumeRecord volume;
-    volume.key = VolumeKey::Derive("nfs", "v1");
-    volume.plugin = "nfs";
-    volume.volume_id = "v1";
-    publication_.key = volume.key;
-    publication_.allocation = "web";
-    publication_.alias = "alias";
-    ASSERT_EQ(
-        MessageOf(core_.state->volumes.AddPublication(volume, publication_)),
-        "Ok");
+    publication_ = AddUsedVolume(core_, "alias");
   }
 
   PublicationRecord publication_;

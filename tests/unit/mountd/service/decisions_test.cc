@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "mountd/service/services.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
@@ -31,8 +31,9 @@ Config ConfigWithLines() {
   return config;
 }
 
-class DecisionsTest : public ::testing::Test {
+class DecisionsTest : public CoreFixture {
  protected:
+  DecisionsTest() : CoreFixture(ConfigWithLines()) {}
   void SetUp() override {
     executor().PutCgroup(kCgroup, "/agent/web");
     ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
@@ -41,8 +42,6 @@ class DecisionsTest : public ::testing::Test {
     agent_ = Core::By(Core::kAgent);
   }
 
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  Services& services() { return *core_.services; }
   static BindMountRequest Mount(const std::string& source) {
     BindMountRequest spec;
     spec.allocation = "web";
@@ -52,8 +51,6 @@ class DecisionsTest : public ::testing::Test {
     return spec;
   }
 
-  Core core_{ConfigWithLines()};
-  CallContext agent_ = Core::By(Core::kAgent);
   CallContext admin_ = Core::By(Core::kAdmin);
 };
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "mountd/service/services.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/fakes/failing_store.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
@@ -20,14 +20,12 @@ Config HandedOutConfig() {
   return config;
 }
 
-class HandedOutTest : public ::testing::Test {
+class HandedOutTest : public CoreFixture {
  protected:
-  HandedOutTest() {
+  HandedOutTest() : CoreFixture(HandedOutConfig()) {
     executor().PutCgroup(kWeb, "/agent/web");
     Prepare("web", Core::kAgent, kWeb);
   }
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  Services& services() { return *core_.services; }
   void Prepare(const std::string& allocation, std::uint32_t uid = Core::kAgent,
                std::uint64_t cgroup = 0) {
     EXPECT_EQ(MessageOf(services().allocations.PrepareAllocation(
@@ -66,8 +64,6 @@ class HandedOutTest : public ::testing::Test {
     const auto list = List(allocation, uid);
     return list ? static_cast<int>(list->descriptors.size()) : -1;
   }
-
-  Core core_{HandedOutConfig()};
 };
 
 TEST_F(HandedOutTest, IsListedUntilNobodyHasIt) {

@@ -4,18 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "mountd/service/services.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/fakes/failing_store.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
 
-class LostStoreTest : public ::testing::Test {
+class LostStoreTest : public CoreFixture {
  protected:
-  Services& services() { return *core_.services; }
-  exec::FakeExecutor& executor() { return *core_.executor; }
-
   void Prepare(const std::string& allocation, const CallContext& call) {
     ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
                   call, NameOf(allocation), "")),
@@ -52,9 +49,6 @@ class LostStoreTest : public ::testing::Test {
   std::vector<OwedRecord> Owed() {
     return services().node.ListOwed(CallContext{}).value();
   }
-
-  const CallContext agent_ = Core::By(Core::kAgent);
-  Core core_;
 };
 
 // The allocation's directory tells its owner.

@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "mountd/service/services.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
 
-class MadeAnewTest : public ::testing::Test {
+class MadeAnewTest : public CoreFixture {
  protected:
   MadeAnewTest() {
     EXPECT_EQ(MessageOf(services().allocations.PrepareAllocation(
@@ -24,12 +24,7 @@ class MadeAnewTest : public ::testing::Test {
     spec_.wish.source = "data";
   }
 
-  Services& services() { return *core_.services; }
-  exec::FakeExecutor& executor() { return *core_.executor; }
-
-  const CallContext agent_ = Core::By(Core::kAgent);
   BindMountRequest spec_;
-  Core core_;
 };
 
 TEST_F(MadeAnewTest, AMountIsNotUnmountedByWhatWasOwed) {

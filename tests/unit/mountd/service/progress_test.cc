@@ -13,6 +13,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
@@ -28,8 +29,9 @@ Config PatientConfig() {
 }
 
 // The fakes hold a step, and the test's thread looks at it.
-class ProgressTest : public ::testing::Test {
+class ProgressTest : public CoreFixture {
  protected:
+  ProgressTest() : CoreFixture(PatientConfig()) {}
   ~ProgressTest() override {
     client().script().UnblockAll();
     executor().script().UnblockAll();
@@ -42,10 +44,6 @@ class ProgressTest : public ::testing::Test {
     Prepare("web");
     Prepare("db");
   }
-
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  csi::FakeCsiClient& client() { return *core_.client; }
-  Services& services() { return *core_.services; }
 
   void Prepare(const std::string& allocation) {
     ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
@@ -100,7 +98,6 @@ class ProgressTest : public ::testing::Test {
   }
 
   std::vector<std::thread> threads_;
-  Core core_{PatientConfig()};
   const CallContext call_ = Core::By(Core::kAgent);
 };
 

@@ -5,20 +5,16 @@
 #include <gtest/gtest.h>
 
 #include "mountd/service/services.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
 
 using Texts = std::vector<std::string>;
 
-class RebootTest : public ::testing::Test {
+class RebootTest : public CoreFixture {
  protected:
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  csi::FakeCsiClient& client() { return *core_.client; }
-  Services& services() { return *core_.services; }
-
   void Prepare(const std::string& allocation) {
     ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
                   agent_, NameOf(allocation), "s")),
@@ -59,9 +55,6 @@ class RebootTest : public ::testing::Test {
       EXPECT_EQ(MessageOf(services().node.RetryOwed(one)), "Ok");
     }
   }
-
-  const CallContext agent_ = Core::By(Core::kAgent);
-  Core core_;
 };
 
 // Nothing can be found again where the base is not mounted.

@@ -8,9 +8,9 @@
 
 #include "mountd/service/services.h"
 #include "mountd/service/teardowns.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
@@ -33,12 +33,11 @@ exec::Holder Process(std::uint32_t pid, std::uint32_t uid = Core::kAgent) {
   return holder;
 }
 
-class ReconcileTest : public ::testing::Test {
+class ReconcileTest : public CoreFixture {
  protected:
-  ReconcileTest() { executor().PutCgroup(kCgroup, "/agent/web"); }
-
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  Services& services() { return *core_.services; }
+  ReconcileTest() : CoreFixture(ReconcileConfig()) {
+    executor().PutCgroup(kCgroup, "/agent/web");
+  }
 
   void Prepare(const std::string& allocation, std::uint64_t cgroup = 0,
                std::uint32_t uid = Core::kAgent,
@@ -91,7 +90,6 @@ class ReconcileTest : public ::testing::Test {
     return *core_.state->allocations.GetEpoch(Core::kAgent, "s");
   }
 
-  Core core_{ReconcileConfig()};
   WorkerPool pool_{32};
   Strands strands_{pool_};
 };

@@ -10,10 +10,10 @@
 
 #include "mountd/service/services.h"
 #include "mountd/watch/owed_retrier.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/fakes/failing_store.h"
 #include "tests/support/fakes/manual_loop.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
@@ -21,12 +21,8 @@ namespace {
 using Texts = std::vector<std::string>;
 using std::chrono::milliseconds;
 
-class ReleaseTest : public ::testing::Test {
+class ReleaseTest : public CoreFixture {
  protected:
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  csi::FakeCsiClient& client() { return *core_.client; }
-  Services& services() { return *core_.services; }
-
   void Prepare(const std::string& allocation) {
     ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
                   agent_, NameOf(allocation), "")),
@@ -85,9 +81,7 @@ class ReleaseTest : public ::testing::Test {
     return all;
   }
 
-  const CallContext agent_ = Core::By(Core::kAgent);
   const Texts only_the_plugin_ = {"plugin nfs"};
-  Core core_;
 };
 
 TEST_F(ReleaseTest, TakesAllAwayAndGivesAReceipt) {

@@ -6,17 +6,15 @@
 #include <set>
 #include <string>
 
-#include "tests/support/fakes/core.h"
 #include "tests/support/naive.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
 
-class ServiceTest : public ::testing::Test {
+class ServiceTest : public CoreFixture {
  protected:
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  Services& services() { return *core_.services; }
   Result<std::string> Prepare(const std::string& allocation,
                               std::uint32_t uid = Core::kAgent) {
     return services().allocations.PrepareAllocation(
@@ -58,8 +56,6 @@ class ServiceTest : public ::testing::Test {
                            std::uint32_t uid = Core::kAgent) {
     return services().mounts.BindMount(Core::By(uid), spec);
   }
-
-  Core core_;
 };
 
 TEST_F(ServiceTest, ATmpfsIsItsAllocationsOwners) {
@@ -431,16 +427,7 @@ TEST_F(ServiceTest, APluginEndsWithItsAllocation) {
                 agent, {"nfs", "node", 0, "plugin", ""})),
             "Ok");
   const std::vector<std::string> before = executor().Existing();
-  VolumeRecord volume;
-  volume.key = VolumeKey::Derive("nfs", "v1");
-  volume.plugin = "nfs";
-  volume.volume_id = "v1";
-  PublicationRecord publication;
-  publication.key = volume.key;
-  publication.allocation = "web";
-  publication.alias = "data";
-  ASSERT_EQ(Outcome(core_.state->volumes.AddPublication(volume, publication)),
-            "Ok");
+  const PublicationRecord publication = AddUsedVolume(core_, "data");
   EXPECT_EQ(release("plugin"), "Busy");
   // Nothing has gone, and the release is retried.
   EXPECT_EQ(executor().Existing(), before);

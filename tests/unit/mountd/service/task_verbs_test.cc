@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "mountd/service/services.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
@@ -21,14 +21,12 @@ Config TestConfig() {
   return config;
 }
 
-class ServiceTasksTest : public ::testing::Test {
+class ServiceTasksTest : public CoreFixture {
  protected:
-  ServiceTasksTest() {
+  ServiceTasksTest() : CoreFixture(TestConfig()) {
     executor().PutCgroup(kWeb, "/agent/web");
     executor().PutCgroup(kOther, "/other");
   }
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  Services& services() { return *core_.services; }
   Result<std::string> Prepare(std::uint64_t cgroup,
                               std::uint32_t uid = Core::kAgent) {
     return services().allocations.PrepareAllocation(Core::By(uid),
@@ -64,8 +62,6 @@ class ServiceTasksTest : public ::testing::Test {
     return services().tasks.VerifyTask(Core::By(uid), NameOf("web"),
                                        NameOf("task"), UniqueFd());
   }
-
-  Core core_{TestConfig()};
 };
 
 TEST_F(ServiceTasksTest, ACgroupMustBeGrantedToTheCaller) {

@@ -9,18 +9,16 @@
 #include <algorithm>
 
 #include "mountd/plan/wire.h"
-#include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
 namespace {
 
-class TeardownsTest : public ::testing::Test {
+class TeardownsTest : public CoreFixture {
  protected:
   void SetUp() override { Prepare("web"); }
 
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  Services& services() { return *core_.services; }
   void Prepare(const std::string& allocation) {
     ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
                   agent_, NameOf(allocation), "")),
@@ -53,9 +51,6 @@ class TeardownsTest : public ::testing::Test {
               "Ok");
     return Owed().back();
   }
-
-  const CallContext agent_ = Core::By(Core::kAgent);
-  Core core_;
 };
 
 TEST_F(TeardownsTest, EachKindHasItsNameAndItsStrand) {
