@@ -5,6 +5,7 @@
 
 #include "csi-node/node/declared_plugins.h"
 #include "tests/support/full_disk.h"
+#include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
@@ -83,7 +84,7 @@ TEST_F(PluginsFailuresTest, OneDirectoryForAllIsMountedOnce) {
   record.mount_dir = "/csi";
   record.stage_publish_base_dir = "/csi";
   const auto made = plugins().Register(record);
-  ASSERT_EQ(MessageOf(made), "Ok");
+  ASSERT_THAT(made, IsOk());
   ASSERT_EQ(made->mounts.size(), 2U);
   EXPECT_EQ(made->mounts[0].task_path, "/csi");
   EXPECT_EQ(made->mounts[1].task_path, "/dev");
@@ -97,7 +98,7 @@ TEST_F(PluginsFailuresTest, ForceDoesNotHelpAgainstAFullDisk) {
     EXPECT_NE(Unregister({.force = true}), "Ok");
   }
   EXPECT_EQ(Instances(), 1U);
-  EXPECT_EQ(Outcome(plugins().Use("nfs")), "Ok");
+  EXPECT_THAT(plugins().Use("nfs"), IsOk());
   EXPECT_EQ(executor().script().Count("RemovePlugin"), 0U);
   EXPECT_EQ(Unregister({}), "Ok");
   EXPECT_TRUE(executor().Existing().empty());
@@ -134,13 +135,13 @@ TEST_F(PluginsFailuresTest, AnInstanceGoesAlthoughItsSocketStays) {
 // A plugin that is kept for its volumes has no instance.
 TEST_F(PluginsFailuresTest, WhatIsGoneHasNoInstanceToUnregister) {
   ASSERT_EQ(Register(Of("one")), "Ok");
-  ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
-                {"web", 1, 1, "", AllocationState::kPrepared})),
-            "Ok");
+  ASSERT_THAT(core_.state->allocations.AddAllocation(
+                  {"web", 1, 1, "", AllocationState::kPrepared}),
+              IsOk());
   const PublicationRecord publication = AddUsedVolume(core_, "alias");
   ASSERT_EQ(Unregister({.force = true}), "Ok");
-  ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication, true)),
-            "Ok");
+  ASSERT_THAT(core_.state->volumes.RemovePublication(publication, true),
+              IsOk());
   EXPECT_EQ(Unregister({.type = "node"}), "Ok");
   EXPECT_EQ(Unregister({.allocation = "one"}), "Ok");
   ASSERT_TRUE(plugins().Get("nfs").has_value());
@@ -167,7 +168,7 @@ TEST_F(PluginsFailuresTest, AStartTakesUpAnInstanceThatWasNeverHealthy) {
   ASSERT_EQ(Register(Of("one")), "Ok");
   ASSERT_EQ(Register(Of("two", "controller")), "Ok");
   core_.Restart();
-  ASSERT_EQ(Outcome(core_.Recover()), "Ok");
+  ASSERT_THAT(core_.Recover(), IsOk());
   EXPECT_EQ(Instances(), 2U);
 }
 
@@ -183,7 +184,7 @@ TEST_F(PluginsFailuresTest, NamesAreOfAllThatAreOrWereDeclared) {
   {
     DeclaredPlugins one(declared, executor(), plugins());
     EXPECT_EQ(one.Names(), std::vector<std::string>{"nfs"});
-    EXPECT_EQ(Outcome(one.Settle("nfs")), "Ok");
+    EXPECT_THAT(one.Settle("nfs"), IsOk());
     EXPECT_EQ(one.Names(), std::vector<std::string>{"nfs"});
   }
   declared.clear();
@@ -191,10 +192,10 @@ TEST_F(PluginsFailuresTest, NamesAreOfAllThatAreOrWereDeclared) {
   // "nfs" was declared, so mountd lets it go; a user's plugin is no matter of
   // this.
   EXPECT_EQ(none.Names(), std::vector<std::string>{"nfs"});
-  EXPECT_EQ(Outcome(none.Settle("users")), "Ok");
-  EXPECT_EQ(Outcome(none.Settle("nowhere")), "Ok");
+  EXPECT_THAT(none.Settle("users"), IsOk());
+  EXPECT_THAT(none.Settle("nowhere"), IsOk());
   EXPECT_EQ(executor().script().Count("StopPlugin"), 0U);
-  EXPECT_EQ(Outcome(none.Settle("nfs")), "Ok");
+  EXPECT_THAT(none.Settle("nfs"), IsOk());
   EXPECT_EQ(executor().script().Count("StopPlugin nfs"), 1U);
   EXPECT_TRUE(none.Names().empty());
   EXPECT_TRUE(plugins().Get("users").has_value());
@@ -206,9 +207,9 @@ TEST_F(PluginsFailuresTest, ADeclaredOneThatCannotBeMadeIsNotStarted) {
   declared["nfs"].command = {"/opt/csi"};
   DeclaredPlugins one(declared, executor(), plugins());
   executor().FailNext("PreparePlugin", Code::kBusy);
-  EXPECT_EQ(Outcome(one.Settle("nfs")), "Busy");
+  EXPECT_THAT(one.Settle("nfs"), IsErr(Code::kBusy));
   EXPECT_EQ(executor().script().Count("StartPlugin"), 0U);
-  EXPECT_EQ(Outcome(one.Settle("nfs")), "Ok");
+  EXPECT_THAT(one.Settle("nfs"), IsOk());
   EXPECT_EQ(executor().script().Count("StartPlugin"), 1U);
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "mountd/base/unix_socket.h"
+#include "tests/support/matchers.h"
 #include "tests/support/naive.h"
 #include "tests/support/outcome.h"
 #include "tests/support/temp_directory.h"
@@ -39,10 +40,10 @@ class PluginsTest : public ::testing::Test {
   void Prepare(const std::string& allocation) {
     if (!allocation.empty() &&
         !*core_.state->allocations.GetAllocation(allocation)) {
-      ASSERT_EQ(
-          Outcome(core_.state->allocations.AddAllocation(
-              {allocation, Core::kAgent, 1, "", AllocationState::kPrepared})),
-          "Ok");
+      ASSERT_THAT(
+          core_.state->allocations.AddAllocation(
+              {allocation, Core::kAgent, 1, "", AllocationState::kPrepared}),
+          IsOk());
     }
   }
   static PluginRecord Of(const std::string& allocation,
@@ -76,9 +77,9 @@ class PluginsTest : public ::testing::Test {
   }
   // Adds a volume of the plugin that is in use.
   void AddVolume() {
-    ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
-                  {"web", 1, 1, "", AllocationState::kPrepared})),
-              "Ok");
+    ASSERT_THAT(core_.state->allocations.AddAllocation(
+                    {"web", 1, 1, "", AllocationState::kPrepared}),
+                IsOk());
     publication_ = AddUsedVolume(core_, "alias");
   }
 
@@ -88,7 +89,7 @@ class PluginsTest : public ::testing::Test {
 
 TEST_F(PluginsTest, ARegisteredPluginBecomesHealthyAndIsKnown) {
   const auto registration = Register();
-  ASSERT_EQ(MessageOf(registration), "Ok");
+  ASSERT_THAT(registration, IsOk());
   EXPECT_EQ(registration->host_path, "/run/mountd/base/p/nfs");
   EXPECT_EQ(registration->mount_dir, "/run/mountd/base/p/nfs");
   EXPECT_EQ(registration->endpoint, "unix:///run/mountd/base/p/nfs/csi.sock");
@@ -102,7 +103,7 @@ TEST_F(PluginsTest, ARegisteredPluginBecomesHealthyAndIsKnown) {
   EXPECT_EQ(status.node.node_id, "node-nfs");
   EXPECT_EQ(status.node.topology.at("zone"), "z1");
   const auto session = plugins().Use("nfs");
-  ASSERT_EQ(MessageOf(session), "Ok");
+  ASSERT_THAT(session, IsOk());
   EXPECT_EQ(session->channel.generation, 1U);
   EXPECT_EQ(client().OpenChannels(), Texts{"nfs/1"});
 }
@@ -111,7 +112,7 @@ TEST_F(PluginsTest, ItsPathsAreAsItsTaskSeesThem) {
   PluginRecord record = Record();
   record.mount_dir = "/csi";
   const auto registration = Register(record);
-  ASSERT_EQ(MessageOf(registration), "Ok");
+  ASSERT_THAT(registration, IsOk());
   EXPECT_EQ(registration->host_path, "/run/mountd/base/p/nfs");
   EXPECT_EQ(registration->mount_dir, "/csi");
   EXPECT_EQ(registration->endpoint, "unix:///csi/csi.sock");
@@ -120,7 +121,7 @@ TEST_F(PluginsTest, ItsPathsAreAsItsTaskSeesThem) {
 TEST_F(PluginsTest, RegisteringAgainIsIdempotent) {
   const auto first = Register();
   const auto second = Register();
-  ASSERT_EQ(MessageOf(second), "Ok");
+  ASSERT_THAT(second, IsOk());
   EXPECT_EQ(second->endpoint, first->endpoint);
   EXPECT_EQ(plugins().List().size(), 1U);
   ASSERT_TRUE(Await("nfs healthy 1"));
@@ -128,49 +129,50 @@ TEST_F(PluginsTest, RegisteringAgainIsIdempotent) {
 }
 
 TEST_F(PluginsTest, RegisteringOtherwiseIsAlreadyExists) {
-  ASSERT_EQ(MessageOf(Register()), "Ok");
+  ASSERT_THAT(Register(), IsOk());
   // Both would listen at csi.sock.
   PluginRecord type = Record("nfs", "monolith");
-  EXPECT_EQ(Outcome(Register(type)), "AlreadyExists");
+  EXPECT_THAT(Register(type), IsErr(Code::kAlreadyExists));
   PluginRecord uid = Record();
   uid.uid = 1;
-  EXPECT_EQ(Outcome(Register(uid)), "AlreadyExists");
+  EXPECT_THAT(Register(uid), IsErr(Code::kAlreadyExists));
   PluginRecord bare = Record();
   bare.bare_directories = true;
-  EXPECT_EQ(Outcome(Register(bare)), "AlreadyExists");
+  EXPECT_THAT(Register(bare), IsErr(Code::kAlreadyExists));
   bare.allocation = "web";
-  EXPECT_EQ(Outcome(Register(bare)), "AlreadyExists");
+  EXPECT_THAT(Register(bare), IsErr(Code::kAlreadyExists));
   PluginRecord directory = Record();
   directory.mount_dir = "/csi";
-  EXPECT_EQ(Outcome(Register(directory)), "AlreadyExists");
+  EXPECT_THAT(Register(directory), IsErr(Code::kAlreadyExists));
   EXPECT_EQ(Status().record.type, "node");
   EXPECT_EQ(Status().instances.size(), 1U);
 }
 
 TEST_F(PluginsTest, BadRegistrationsAreInvalid) {
-  EXPECT_EQ(Outcome(Register(Record("nfs", "other"))), "InvalidArgument");
+  EXPECT_THAT(Register(Record("nfs", "other")), IsErr(Code::kInvalidArgument));
   // A socket's path must fit into 107 bytes.
-  EXPECT_EQ(Outcome(Register(Record(std::string(80, 'x')))), "InvalidArgument");
-  EXPECT_EQ(Outcome(Register(Record(std::string(79, 'x')))), "Ok");
+  EXPECT_THAT(Register(Record(std::string(80, 'x'))),
+              IsErr(Code::kInvalidArgument));
+  EXPECT_THAT(Register(Record(std::string(79, 'x'))), IsOk());
 }
 
 TEST_F(PluginsTest, ADirectoryThatCannotBeMadeRegistersNothing) {
   executor().FailNext("PreparePlugin", Code::kDeadlineExceeded,
                       FailWhen::kAfter);
-  EXPECT_EQ(Outcome(Register()), "DeadlineExceeded");
+  EXPECT_THAT(Register(), IsErr(Code::kDeadlineExceeded));
   EXPECT_TRUE(executor().Existing().empty());
   EXPECT_TRUE(core_.state->plugins.ListPlugins()->empty());
   EXPECT_FALSE(plugins().Get("nfs").has_value());
-  EXPECT_EQ(Outcome(plugins().Use("nfs")), "NotFound");
+  EXPECT_THAT(plugins().Use("nfs"), IsErr(Code::kNotFound));
 }
 
 TEST_F(PluginsTest, OneThatDoesNotListenYetIsStartingAndNotUnhealthy) {
   executor().SetListening("nfs", false);
-  ASSERT_EQ(MessageOf(Register()), "Ok");
+  ASSERT_THAT(Register(), IsOk());
   ASSERT_TRUE(executor().script().AwaitCalls("ConnectPlugin", 3));
   EXPECT_EQ(Status().state, PluginState::kStarting);
   EXPECT_EQ(Status().generation, 0U);
-  EXPECT_EQ(Outcome(plugins().Use("nfs")), "Unavailable");
+  EXPECT_THAT(plugins().Use("nfs"), IsErr(Code::kUnavailable));
   EXPECT_TRUE(core_.events.All().empty());
   executor().SetListening("nfs", true);
   EXPECT_TRUE(Await("nfs healthy 1"));
@@ -178,7 +180,7 @@ TEST_F(PluginsTest, OneThatDoesNotListenYetIsStartingAndNotUnhealthy) {
 
 TEST_F(PluginsTest, OneThatIsNotReadyIsStarting) {
   client().SetReady("nfs", false);
-  ASSERT_EQ(MessageOf(Register()), "Ok");
+  ASSERT_THAT(Register(), IsOk());
   ASSERT_TRUE(AwaitReason("not ready"));
   EXPECT_EQ(Status().state, PluginState::kStarting);
   EXPECT_TRUE(core_.events.All().empty());
@@ -197,13 +199,13 @@ TEST_F(PluginsTest, WithoutANodeIdItIsNotHealthy) {
   FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
   plugin.node.node_id = "";
   client().SetPlugin("nfs", plugin);
-  ASSERT_EQ(MessageOf(Register()), "Ok");
+  ASSERT_THAT(Register(), IsOk());
   ASSERT_TRUE(Await("nfs unhealthy 1"));
   EXPECT_EQ(core_.events.LastReason(), "it has no node id");
 }
 
 TEST_F(PluginsTest, AControllerIsNotAskedForItsNode) {
-  ASSERT_EQ(MessageOf(Register(Record("nfs", "controller"))), "Ok");
+  ASSERT_THAT(Register(Record("nfs", "controller")), IsOk());
   ASSERT_TRUE(Await("nfs healthy 1"));
   EXPECT_EQ(client().script().Count("NodeGetInfo"), 0U);
   EXPECT_EQ(Status().node.node_id, "");
@@ -213,7 +215,7 @@ TEST_F(PluginsTest, AProbeThatFailsMakesItUnhealthyUntilOneSucceeds) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   client().SetReady("nfs", false);
   ASSERT_TRUE(Await("nfs unhealthy 1"));
-  EXPECT_EQ(Outcome(plugins().Use("nfs")), "Unavailable");
+  EXPECT_THAT(plugins().Use("nfs"), IsErr(Code::kUnavailable));
   // mountd reports each edge once, however many probes follow.
   ASSERT_TRUE(client().script().AwaitCalls(
       "Probe", client().script().Count("Probe") + 3));
@@ -232,7 +234,7 @@ TEST_F(PluginsTest, AHangUpIsUnhealthyAndAReconnectANewGeneration) {
   executor().SetListening("nfs", false);
   executor().HangUp("nfs");
   ASSERT_TRUE(Await("nfs unhealthy 1"));
-  EXPECT_EQ(Outcome(plugins().Use("nfs")), "Unavailable");
+  EXPECT_THAT(plugins().Use("nfs"), IsErr(Code::kUnavailable));
   executor().SetListening("nfs", true);
   ASSERT_TRUE(Await("nfs healthy 2"));
   EXPECT_EQ(core_.events.All(),
@@ -259,38 +261,38 @@ TEST_F(PluginsTest, AllAreConnectedToAnew) {
 
 TEST_F(PluginsTest, UnregisteringTakesAllAway) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
-  EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
+  EXPECT_THAT(plugins().Unregister("nfs"), IsOk());
   EXPECT_TRUE(Await("nfs gone 1"));
   EXPECT_TRUE(executor().Existing().empty());
   EXPECT_TRUE(core_.state->plugins.ListPlugins()->empty());
   EXPECT_TRUE(client().OpenChannels().empty());
-  EXPECT_EQ(Outcome(plugins().Use("nfs")), "NotFound");
-  EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
+  EXPECT_THAT(plugins().Use("nfs"), IsErr(Code::kNotFound));
+  EXPECT_THAT(plugins().Unregister("nfs"), IsOk());
 }
 
 TEST_F(PluginsTest, OneWithVolumesIsBusy) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   AddVolume();
-  EXPECT_EQ(Outcome(plugins().Unregister("nfs")), "Busy");
+  EXPECT_THAT(plugins().Unregister("nfs"), IsErr(Code::kBusy));
   EXPECT_EQ(executor().script().Count("RemovePlugin"), 0U);
   EXPECT_EQ(Status().state, PluginState::kHealthy);
-  ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication_, true)),
-            "Ok");
-  EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
+  ASSERT_THAT(core_.state->volumes.RemovePublication(publication_, true),
+              IsOk());
+  EXPECT_THAT(plugins().Unregister("nfs"), IsOk());
 }
 
 TEST_F(PluginsTest, OneWhoseDirectoryIsInUseStaysRegistered) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   executor().SetBusy("nfs");
-  EXPECT_EQ(Outcome(plugins().Unregister("nfs")), "Busy");
-  EXPECT_EQ(MessageOf(plugins().Use("nfs")), "Ok");
+  EXPECT_THAT(plugins().Unregister("nfs"), IsErr(Code::kBusy));
+  EXPECT_THAT(plugins().Use("nfs"), IsOk());
   EXPECT_EQ(core_.state->plugins.ListPlugins()->size(), 1U);
   // Volumes can be added again, and the plugin can go later.
   AddVolume();
-  ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication_, true)),
-            "Ok");
+  ASSERT_THAT(core_.state->volumes.RemovePublication(publication_, true),
+              IsOk());
   executor().SetBusy("nfs", false);
-  EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
+  EXPECT_THAT(plugins().Unregister("nfs"), IsOk());
   EXPECT_TRUE(executor().Existing().empty());
 }
 
@@ -298,7 +300,7 @@ TEST_F(PluginsTest, OneWhoseDirectoryIsInUseStaysRegistered) {
 // looks into it.
 TEST_F(PluginsTest, ALookIntoTheDirectoryUnderWayIsWaitedFor) {
   executor().script().Block("ConnectPlugin");
-  ASSERT_EQ(MessageOf(Register()), "Ok");
+  ASSERT_THAT(Register(), IsOk());
   ASSERT_TRUE(executor().script().AwaitBlocked("ConnectPlugin"));
   auto told = std::async(std::launch::async, [&] {
     return MessageOf(plugins().Unregister("nfs"));
@@ -315,15 +317,15 @@ TEST_F(PluginsTest, ARestartTakesUpTheRegisteredOnes) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   core_.Restart();
   EXPECT_TRUE(plugins().List().empty());
-  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  ASSERT_THAT(plugins().Recover(), IsOk());
   EXPECT_TRUE(Await("nfs healthy 1"));
-  EXPECT_EQ(MessageOf(Register()), "Ok");
+  EXPECT_THAT(Register(), IsOk());
 }
 
 TEST_F(PluginsTest, ARebootMakesTheDirectoryAgain) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   core_.Restart(/*same_boot=*/false);
-  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  ASSERT_THAT(plugins().Recover(), IsOk());
   EXPECT_TRUE(Await("nfs healthy 1"));
   EXPECT_EQ(executor().Existing(), Texts{"plugin nfs"});
 }
@@ -334,11 +336,11 @@ TEST_F(PluginsTest, InstancesShareTheDirectoryAndHaveTheirSockets) {
   PluginRecord web = Of("web", "monolith");
   web.mount_dir = "/csi";
   const auto registration = Register(web);
-  ASSERT_EQ(MessageOf(registration), "Ok");
+  ASSERT_THAT(registration, IsOk());
   const std::string key = InstanceKey::Derive("web", "monolith").str();
   EXPECT_EQ(registration->endpoint, "unix:///csi/csi-" + key + ".sock");
   const auto controller = Register(Record("nfs", "controller"));
-  ASSERT_EQ(MessageOf(controller), "Ok");
+  ASSERT_THAT(controller, IsOk());
   EXPECT_EQ(controller->host_path, registration->host_path);
   EXPECT_NE(controller->endpoint, "unix:///run/mountd/base/p/nfs/csi.sock");
   EXPECT_EQ(executor().Existing(), Texts{"plugin nfs"});
@@ -350,7 +352,7 @@ TEST_F(PluginsTest, MountsOfATaskAreWhatItsTypeNeeds) {
   record.mount_dir = "/csi";
   record.stage_publish_base_dir = "/local/csi";
   const auto node = Register(record);
-  ASSERT_EQ(MessageOf(node), "Ok");
+  ASSERT_THAT(node, IsOk());
   ASSERT_EQ(node->mounts.size(), 3U);
   EXPECT_EQ(node->mounts[0].task_path, "/csi");
   EXPECT_EQ(node->mounts[1].task_path, "/local/csi");
@@ -366,10 +368,10 @@ TEST_F(PluginsTest, MountsOfATaskAreWhatItsTypeNeeds) {
 }
 
 TEST_F(PluginsTest, CallsGoToTheNewestHealthyInstanceAndOthersTakeOver) {
-  ASSERT_EQ(MessageOf(Register(Of("old"))), "Ok");
+  ASSERT_THAT(Register(Of("old")), IsOk());
   ASSERT_TRUE(Await("healthy nfs node old"));
   executor().SetListening(SocketOf(Of("new")), false);
-  ASSERT_EQ(MessageOf(Register(Of("new"))), "Ok");
+  ASSERT_THAT(Register(Of("new")), IsOk());
   EXPECT_EQ(Used(), "old");
   executor().SetListening(SocketOf(Of("new")), true);
   ASSERT_TRUE(Await("healthy nfs node new"));
@@ -390,16 +392,16 @@ TEST_F(PluginsTest, CallsGoToTheNewestHealthyInstanceAndOthersTakeOver) {
 }
 
 TEST_F(PluginsTest, NodeAndControllerCallsGoToTheirInstances) {
-  ASSERT_EQ(MessageOf(Register(Of("n", "node"))), "Ok");
+  ASSERT_THAT(Register(Of("n", "node")), IsOk());
   ASSERT_TRUE(Await("healthy nfs node n"));
   EXPECT_EQ(Used(), "n");
   EXPECT_EQ(Used(/*controller=*/true), "Unavailable");
-  ASSERT_EQ(MessageOf(Register(Of("c", "controller"))), "Ok");
+  ASSERT_THAT(Register(Of("c", "controller")), IsOk());
   ASSERT_TRUE(Await("healthy nfs controller c"));
   EXPECT_EQ(Used(), "n");
   EXPECT_EQ(Used(true), "c");
   EXPECT_EQ(Status().record.allocation, "n");
-  ASSERT_EQ(MessageOf(Register(Of("m", "monolith"))), "Ok");
+  ASSERT_THAT(Register(Of("m", "monolith")), IsOk());
   ASSERT_TRUE(Await("healthy nfs monolith m"));
   EXPECT_EQ(Used(), "m");
   EXPECT_EQ(Used(true), "m");
@@ -409,7 +411,7 @@ TEST_F(PluginsTest, NodeAndControllerCallsGoToTheirInstances) {
 }
 
 TEST_F(PluginsTest, AnInstanceThatIsNotRegisteredChangesNothing) {
-  ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
+  ASSERT_THAT(Register(Of("web")), IsOk());
   // The plugin's own event follows its instance's.
   ASSERT_TRUE(Await("healthy nfs node web"));
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
@@ -419,15 +421,15 @@ TEST_F(PluginsTest, AnInstanceThatIsNotRegisteredChangesNothing) {
   EXPECT_EQ(UnregisterOf({.type = "controller", .allocation = "web"}), "Ok");
   EXPECT_EQ(UnregisterOf({.type = "node", .allocation = "", .force = true}),
             "Ok");
-  EXPECT_EQ(Outcome(plugins().Unregister("ebs")), "Ok");
+  EXPECT_THAT(plugins().Unregister("ebs"), IsOk());
   EXPECT_TRUE(core_.events.All().empty());
   EXPECT_TRUE(core_.events.OfInstances().empty());
   EXPECT_EQ(Used(), "web");
 }
 
 TEST_F(PluginsTest, OneInstanceGoesAndTheLastTakesThePluginAlong) {
-  ASSERT_EQ(MessageOf(Register(Of("a"))), "Ok");
-  ASSERT_EQ(MessageOf(Register(Of("b"))), "Ok");
+  ASSERT_THAT(Register(Of("a")), IsOk());
+  ASSERT_THAT(Register(Of("b")), IsOk());
   ASSERT_TRUE(Await("healthy nfs node a"));
   ASSERT_TRUE(Await("healthy nfs node b"));
   EXPECT_EQ(UnregisterOf({.allocation = "b"}), "Ok");
@@ -446,9 +448,9 @@ TEST_F(PluginsTest, OneInstanceGoesAndTheLastTakesThePluginAlong) {
 }
 
 TEST_F(PluginsTest, VolumesNeedAnInstanceForTheNode) {
-  ASSERT_EQ(MessageOf(Register(Of("a"))), "Ok");
-  ASSERT_EQ(MessageOf(Register(Of("b"))), "Ok");
-  ASSERT_EQ(MessageOf(Register(Of("c", "controller"))), "Ok");
+  ASSERT_THAT(Register(Of("a")), IsOk());
+  ASSERT_THAT(Register(Of("b")), IsOk());
+  ASSERT_THAT(Register(Of("c", "controller")), IsOk());
   AddVolume();
   EXPECT_EQ(UnregisterOf({.allocation = "a"}), "Ok");
   EXPECT_EQ(UnregisterOf({.allocation = "b"}), "Busy");
@@ -468,7 +470,7 @@ TEST_F(PluginsTest, AForcedOneIsGoneUntilItIsRegisteredAgain) {
   EXPECT_EQ(Used(), "Unavailable");
   EXPECT_EQ(executor().Existing(), Texts{"plugin nfs"});
   core_.Restart();
-  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  ASSERT_THAT(plugins().Recover(), IsOk());
   EXPECT_EQ(Status().state, PluginState::kGone);
   EXPECT_EQ(Status().record.uid, Core::kAgent);
   // The same call succeeds again, and the plugin stays.
@@ -476,24 +478,24 @@ TEST_F(PluginsTest, AForcedOneIsGoneUntilItIsRegisteredAgain) {
   EXPECT_TRUE(core_.events.All().empty());
   PluginRecord anothers = Record();
   anothers.uid = 1;
-  EXPECT_EQ(Outcome(Register(anothers)), "AlreadyExists");
-  ASSERT_EQ(MessageOf(Register()), "Ok");
+  EXPECT_THAT(Register(anothers), IsErr(Code::kAlreadyExists));
+  ASSERT_THAT(Register(), IsOk());
   EXPECT_TRUE(Await("nfs healthy 1"));
   // The supervisor's progress at this event is not determined.
   EXPECT_THAT(
       core_.events.All().front(),
       ::testing::AnyOf("nfs starting 0", "nfs starting 1", "nfs healthy 1"));
-  EXPECT_EQ(Outcome(plugins().Use("nfs")), "Ok");
+  EXPECT_THAT(plugins().Use("nfs"), IsOk());
 }
 
 TEST_F(PluginsTest, WhatIsGoneGoesWithItsVolumes) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   AddVolume();
   EXPECT_EQ(UnregisterOf({.force = true}), "Ok");
-  ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication_, true)),
-            "Ok");
+  ASSERT_THAT(core_.state->volumes.RemovePublication(publication_, true),
+              IsOk());
   core_.Restart();
-  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  ASSERT_THAT(plugins().Recover(), IsOk());
   EXPECT_FALSE(plugins().Get("nfs").has_value());
   EXPECT_TRUE(executor().Existing().empty());
 }
@@ -504,7 +506,7 @@ TEST_F(PluginsTest, OneThatIsNeverReadyIsUnhealthyAfterItsTimeout) {
   executor().SetListening("nfs", false);
   PluginRecord record = Record();
   record.health_timeout_ms = 20;
-  ASSERT_EQ(MessageOf(Register(record)), "Ok");
+  ASSERT_THAT(Register(record), IsOk());
   ASSERT_TRUE(Await("nfs unhealthy 0"));
   EXPECT_EQ(
       core_.events.LastReason().find("did not become healthy within 20 ms: "),
@@ -529,13 +531,12 @@ TEST_F(PluginsTest, AnotherSocketInItsPlaceIsConnectedTo) {
 }
 
 TEST_F(PluginsTest, WhoListensMustBeInTheAllocationsCgroup) {
-  ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
-                {"web", 1, 1, "", AllocationState::kPrepared})),
-            "Ok");
-  ASSERT_EQ(Outcome(core_.state->allocations.SetAllocationCgroup("web", 77)),
-            "Ok");
+  ASSERT_THAT(core_.state->allocations.AddAllocation(
+                  {"web", 1, 1, "", AllocationState::kPrepared}),
+              IsOk());
+  ASSERT_THAT(core_.state->allocations.SetAllocationCgroup("web", 77), IsOk());
   executor().SetPluginCgroup(78);
-  ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
+  ASSERT_THAT(Register(Of("web")), IsOk());
   ASSERT_TRUE(AwaitReason("another cgroup"));
   EXPECT_EQ(Status().generation, 0U);
   executor().SetPluginCgroup(77);
@@ -560,65 +561,65 @@ bool NaiveConnectsToTheNext() {
 
 TEST_F(PluginsTest, NobodyListensForAnAllocationThatIsGone) {
   EXPECT_NAIVE(NaiveConnectsToTheNext());
-  ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
+  ASSERT_THAT(Register(Of("web")), IsOk());
   ASSERT_TRUE(Await("nfs healthy 1"));
   ReceiptRecord receipt;
   receipt.allocation = "web";
-  ASSERT_EQ(Outcome(core_.state->allocations.FinishAllocation(receipt)), "Ok");
+  ASSERT_THAT(core_.state->allocations.FinishAllocation(receipt), IsOk());
   executor().HangUp(SocketOf(Of("web")));
   EXPECT_TRUE(AwaitReason("allocation web: was released"));
 }
 
 TEST_F(PluginsTest, OneIsNotRegisteredForAnAllocationThatIsReleased) {
   Prepare("web");
-  ASSERT_EQ(Outcome(core_.state->allocations.SetAllocationState(
-                "web", AllocationState::kReleasing)),
-            "Ok");
-  EXPECT_EQ(Outcome(Register(Of("web"))), "FailedPrecondition");
-  EXPECT_EQ(Outcome(plugins().Register(Of("none"))), "FailedPrecondition");
+  ASSERT_THAT(core_.state->allocations.SetAllocationState(
+                  "web", AllocationState::kReleasing),
+              IsOk());
+  EXPECT_THAT(Register(Of("web")), IsErr(Code::kFailedPrecondition));
+  EXPECT_THAT(plugins().Register(Of("none")), IsErr(Code::kFailedPrecondition));
   EXPECT_TRUE(plugins().List().empty());
   EXPECT_TRUE(executor().Existing().empty());
 }
 
 TEST_F(PluginsTest, InstancesEndWithTheirAllocation) {
   for (const char* allocation : {"a", "b"}) {
-    ASSERT_EQ(MessageOf(Register(Of(allocation))), "Ok");
+    ASSERT_THAT(Register(Of(allocation)), IsOk());
   }
-  ASSERT_EQ(MessageOf(Register(Of("a", "controller"))), "Ok");
-  EXPECT_EQ(Outcome(plugins().CheckUnused("a")), "Ok");
-  EXPECT_EQ(Outcome(plugins().UnregisterOf("a")), "Ok");
+  ASSERT_THAT(Register(Of("a", "controller")), IsOk());
+  EXPECT_THAT(plugins().CheckUnused("a"), IsOk());
+  EXPECT_THAT(plugins().UnregisterOf("a"), IsOk());
   ASSERT_EQ(Status().instances.size(), 1U);
   EXPECT_EQ(Status().instances[0].record.allocation, "b");
-  EXPECT_EQ(Outcome(plugins().UnregisterOf("c")), "Ok");
-  EXPECT_EQ(Outcome(plugins().UnregisterOf("b")), "Ok");
+  EXPECT_THAT(plugins().UnregisterOf("c"), IsOk());
+  EXPECT_THAT(plugins().UnregisterOf("b"), IsOk());
   EXPECT_TRUE(plugins().List().empty());
   EXPECT_TRUE(executor().Existing().empty());
 }
 
 TEST_F(PluginsTest, OthersVolumesKeepTheLastOneOfTheNode) {
-  ASSERT_EQ(MessageOf(Register(Of("a"))), "Ok");
+  ASSERT_THAT(Register(Of("a")), IsOk());
   AddVolume();
-  EXPECT_EQ(Outcome(plugins().CheckUnused("a")), "Busy");
-  EXPECT_EQ(Outcome(plugins().UnregisterOf("a")), "Busy");
-  ASSERT_EQ(MessageOf(Register(Of("b"))), "Ok");
-  EXPECT_EQ(Outcome(plugins().CheckUnused("a")), "Ok");
-  EXPECT_EQ(Outcome(plugins().UnregisterOf("a")), "Ok");
-  EXPECT_EQ(Outcome(plugins().CheckUnused("b")), "Busy");
+  EXPECT_THAT(plugins().CheckUnused("a"), IsErr(Code::kBusy));
+  EXPECT_THAT(plugins().UnregisterOf("a"), IsErr(Code::kBusy));
+  ASSERT_THAT(Register(Of("b")), IsOk());
+  EXPECT_THAT(plugins().CheckUnused("a"), IsOk());
+  EXPECT_THAT(plugins().UnregisterOf("a"), IsOk());
+  EXPECT_THAT(plugins().CheckUnused("b"), IsErr(Code::kBusy));
   // The volume belongs only to the instance's own allocation.
-  ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
+  ASSERT_THAT(Register(Of("web")), IsOk());
   ASSERT_EQ(UnregisterOf({{}, "b"}), "Ok");
-  EXPECT_EQ(Outcome(plugins().CheckUnused("web")), "Ok");
-  EXPECT_EQ(Outcome(plugins().UnregisterOf("web")), "Busy");
+  EXPECT_THAT(plugins().CheckUnused("web"), IsOk());
+  EXPECT_THAT(plugins().UnregisterOf("web"), IsErr(Code::kBusy));
 }
 
 TEST_F(PluginsTest, ARestartEndsThoseWhoseAllocationIsGone) {
-  ASSERT_EQ(MessageOf(Register(Of("a"))), "Ok");
-  ASSERT_EQ(MessageOf(Register(Of("b"))), "Ok");
+  ASSERT_THAT(Register(Of("a")), IsOk());
+  ASSERT_THAT(Register(Of("b")), IsOk());
   ReceiptRecord receipt;
   receipt.allocation = "a";
-  ASSERT_EQ(Outcome(core_.state->allocations.FinishAllocation(receipt)), "Ok");
+  ASSERT_THAT(core_.state->allocations.FinishAllocation(receipt), IsOk());
   core_.Restart();
-  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  ASSERT_THAT(plugins().Recover(), IsOk());
   ASSERT_EQ(Status().instances.size(), 1U);
   EXPECT_EQ(Status().instances[0].record.allocation, "b");
 }
@@ -626,11 +627,11 @@ TEST_F(PluginsTest, ARestartEndsThoseWhoseAllocationIsGone) {
 TEST_F(PluginsTest, RegistrationsOfOnePluginWaitForEachOther) {
   Prepare("a");
   executor().script().Block("PreparePlugin");
-  std::thread registers([&] { EXPECT_EQ(MessageOf(Register(Of("a"))), "Ok"); });
+  std::thread registers([&] { EXPECT_THAT(Register(Of("a")), IsOk()); });
   ASSERT_TRUE(executor().script().AwaitBlocked("PreparePlugin"));
   std::promise<void> ended;
   std::thread unregisters([&] {
-    EXPECT_EQ(Outcome(plugins().UnregisterOf("a")), "Ok");
+    EXPECT_THAT(plugins().UnregisterOf("a"), IsOk());
     ended.set_value();
   });
   EXPECT_EQ(ended.get_future().wait_for(std::chrono::milliseconds(100)),
@@ -647,7 +648,7 @@ TEST_F(PluginsTest, WhatItSaidOutlivesMountd) {
   const Fingerprint said = Status();
   executor().SetListening("nfs", false);
   core_.Restart();
-  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  ASSERT_THAT(plugins().Recover(), IsOk());
   EXPECT_EQ(Status().state, PluginState::kStarting);
   EXPECT_TRUE(static_cast<const Fingerprint&>(Status()) == said);
   EXPECT_EQ(Status().node.node_id, "node-nfs");

@@ -73,7 +73,7 @@ TEST(ConfigReference, EachKeyIsReadAndNotOnlyKnown) {
 }
 
 TEST(ConfigReference, IsAConfiguration) {
-  EXPECT_EQ(MessageOf(ParseConfig(Reference(), "mountd.toml")), "Ok");
+  EXPECT_THAT(ParseConfig(Reference(), "mountd.toml"), IsOk());
 }
 
 TEST(ConfigReference, HasEachKeyOfEachTable) {

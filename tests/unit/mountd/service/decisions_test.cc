@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "mountd/service/services.h"
-#include "tests/support/outcome.h"
+#include "tests/support/matchers.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
@@ -36,9 +36,9 @@ class DecisionsTest : public CoreFixture {
   DecisionsTest() : CoreFixture(ConfigWithLines()) {}
   void SetUp() override {
     executor().PutCgroup(kCgroup, "/agent/web");
-    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
-                  agent_, NameOf("web"), "", kCgroup)),
-              "Ok");
+    ASSERT_THAT(services().allocations.PrepareAllocation(agent_, NameOf("web"),
+                                                         "", kCgroup),
+                IsOk());
     agent_ = Core::By(Core::kAgent);
   }
 
@@ -65,40 +65,38 @@ TEST_F(DecisionsTest, OfACallThatIsDeniedNoneIs) {
   // The second of the two mounts is refused.
   BindMountRequest writable = Mount("logs");
   writable.name = "l";
-  EXPECT_EQ(
-      Outcome(services().mounts.BindMounts(agent_, {Mount("data"), writable})),
-      "PermissionDenied");
+  EXPECT_THAT(services().mounts.BindMounts(agent_, {Mount("data"), writable}),
+              IsErr(Code::kPermissionDenied));
   EXPECT_EQ(agent_.decisions->Rules(), "");
 }
 
 TEST_F(DecisionsTest, OneThatFailedOtherwiseWasAllowed) {
   executor().FailNext("Attach", Code::kBusy);
-  EXPECT_EQ(Outcome(services().mounts.BindMount(agent_, Mount("data"))),
-            "Busy");
+  EXPECT_THAT(services().mounts.BindMount(agent_, Mount("data")),
+              IsErr(Code::kBusy));
   EXPECT_EQ(agent_.decisions->Rules(), "10");
 }
 
 TEST_F(DecisionsTest, WhoseNamespaceItIsMattersWhereOneIsGiven) {
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
   EXPECT_EQ(agent_.decisions->Rules(), "10");
 }
 
 TEST_F(DecisionsTest, OfADirectoryAllThatMayHaveItAre) {
   const UniqueFd directory;
-  ASSERT_EQ(Outcome(services().trees.RemoveTree(agent_, directory)), "Ok");
+  ASSERT_THAT(services().trees.RemoveTree(agent_, directory), IsOk());
   EXPECT_EQ(agent_.decisions->Rules(), "10,30");
 }
 
 TEST_F(DecisionsTest, AnAdministratorsIsWhereOthersHaveSomething) {
-  EXPECT_EQ(Outcome(services().node.ListOwed(admin_)), "Ok");
+  EXPECT_THAT(services().node.ListOwed(admin_), IsOk());
   EXPECT_EQ(admin_.decisions->Rules(), "");
   OwedRecord owed;
   owed.kind = OwedKind::kUnmount;
   owed.object = "web/task/m";
   owed.uid = Core::kAgent;
-  ASSERT_EQ(Outcome(core_.state->owed.AddOwed(owed)), "Ok");
+  ASSERT_THAT(core_.state->owed.AddOwed(owed), IsOk());
   EXPECT_EQ(services().node.ListOwed(admin_)->size(), 1U);
   EXPECT_EQ(admin_.decisions->Rules(), "20");
   EXPECT_EQ(services().node.ListOwed(Core::By(Core::kOther))->size(), 0U);
@@ -106,7 +104,7 @@ TEST_F(DecisionsTest, AnAdministratorsIsWhereOthersHaveSomething) {
 
 TEST_F(DecisionsTest, AnAdministratorsIsWhereProcessesOfOthersAre) {
   const auto mounted = services().mounts.BindMount(agent_, Mount("data"));
-  ASSERT_EQ(MessageOf(mounted), "Ok");
+  ASSERT_THAT(mounted, IsOk());
   const auto holders = [&](const CallContext& call) {
     return services().tasks.ListHolders(call, NameOf("web"), NameOf("task"),
                                         NameOf("m"), exec::HolderScope::kNode);

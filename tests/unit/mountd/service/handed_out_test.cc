@@ -4,6 +4,7 @@
 
 #include "mountd/service/services.h"
 #include "tests/support/fakes/failing_store.h"
+#include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
@@ -28,15 +29,15 @@ class HandedOutTest : public CoreFixture {
   }
   void Prepare(const std::string& allocation, std::uint32_t uid = Core::kAgent,
                std::uint64_t cgroup = 0) {
-    EXPECT_EQ(MessageOf(services().allocations.PrepareAllocation(
-                  Core::By(uid), NameOf(allocation), "", cgroup)),
-              "Ok");
+    EXPECT_THAT(services().allocations.PrepareAllocation(
+                    Core::By(uid), NameOf(allocation), "", cgroup),
+                IsOk());
   }
   void Release(const std::string& allocation,
                std::uint32_t uid = Core::kAgent) {
-    EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(
-                  Core::By(uid), NameOf(allocation))),
-              "Ok");
+    EXPECT_THAT(services().allocations.ReleaseAllocation(Core::By(uid),
+                                                         NameOf(allocation)),
+                IsOk());
   }
   std::string Open(const std::string& allocation = "web",
                    std::uint32_t uid = Core::kAgent) {
@@ -70,13 +71,13 @@ TEST_F(HandedOutTest, IsListedUntilNobodyHasIt) {
   EXPECT_EQ(Listed(), 0);
   ASSERT_EQ(Open(), "Ok");
   Hold(10);
-  ASSERT_EQ(MessageOf(services().inboxes.PrepareInbox(Core::By(Core::kAgent),
-                                                      {"web", "task"}, true)),
-            "Ok");
+  ASSERT_THAT(services().inboxes.PrepareInbox(Core::By(Core::kAgent),
+                                              {"web", "task"}, true),
+              IsOk());
   Hold(11);
   core_.Restart();
   const auto list = List();
-  ASSERT_EQ(MessageOf(list), "Ok");
+  ASSERT_THAT(list, IsOk());
   EXPECT_TRUE(list->complete);
   ASSERT_EQ(list->descriptors.size(), 2U);
   const HandedOutReport::Descriptor& tree = list->descriptors[0];
@@ -101,10 +102,10 @@ TEST_F(HandedOutTest, IsListedAfterTheRelease) {
   Release("web");
   EXPECT_EQ(Listed(), 1);
   EXPECT_EQ(Listed("web", Core::kAdmin), 1);
-  EXPECT_EQ(Outcome(List("web", Core::kOther)), "PermissionDenied");
+  EXPECT_THAT(List("web", Core::kOther), IsErr(Code::kPermissionDenied));
   executor().EndProcesses();
   EXPECT_EQ(Listed(), 0);
-  EXPECT_EQ(Outcome(List("other")), "NotFound");
+  EXPECT_THAT(List("other"), IsErr(Code::kNotFound));
 }
 
 TEST_F(HandedOutTest, IsNotListedToTheNextOwnerOfTheName) {
@@ -113,9 +114,9 @@ TEST_F(HandedOutTest, IsNotListedToTheNextOwnerOfTheName) {
   Release("web");
   Prepare("web");
   EXPECT_EQ(Listed(), 1);
-  ASSERT_EQ(MessageOf(core_.boot->handed_out.PutHandedOut(
-                {{1, 2, 3}, "web", Core::kOther})),
-            "Ok");
+  ASSERT_THAT(
+      core_.boot->handed_out.PutHandedOut({{1, 2, 3}, "web", Core::kOther}),
+      IsOk());
   executor().AddHolder(1, {});
   EXPECT_EQ(Listed(), 1);
   EXPECT_EQ(Listed("web", Core::kOther), 1);
@@ -130,7 +131,7 @@ TEST_F(HandedOutTest, ASearchThatMissedSomeForgetsNothing) {
   EXPECT_FALSE(list->descriptors[0].holders.complete);
   executor().SetBlind(false);
   executor().FailNext("FindHolders", Code::kUnavailable);
-  EXPECT_EQ(Outcome(List()), "Unavailable");
+  EXPECT_THAT(List(), IsErr(Code::kUnavailable));
   EXPECT_EQ(core_.boot->handed_out.HandedOutOf("web")->size(), 1U);
   EXPECT_EQ(Listed(), 0);
 }
@@ -151,8 +152,7 @@ TEST_F(HandedOutTest, OfOthersProcessesOnlyAdministratorsAreToldMore) {
 TEST_F(HandedOutTest, ACgroupThatIsGoneHidesNobody) {
   ASSERT_EQ(Open(), "Ok");
   Hold(10);
-  ASSERT_EQ(MessageOf(core_.state->allocations.SetAllocationCgroup("web", 78)),
-            "Ok");
+  ASSERT_THAT(core_.state->allocations.SetAllocationCgroup("web", 78), IsOk());
   EXPECT_EQ(Listed(), 1);
 }
 
@@ -160,7 +160,7 @@ TEST_F(HandedOutTest, WithoutUniqueIdsNothingIsListed) {
   executor().TakeUniqueIds();
   ASSERT_EQ(Open(), "Ok");
   const auto list = List();
-  ASSERT_EQ(MessageOf(list), "Ok");
+  ASSERT_THAT(list, IsOk());
   EXPECT_FALSE(list->complete);
   EXPECT_TRUE(list->descriptors.empty());
 }
@@ -175,7 +175,7 @@ TEST_F(HandedOutTest, MoreThanTheLimitsIsResourceExhaustedWhileTheyAreHeld) {
   EXPECT_EQ(core_.boot->handed_out.CountHandedOut("web").value(), 2U);
   const auto inbox = services().inboxes.PrepareInbox(Core::By(Core::kAgent),
                                                      {"web", "task"}, true);
-  EXPECT_EQ(Outcome(inbox), "ResourceExhausted");
+  EXPECT_THAT(inbox, IsErr(Code::kResourceExhausted));
   EXPECT_NE(MessageOf(inbox).find("limits.mounts_per_allocation"),
             std::string::npos);
   ASSERT_EQ(Open("db"), "Ok");

@@ -5,6 +5,7 @@
 
 #include "mountd/service/services.h"
 #include "tests/support/fakes/failing_store.h"
+#include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
@@ -14,9 +15,9 @@ namespace {
 class LostStoreTest : public CoreFixture {
  protected:
   void Prepare(const std::string& allocation, const CallContext& call) {
-    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
-                  call, NameOf(allocation), "")),
-              "Ok");
+    ASSERT_THAT(
+        services().allocations.PrepareAllocation(call, NameOf(allocation), ""),
+        IsOk());
   }
   static BindMountRequest Mount(const std::string& allocation,
                                 const std::string& name = "m") {
@@ -28,17 +29,15 @@ class LostStoreTest : public CoreFixture {
     return spec;
   }
   void Bind(const std::string& allocation, const std::string& name = "m") {
-    ASSERT_EQ(
-        MessageOf(services().mounts.BindMount(agent_, Mount(allocation, name))),
-        "Ok");
+    ASSERT_THAT(services().mounts.BindMount(agent_, Mount(allocation, name)),
+                IsOk());
   }
   void LoseAllocations() {
-    ASSERT_EQ(Outcome(core_.state->database().Run("DELETE FROM allocations")),
-              "Ok");
+    ASSERT_THAT(core_.state->database().Run("DELETE FROM allocations"), IsOk());
   }
   void Start() {
     core_.Restart();
-    ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+    ASSERT_THAT(core_.Recover(), IsOk());
   }
   // Returns the recorded owner; -1 if there is no record.
   std::int64_t OwnerOf(const std::string& allocation) {
@@ -59,12 +58,10 @@ TEST_F(LostStoreTest, AnAllocationIsWhoseItWas) {
   Start();
   EXPECT_EQ(OwnerOf("web"), Core::kAgent);
   EXPECT_EQ(OwnerOf("db"), Core::kOther);
-  EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(agent_,
-                                                               NameOf("web"))),
-            "Ok");
-  EXPECT_EQ(
-      Outcome(services().allocations.ReleaseAllocation(agent_, NameOf("db"))),
-      "PermissionDenied");
+  EXPECT_THAT(services().allocations.ReleaseAllocation(agent_, NameOf("web")),
+              IsOk());
+  EXPECT_THAT(services().allocations.ReleaseAllocation(agent_, NameOf("db")),
+              IsErr(Code::kPermissionDenied));
 }
 
 // The directory was made by a mountd that let a group pass, so the mounts'
@@ -76,12 +73,11 @@ TEST_F(LostStoreTest, AnAllocationIsWhoseItsMountsAre) {
   executor().ForgetWhoPasses();
   Start();
   EXPECT_EQ(OwnerOf("web"), Core::kAgent);
-  EXPECT_EQ(MessageOf(services().mounts.Unmount(agent_, NameOf("web"),
-                                                NameOf("task"), NameOf("m"))),
-            "Ok");
-  EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(agent_,
-                                                               NameOf("web"))),
-            "Ok");
+  EXPECT_THAT(services().mounts.Unmount(agent_, NameOf("web"), NameOf("task"),
+                                        NameOf("m")),
+              IsOk());
+  EXPECT_THAT(services().allocations.ReleaseAllocation(agent_, NameOf("web")),
+              IsOk());
   core_.mounts->ReleaseLeftAnchors();
   EXPECT_TRUE(executor().Existing().empty());
 }
@@ -95,7 +91,7 @@ TEST_F(LostStoreTest, WhereNoRecordTellsRootIsTheOwner) {
   MountRecord others =
       *core_.boot->mounts.GetMount("mixed", "task", "n").value();
   others.uid = Core::kOther;
-  ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(others)), "Ok");
+  ASSERT_THAT(core_.boot->mounts.PutMount(others), IsOk());
   LoseAllocations();
   executor().ForgetWhoPasses();
   Start();
@@ -121,7 +117,7 @@ TEST_F(LostStoreTest, AnAllocationThatCannotBeRecordedStaysAsItIs) {
   {
     const FailingWrites failing(core_.state->database(), "INSERT",
                                 "allocations");
-    EXPECT_EQ(MessageOf(core_.Recover()), "Ok");
+    EXPECT_THAT(core_.Recover(), IsOk());
   }
   EXPECT_EQ(OwnerOf("web"), -1);
   EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
@@ -132,15 +128,13 @@ TEST_F(LostStoreTest, AnAllocationThatCannotBeRecordedStaysAsItIs) {
 // The network is there unchanged, and no caller has asked for its end.
 TEST_F(LostStoreTest, ANetworkThatWasFoundIsNotOwed) {
   Prepare("web", agent_);
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
-  ASSERT_EQ(Outcome(core_.boot->database().Run("DELETE FROM networks")), "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
+  ASSERT_THAT(core_.boot->database().Run("DELETE FROM networks"), IsOk());
   Start();
   EXPECT_TRUE(Owed().empty());
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
   EXPECT_EQ(services()
                 .allocations.GetAllocation(agent_, NameOf("web"))
                 ->networks.size(),
@@ -150,15 +144,15 @@ TEST_F(LostStoreTest, ANetworkThatWasFoundIsNotOwed) {
 TEST_F(LostStoreTest, AFoundMountThatCannotBeLookedAtStaysFound) {
   Prepare("web", agent_);
   Bind("web");
-  ASSERT_EQ(Outcome(core_.boot->database().Run("DELETE FROM mounts")), "Ok");
+  ASSERT_THAT(core_.boot->database().Run("DELETE FROM mounts"), IsOk());
   Start();
   executor().LoseMount("web/task/m");
   executor().FailNext("InspectTarget", Code::kUnavailable);
-  ASSERT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
+  ASSERT_THAT(core_.mounts->Recover(), IsOk());
   const auto record = core_.boot->mounts.GetMount("web", "task", "m").value();
   ASSERT_TRUE(record.has_value());
   EXPECT_EQ(record->state, MountRecordState::kFound);
-  ASSERT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
+  ASSERT_THAT(core_.mounts->Recover(), IsOk());
   EXPECT_FALSE(
       core_.boot->mounts.GetMount("web", "task", "m").value().has_value());
 }
@@ -174,7 +168,7 @@ TEST_F(LostStoreTest, AStartThatCannotRecordWhatIsLostFails) {
     const FailingWrites failing(core_.boot->database(), "UPDATE", "mounts");
     EXPECT_NE(Outcome(core_.mounts->Recover()), "Ok");
   }
-  EXPECT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
+  EXPECT_THAT(core_.mounts->Recover(), IsOk());
   for (const char* name : {"m", "n"}) {
     EXPECT_EQ(core_.boot->mounts.GetMount("web", "task", name).value()->state,
               MountRecordState::kLost);
@@ -188,8 +182,8 @@ TEST_F(LostStoreTest, ABindThatIsRefusedOwesNothingOfTheMountThatIsThere) {
   Bind("web");
   BindMountRequest other = Mount("web");
   other.wish.attributes = exec::kReadOnly;
-  EXPECT_EQ(Outcome(services().mounts.BindMount(agent_, other)),
-            "AlreadyExists");
+  EXPECT_THAT(services().mounts.BindMount(agent_, other),
+              IsErr(Code::kAlreadyExists));
   EXPECT_TRUE(Owed().empty());
   EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
 }
@@ -202,7 +196,7 @@ TEST_F(LostStoreTest, BusyOfSomethingElseStaysAsItIs) {
   executor().FailNext("Detach", Code::kBusy);
   const auto released =
       services().allocations.ReleaseAllocation(agent_, NameOf("web"));
-  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_THAT(released, IsErr(Code::kBusy));
   EXPECT_EQ(MessageOf(released).find("used by"), std::string::npos);
   EXPECT_EQ(Owed().size(), 1U);
 }

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "mountd/service/services.h"
-#include "tests/support/outcome.h"
+#include "tests/support/matchers.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
@@ -14,9 +14,9 @@ namespace {
 class MadeAnewTest : public CoreFixture {
  protected:
   MadeAnewTest() {
-    EXPECT_EQ(MessageOf(services().allocations.PrepareAllocation(
-                  agent_, NameOf("web"), "")),
-              "Ok");
+    EXPECT_THAT(
+        services().allocations.PrepareAllocation(agent_, NameOf("web"), ""),
+        IsOk());
     spec_.allocation = "web";
     spec_.task = "task";
     spec_.name = "d";
@@ -28,32 +28,30 @@ class MadeAnewTest : public CoreFixture {
 };
 
 TEST_F(MadeAnewTest, AMountIsNotUnmountedByWhatWasOwed) {
-  ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, spec_)), "Ok");
+  ASSERT_THAT(services().mounts.BindMount(agent_, spec_), IsOk());
   executor().FailNext("Detach", Code::kUnavailable);
-  EXPECT_EQ(Outcome(services().mounts.Unmount(agent_, NameOf("web"),
-                                              NameOf("task"), NameOf("d"))),
-            "Unavailable");
+  EXPECT_THAT(services().mounts.Unmount(agent_, NameOf("web"), NameOf("task"),
+                                        NameOf("d")),
+              IsErr(Code::kUnavailable));
   const auto owed = services().node.ListOwed(agent_).value();
   ASSERT_EQ(owed.size(), 1U);
-  ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, spec_)), "Ok");
+  ASSERT_THAT(services().mounts.BindMount(agent_, spec_), IsOk());
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed[0])), "Ok");
+  EXPECT_THAT(services().node.RetryOwed(owed[0]), IsOk());
   EXPECT_NE(executor().MountIdOf("web/task/d"), 0U);
 }
 
 TEST_F(MadeAnewTest, ANetworkIsNotTornDownByWhatWasOwed) {
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
   executor().FailNext("DeleteNetwork", Code::kUnavailable);
-  EXPECT_EQ(Outcome(services().networks.TeardownNetwork(agent_, NameOf("web"))),
-            "Unavailable");
+  EXPECT_THAT(services().networks.TeardownNetwork(agent_, NameOf("web")),
+              IsErr(Code::kUnavailable));
   const auto owed = services().node.ListOwed(agent_).value();
   ASSERT_EQ(owed.size(), 1U);
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed[0])), "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
+  EXPECT_THAT(services().node.RetryOwed(owed[0]), IsOk());
   EXPECT_FALSE(services()
                    .allocations.GetAllocation(agent_, NameOf("web"))
                    ->networks.empty());

@@ -11,8 +11,8 @@
 
 #include "mountd/service/services.h"
 #include "tests/support/eventually.h"
+#include "tests/support/matchers.h"
 #include "tests/support/fakes/core.h"
-#include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
@@ -46,9 +46,9 @@ class ProgressTest : public CoreFixture {
   }
 
   void Prepare(const std::string& allocation) {
-    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
-                  Core::By(Core::kAgent), NameOf(allocation), "s")),
-              "Ok");
+    ASSERT_THAT(services().allocations.PrepareAllocation(
+                    Core::By(Core::kAgent), NameOf(allocation), "s"),
+                IsOk());
   }
   static csi::PublishSpec Spec(const std::string& allocation = "web") {
     csi::PublishSpec spec;
@@ -159,24 +159,22 @@ TEST_F(ProgressTest, WhoWaitsForAVolumeSaysSo) {
 }
 
 TEST_F(ProgressTest, AReleaseCountsWhatIsThere) {
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(call_, NameOf("web"), {})),
-      "Ok");
-  ASSERT_EQ(
-      MessageOf(services().volumes.PublishVolume(call_, Spec(), UniqueFd())),
-      "Ok");
-  ASSERT_EQ(
-      MessageOf(services().mounts.BindMounts(
+  ASSERT_THAT(services().networks.SetupNetwork(call_, NameOf("web"), {}),
+              IsOk());
+  ASSERT_THAT(services().volumes.PublishVolume(call_, Spec(), UniqueFd()),
+              IsOk());
+  ASSERT_THAT(
+      services().mounts.BindMounts(
           call_, {Mount("a", exec::SourceKind::kHostVolume, "data"),
-                  Mount("b", exec::SourceKind::kPublishedVolume, "data")})),
-      "Ok");
+                  Mount("b", exec::SourceKind::kPublishedVolume, "data")}),
+      IsOk());
   const CallContext release = Core::By(Core::kAgent);
   client().script().Block("NodeUnstageVolume");
   executor().script().Block("DeleteNetwork");
   Begin([this, release] {
-    EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(
-                  release, NameOf("web"))),
-              "Ok");
+    EXPECT_THAT(
+        services().allocations.ReleaseAllocation(release, NameOf("web")),
+        IsOk());
   });
   ASSERT_TRUE(client().script().AwaitBlocked("NodeUnstageVolume"));
   EXPECT_EQ(TextOf(release.progress), "unstage 2/4 attempt 1");
@@ -194,7 +192,7 @@ TEST_F(ProgressTest, ASetOfMountsIsCounted) {
       Mount("b", exec::SourceKind::kFilesystem, "homes")};
   executor().script().Block("Attach");
   Begin([this, bind, specs] {
-    EXPECT_EQ(MessageOf(services().mounts.BindMounts(bind, specs)), "Ok");
+    EXPECT_THAT(services().mounts.BindMounts(bind, specs), IsOk());
   });
   ASSERT_TRUE(executor().script().AwaitBlocked("Attach"));
   EXPECT_EQ(TextOf(bind.progress), "mount 0/2");
@@ -205,9 +203,9 @@ TEST_F(ProgressTest, ASetOfMountsIsCounted) {
 TEST_F(ProgressTest, ADeclaredFileSystemIsAStepOfItsOwn) {
   executor().script().Block("Attach");
   Begin([this] {
-    EXPECT_EQ(MessageOf(services().mounts.BindMount(
-                  call_, Mount("h", exec::SourceKind::kFilesystem, "homes"))),
-              "Ok");
+    EXPECT_THAT(services().mounts.BindMount(
+                    call_, Mount("h", exec::SourceKind::kFilesystem, "homes")),
+                IsOk());
   });
   ASSERT_TRUE(executor().script().AwaitBlocked("Attach"));
   EXPECT_EQ(TextOf(call_.progress), "filesystem 0/1");
@@ -219,9 +217,8 @@ TEST_F(ProgressTest, NetworksOfCniTellWhatTheirPluginsAreAt) {
   spec.network = "net";
   executor().script().Block("RunCni");
   Begin([&] {
-    EXPECT_EQ(
-        MessageOf(core_.networks->Setup("web", spec, {}, 0, call_.progress)),
-        "Ok");
+    EXPECT_THAT(core_.networks->Setup("web", spec, {}, 0, call_.progress),
+                IsOk());
   });
   ASSERT_TRUE(executor().script().AwaitBlocked("RunCni"));
   EXPECT_EQ(TextOf(call_.progress), "cni-add 0/0");
@@ -232,8 +229,7 @@ TEST_F(ProgressTest, NetworksOfCniTellWhatTheirPluginsAreAt) {
   const Progress teardown;
   executor().script().Block("RunCni");
   Begin([&] {
-    EXPECT_EQ(MessageOf(core_.networks->Teardown("web", "eth0", teardown)),
-              "Ok");
+    EXPECT_THAT(core_.networks->Teardown("web", "eth0", teardown), IsOk());
   });
   ASSERT_TRUE(executor().script().AwaitBlocked("RunCni"));
   EXPECT_EQ(TextOf(teardown), "cni-del 0/0");
@@ -244,9 +240,9 @@ TEST_F(ProgressTest, NetworksOfCniTellWhatTheirPluginsAreAt) {
 TEST_F(ProgressTest, ReconcileCountsAllocations) {
   WorkerPool pool(4);
   Strands strands(pool);
-  EXPECT_EQ(Outcome(services().reconciler.Reconcile(
-                call_, {"s", 1, {"web"}, false}, strands)),
-            "Ok");
+  EXPECT_THAT(
+      services().reconciler.Reconcile(call_, {"s", 1, {"web"}, false}, strands),
+      IsOk());
   EXPECT_EQ(TextOf(call_.progress), "release 1/1");
 }
 
@@ -254,8 +250,8 @@ TEST_F(ProgressTest, ATreeIsCountedWhileItGoesOn) {
   executor().SetTree(UINT64_MAX);
   const CallContext call = call_;
   Begin([this, call] {
-    EXPECT_EQ(Outcome(services().trees.RemoveTree(call, UniqueFd())),
-              "Aborted");
+    EXPECT_THAT(services().trees.RemoveTree(call, UniqueFd()),
+                IsErr(Code::kAborted));
   });
   EXPECT_TRUE(Eventually([&] { return call.progress.Get().done > 2; }));
   EXPECT_EQ(call.progress.Get().step, Step::kTree);

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "mountd/service/services.h"
-#include "tests/support/outcome.h"
+#include "tests/support/matchers.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
@@ -16,9 +16,9 @@ using Texts = std::vector<std::string>;
 class RebootTest : public CoreFixture {
  protected:
   void Prepare(const std::string& allocation) {
-    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
-                  agent_, NameOf(allocation), "s")),
-              "Ok");
+    ASSERT_THAT(services().allocations.PrepareAllocation(
+                    agent_, NameOf(allocation), "s"),
+                IsOk());
   }
   void Mount() {
     BindMountRequest spec;
@@ -26,7 +26,7 @@ class RebootTest : public CoreFixture {
     spec.task = "task";
     spec.name = "m";
     spec.wish.source = "data";
-    ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, spec)), "Ok");
+    ASSERT_THAT(services().mounts.BindMount(agent_, spec), IsOk());
   }
   Result<csi::PublishedVolume> Publish() {
     csi::PublishSpec spec;
@@ -38,7 +38,7 @@ class RebootTest : public CoreFixture {
   }
   void Reboot() {
     core_.Restart(/*same_boot=*/false);
-    ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+    ASSERT_THAT(core_.Recover(), IsOk());
   }
   // Returns the pending tear-downs, such as "release web".
   Texts Owed() {
@@ -52,7 +52,7 @@ class RebootTest : public CoreFixture {
   void RetryAll() {
     const auto owed = services().node.ListOwed(agent_);
     for (const OwedRecord& one : *owed) {
-      EXPECT_EQ(MessageOf(services().node.RetryOwed(one)), "Ok");
+      EXPECT_THAT(services().node.RetryOwed(one), IsOk());
     }
   }
 };
@@ -62,41 +62,37 @@ TEST_F(RebootTest, WithoutTheBaseNothingIsRecovered) {
   Prepare("web");
   core_.Restart(/*same_boot=*/false);
   core_.executor->FailNext("PrepareBase", Code::kUnavailable);
-  EXPECT_EQ(Outcome(core_.Recover()), "Unavailable");
+  EXPECT_THAT(core_.Recover(), IsErr(Code::kUnavailable));
   EXPECT_EQ(core_.executor->script().Count(""),
             core_.executor->script().Count("PrepareBase"));
-  EXPECT_EQ(MessageOf(core_.Recover()), "Ok");
+  EXPECT_THAT(core_.Recover(), IsOk());
   EXPECT_EQ(core_.executor->Existing(), Texts{"allocation web"});
 }
 
 TEST_F(RebootTest, AllocationsStayAndTheirDirectoriesAreMadeAnew) {
   Prepare("web");
   Mount();
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
   Reboot();
   EXPECT_EQ(executor().Existing(), Texts{"allocation web"});
   const auto status =
       services().allocations.GetAllocation(agent_, NameOf("web"));
-  ASSERT_EQ(MessageOf(status), "Ok");
+  ASSERT_THAT(status, IsOk());
   EXPECT_TRUE(status->mounts.empty());
   EXPECT_TRUE(status->networks.empty());
   Mount();
-  EXPECT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
-  EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(agent_,
-                                                               NameOf("web"))),
-            "Ok");
+  EXPECT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
+  EXPECT_THAT(services().allocations.ReleaseAllocation(agent_, NameOf("web")),
+              IsOk());
 }
 
 TEST_F(RebootTest, OwedTearDownsOfMountsAndNetworksGoWithTheirBoot) {
   Prepare("web");
   Mount();
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
   executor().FailNext("Detach", Code::kUnavailable);
   EXPECT_FALSE(
       services()
@@ -115,7 +111,7 @@ TEST_F(RebootTest, OwedTearDownsOfMountsAndNetworksGoWithTheirBoot) {
 TEST_F(RebootTest, AReleaseThatWasUnderWayIsFinished) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   Prepare("web");
-  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  ASSERT_THAT(Publish(), IsOk());
   Mount();
   client().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal);
   EXPECT_FALSE(services()
@@ -128,7 +124,7 @@ TEST_F(RebootTest, AReleaseThatWasUnderWayIsFinished) {
   RetryAll();
   EXPECT_EQ(Owed(), Texts{});
   const auto receipt = services().allocations.GetReceipt(agent_, NameOf("web"));
-  ASSERT_EQ(MessageOf(receipt), "Ok");
+  ASSERT_THAT(receipt, IsOk());
   ASSERT_EQ(receipt->volumes.size(), 1U);
   EXPECT_TRUE(receipt->volumes[0].unstaged);
   // mountd has called the plugin's unpublish, although the mounts had gone.
@@ -138,25 +134,23 @@ TEST_F(RebootTest, AReleaseThatWasUnderWayIsFinished) {
 // The release was interrupted before its tear-down became pending.
 TEST_F(RebootTest, AReleaseThatWasCutOffIsOwed) {
   Prepare("web");
-  ASSERT_EQ(MessageOf(core_.state->allocations.SetAllocationState(
-                "web", AllocationState::kReleasing)),
-            "Ok");
+  ASSERT_THAT(core_.state->allocations.SetAllocationState(
+                  "web", AllocationState::kReleasing),
+              IsOk());
   Reboot();
   EXPECT_EQ(Owed(), Texts{"release web"});
   RetryAll();
-  EXPECT_EQ(MessageOf(services().allocations.GetReceipt(agent_, NameOf("web"))),
-            "Ok");
+  EXPECT_THAT(services().allocations.GetReceipt(agent_, NameOf("web")), IsOk());
 }
 
 TEST_F(RebootTest, WhatAPluginHasToBeToldIsStillOwed) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   Prepare("web");
-  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  ASSERT_THAT(Publish(), IsOk());
   client().SetReady("nfs", false);
   ASSERT_TRUE(core_.events.Await("nfs unhealthy 1"));
-  ASSERT_EQ(MessageOf(services().allocations.ReleaseAllocation(agent_,
-                                                               NameOf("web"))),
-            "Ok");
+  ASSERT_THAT(services().allocations.ReleaseAllocation(agent_, NameOf("web")),
+              IsOk());
   ASSERT_EQ(Owed(), Texts{"unstage nfs/v1"});
   Reboot();
   EXPECT_EQ(Owed(), Texts{"unstage nfs/v1"});
@@ -176,14 +170,14 @@ TEST_F(RebootTest, WhatAPluginHasToBeToldIsStillOwed) {
 TEST_F(RebootTest, AStagedVolumeIsUncertainUntilItIsPublishedAgain) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   Prepare("web");
-  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  ASSERT_THAT(Publish(), IsOk());
   Reboot();
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   EXPECT_EQ(core_.state->volumes.ListVolumes()->at(0).state,
             VolumeState::kUncertain);
   EXPECT_EQ(core_.state->volumes.GetPublication("web", "v")->value().state,
             PublicationState::kUncertain);
-  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  ASSERT_THAT(Publish(), IsOk());
   EXPECT_EQ(core_.state->volumes.ListVolumes()->at(0).state,
             VolumeState::kStaged);
 }
@@ -193,14 +187,14 @@ TEST_F(RebootTest, AStagedVolumeIsUncertainUntilItIsPublishedAgain) {
 TEST_F(RebootTest, AnUncertainVolumeGoesWithItsAllocation) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   Prepare("web");
-  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  ASSERT_THAT(Publish(), IsOk());
   Reboot();
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   WorkerPool pool(4);
   Strands strands(pool);
   const auto entries =
       services().reconciler.Reconcile(agent_, {"s", 1, {}, false}, strands);
-  ASSERT_EQ(MessageOf(entries), "Ok");
+  ASSERT_THAT(entries, IsOk());
   ASSERT_EQ(entries->size(), 1U);
   EXPECT_EQ(entries->at(0).outcome, ReconcileOutcome::kReleased);
   EXPECT_EQ(client().script().Count("NodeUnstageVolume"), 1U);
@@ -211,9 +205,8 @@ TEST_F(RebootTest, AnUncertainVolumeGoesWithItsAllocation) {
 TEST_F(RebootTest, PluginsAndReceiptsStay) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   Prepare("web");
-  ASSERT_EQ(MessageOf(services().allocations.ReleaseAllocation(agent_,
-                                                               NameOf("web"))),
-            "Ok");
+  ASSERT_THAT(services().allocations.ReleaseAllocation(agent_, NameOf("web")),
+              IsOk());
   const auto receipt = services().allocations.GetReceipt(agent_, NameOf("web"));
   Reboot();
   EXPECT_TRUE(core_.events.Await("nfs healthy 1"));
@@ -227,13 +220,11 @@ TEST_F(RebootTest, AddressesOfTheOldBootAreFreeAgain) {
     return services().capabilities.GetAddressUsage().at("default").free;
   };
   const std::uint32_t all = free();
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
   executor().KeepLinks();
-  ASSERT_EQ(
-      MessageOf(services().networks.TeardownNetwork(agent_, NameOf("web"))),
-      "Ok");
+  ASSERT_THAT(services().networks.TeardownNetwork(agent_, NameOf("web")),
+              IsOk());
   ASSERT_FALSE(core_.boot->networks.ListQuarantine()->empty());
   Reboot();
   EXPECT_EQ(free(), all);

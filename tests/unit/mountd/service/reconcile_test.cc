@@ -9,6 +9,7 @@
 #include "mountd/service/services.h"
 #include "mountd/service/teardowns.h"
 #include "tests/support/full_disk.h"
+#include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
@@ -42,9 +43,9 @@ class ReconcileTest : public CoreFixture {
   void Prepare(const std::string& allocation, std::uint64_t cgroup = 0,
                std::uint32_t uid = Core::kAgent,
                const std::string& scope = "s") {
-    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
-                  Core::By(uid), NameOf(allocation), scope, cgroup)),
-              "Ok");
+    ASSERT_THAT(services().allocations.PrepareAllocation(
+                    Core::By(uid), NameOf(allocation), scope, cgroup),
+                IsOk());
   }
   // Mounts a volume. Returns the mount's id.
   std::uint64_t Mount(const std::string& allocation) {
@@ -55,7 +56,7 @@ class ReconcileTest : public CoreFixture {
     spec.wish.source = "data";
     const auto config =
         services().mounts.BindMount(Core::By(Core::kAgent), spec);
-    EXPECT_EQ(MessageOf(config), "Ok");
+    EXPECT_THAT(config, IsOk());
     return config ? config->record.mount_id : 0;
   }
   Result<std::vector<ReconcileEntry>> Run(std::uint64_t epoch,
@@ -102,9 +103,9 @@ TEST_F(ReconcileTest, ReleasesWhatIsNotWanted) {
   EXPECT_EQ(Told(Run(1, {"b", "d"})),
             (Texts{"a released", "b present", "c released", "d missing"}));
   EXPECT_EQ(Left(), Texts{"b"});
-  EXPECT_EQ(MessageOf(services().allocations.GetReceipt(Core::By(Core::kAgent),
-                                                        NameOf("a"))),
-            "Ok");
+  EXPECT_THAT(
+      services().allocations.GetReceipt(Core::By(Core::kAgent), NameOf("a")),
+      IsOk());
   EXPECT_EQ(executor().Existing(), Texts{"allocation b"});
   EXPECT_EQ(Told(Run(1, {"b", "d"})), (Texts{"b present", "d missing"}));
 }
@@ -139,11 +140,11 @@ TEST_F(ReconcileTest, AnOlderEpochChangesNothing) {
   EXPECT_EQ(Told(Run(7, {})), Texts{});
   Prepare("a");
   const auto refused = Run(6, {});
-  EXPECT_EQ(Outcome(refused), "FailedPrecondition");
+  EXPECT_THAT(refused, IsErr(Code::kFailedPrecondition));
   EXPECT_NE(MessageOf(refused).find("epoch of this scope, 7"),
             std::string::npos)
       << MessageOf(refused);
-  EXPECT_EQ(Outcome(Run(6, {}, true)), "FailedPrecondition");
+  EXPECT_THAT(Run(6, {}, true), IsErr(Code::kFailedPrecondition));
   EXPECT_EQ(Left(), Texts{"a"});
   EXPECT_EQ(Epoch(), 7U);
   // The epoch does not apply to another user or scope.
@@ -151,15 +152,15 @@ TEST_F(ReconcileTest, AnOlderEpochChangesNothing) {
   EXPECT_EQ(Told(Run(1, {}, false, Core::kAgent, "t")), Texts{});
   EXPECT_EQ(Told(Run(7, {})), Texts{"a released"});
   EXPECT_EQ(Told(Run(UINT64_MAX, {})), Texts{});
-  EXPECT_EQ(Outcome(Run(UINT64_MAX - 1, {})), "FailedPrecondition");
+  EXPECT_THAT(Run(UINT64_MAX - 1, {}), IsErr(Code::kFailedPrecondition));
 }
 
 TEST_F(ReconcileTest, TheEpochOutlivesMountdAndTheBoot) {
   EXPECT_EQ(Told(Run(7, {})), Texts{});
   core_.Restart();
-  EXPECT_EQ(Outcome(Run(6, {})), "FailedPrecondition");
+  EXPECT_THAT(Run(6, {}), IsErr(Code::kFailedPrecondition));
   core_.Restart(/*same_boot=*/false);
-  EXPECT_EQ(Outcome(Run(6, {})), "FailedPrecondition");
+  EXPECT_THAT(Run(6, {}), IsErr(Code::kFailedPrecondition));
   EXPECT_EQ(Told(Run(7, {})), Texts{});
 }
 
@@ -180,9 +181,9 @@ TEST_F(ReconcileTest, WhatHasLiveProcessesStaysUntilTheyHaveEnded) {
   Prepare("mount");
   executor().AddHolder(Mount("mount"), Process(11));
   Prepare("network");
-  ASSERT_EQ(MessageOf(services().networks.SetupNetwork(Core::By(Core::kAgent),
-                                                       NameOf("network"), {})),
-            "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(Core::By(Core::kAgent),
+                                               NameOf("network"), {}),
+              IsOk());
   executor().AddToNamespace(
       core_.boot->networks.NetworksOf("network")->at(0).netns_inode,
       Process(12, 0));
@@ -215,14 +216,13 @@ TEST_F(ReconcileTest, ProcessesOutsideAKnownCgroupAreNotItsOwn) {
 
 TEST_F(ReconcileTest, APluginThatAnswersLives) {
   Prepare("csi");
-  ASSERT_EQ(MessageOf(core_.plugins->Register(
-                {"nfs", "node", Core::kAgent, "csi", ""})),
-            "Ok");
+  ASSERT_THAT(core_.plugins->Register({"nfs", "node", Core::kAgent, "csi", ""}),
+              IsOk());
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   const auto entries = Run(1, {});
   ASSERT_EQ(Told(entries), Texts{"csi live"});
   EXPECT_EQ(entries->at(0).reason, "plugin nfs of it answers");
-  ASSERT_EQ(MessageOf(core_.plugins->Unregister("nfs")), "Ok");
+  ASSERT_THAT(core_.plugins->Unregister("nfs"), IsOk());
   EXPECT_EQ(Told(Run(1, {})), Texts{"csi released"});
 }
 
@@ -290,14 +290,14 @@ TEST_F(ReconcileTest, WantedOnesSayWhatTheyNeed) {
   spec.alias = "v";
   spec.plugin = "nfs";
   spec.volume_id = "v1";
-  ASSERT_EQ(MessageOf(services().volumes.PublishVolume(Core::By(Core::kAgent),
-                                                       spec, UniqueFd())),
-            "Ok");
+  ASSERT_THAT(services().volumes.PublishVolume(Core::By(Core::kAgent), spec,
+                                               UniqueFd()),
+              IsOk());
   auto entries = Run(1, {"bare", "web"});
   EXPECT_EQ(entries->at(0).needs, Texts{"bare"});
   EXPECT_EQ(entries->at(1).needs, Texts{});
   core_.Restart(/*same_boot=*/false);
-  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_THAT(core_.Recover(), IsOk());
   entries = Run(1, {"bare", "web"});
   EXPECT_EQ(Told(entries), (Texts{"bare present", "web present"}));
   EXPECT_EQ(entries->at(1).needs, (Texts{"bare", "volume/v"}));
@@ -359,9 +359,9 @@ TEST_F(ReconcileTest, OneThatIsReleasedMeanwhileHasGone) {
   Prepare("a");
   HeldStrand held(strands_, "a");
   strands_.Submit(AllocationStrand("a"), [&] {
-    EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(
-                  Core::By(Core::kAgent), NameOf("a"))),
-              "Ok");
+    EXPECT_THAT(services().allocations.ReleaseAllocation(Core::By(Core::kAgent),
+                                                         NameOf("a")),
+                IsOk());
   });
   Prepare("b");
   std::thread call([&] {
@@ -378,9 +378,9 @@ TEST_F(ReconcileTest, ACancelledCallBeginsNoMore) {
   Prepare("a");
   const CallContext call = Core::By(Core::kAgent);
   *call.cancelled = true;
-  EXPECT_EQ(Outcome(services().reconciler.Reconcile(call, {"s", 1, {}, false},
-                                                    strands_)),
-            "Aborted");
+  EXPECT_THAT(
+      services().reconciler.Reconcile(call, {"s", 1, {}, false}, strands_),
+      IsErr(Code::kAborted));
   EXPECT_EQ(Left(), Texts{"a"});
   EXPECT_EQ(Told(Run(1, {})), Texts{"a released"});
 }

@@ -12,6 +12,7 @@
 #include "mountd/watch/owed_retrier.h"
 #include "tests/support/fakes/failing_store.h"
 #include "tests/support/fakes/manual_loop.h"
+#include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
@@ -24,9 +25,9 @@ using std::chrono::milliseconds;
 class ReleaseTest : public CoreFixture {
  protected:
   void Prepare(const std::string& allocation) {
-    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
-                  agent_, NameOf(allocation), "")),
-              "Ok");
+    ASSERT_THAT(services().allocations.PrepareAllocation(
+                    agent_, NameOf(allocation), ""),
+                IsOk());
   }
   void Publish(const std::string& allocation, const std::string& volume_id) {
     csi::PublishSpec spec;
@@ -34,17 +35,15 @@ class ReleaseTest : public CoreFixture {
     spec.alias = "alias-" + volume_id;
     spec.plugin = "nfs";
     spec.volume_id = volume_id;
-    ASSERT_EQ(
-        MessageOf(services().volumes.PublishVolume(agent_, spec, UniqueFd())),
-        "Ok");
+    ASSERT_THAT(services().volumes.PublishVolume(agent_, spec, UniqueFd()),
+                IsOk());
   }
   // Makes one object of each kind.
   void Fill() {
     ASSERT_TRUE(core_.AddPlugin("nfs"));
     Prepare("web");
-    ASSERT_EQ(
-        MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-        "Ok");
+    ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+                IsOk());
     Publish("web", "v1");
     BindMountRequest volume;
     volume.allocation = "web";
@@ -52,12 +51,12 @@ class ReleaseTest : public CoreFixture {
     volume.name = "v";
     volume.wish.source_kind = exec::SourceKind::kPublishedVolume;
     volume.wish.source = "alias-v1";
-    ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, volume)), "Ok");
+    ASSERT_THAT(services().mounts.BindMount(agent_, volume), IsOk());
     BindMountRequest data = volume;
     data.name = "d";
     data.wish.source_kind = exec::SourceKind::kHostVolume;
     data.wish.source = "data";
-    ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, data)), "Ok");
+    ASSERT_THAT(services().mounts.BindMount(agent_, data), IsOk());
     executor().script().Forget();
     client().script().Forget();
   }
@@ -87,7 +86,7 @@ class ReleaseTest : public CoreFixture {
 TEST_F(ReleaseTest, TakesAllAwayAndGivesAReceipt) {
   Fill();
   const auto receipt = Release();
-  ASSERT_EQ(MessageOf(receipt), "Ok");
+  ASSERT_THAT(receipt, IsOk());
   EXPECT_EQ(receipt->allocation, "web");
   EXPECT_EQ(receipt->uid, Core::kAgent);
   EXPECT_NE(receipt->serial, 0U);
@@ -95,9 +94,8 @@ TEST_F(ReleaseTest, TakesAllAwayAndGivesAReceipt) {
   EXPECT_EQ(VolumesOf(*receipt), Texts{"nfs v1 unstaged"});
   EXPECT_EQ(executor().Existing(), only_the_plugin_);
   EXPECT_TRUE(client().Staged().empty());
-  EXPECT_EQ(
-      Outcome(services().allocations.GetAllocation(agent_, NameOf("web"))),
-      "NotFound");
+  EXPECT_THAT(services().allocations.GetAllocation(agent_, NameOf("web")),
+              IsErr(Code::kNotFound));
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
 }
 
@@ -106,7 +104,7 @@ TEST_F(ReleaseTest, TheOrderIsFromTheTaskDown) {
   // One list of both fakes' calls would need one clock, so the test stops each
   // fake in turn and looks at the other.
   client().script().Block("NodeUnpublishVolume");
-  std::thread releasing([this] { EXPECT_EQ(MessageOf(Release()), "Ok"); });
+  std::thread releasing([this] { EXPECT_THAT(Release(), IsOk()); });
   ASSERT_TRUE(client().script().AwaitBlocked("NodeUnpublishVolume"));
   EXPECT_EQ(executor().script().Count("Detach"), 2U);
   EXPECT_EQ(executor().script().Count("RemoveVolumeDir"), 0U);
@@ -132,33 +130,33 @@ TEST_F(ReleaseTest, TheOrderIsFromTheTaskDown) {
 TEST_F(ReleaseTest, ReleasedAgainAnswersTheSameReceipt) {
   Fill();
   const auto first = Release();
-  ASSERT_EQ(MessageOf(first), "Ok");
+  ASSERT_THAT(first, IsOk());
   core_.Restart();
   const auto second = Release();
-  ASSERT_EQ(MessageOf(second), "Ok");
+  ASSERT_THAT(second, IsOk());
   EXPECT_EQ(second->serial, first->serial);
   EXPECT_EQ(second->released_at_us, first->released_at_us);
   EXPECT_EQ(VolumesOf(*second), VolumesOf(*first));
   EXPECT_EQ(services().allocations.GetReceipt(agent_, NameOf("web"))->serial,
             first->serial);
-  EXPECT_EQ(Outcome(services().allocations.GetReceipt(Core::By(Core::kOther),
-                                                      NameOf("web"))),
-            "PermissionDenied");
+  EXPECT_THAT(
+      services().allocations.GetReceipt(Core::By(Core::kOther), NameOf("web")),
+      IsErr(Code::kPermissionDenied));
 }
 
 TEST_F(ReleaseTest, ANameUsedAgainHasANewReceipt) {
   Prepare("web");
   const auto first = Release();
   Prepare("web");
-  EXPECT_EQ(Outcome(services().allocations.GetReceipt(agent_, NameOf("web"))),
-            "NotFound");
+  EXPECT_THAT(services().allocations.GetReceipt(agent_, NameOf("web")),
+              IsErr(Code::kNotFound));
   const auto second = Release();
-  ASSERT_EQ(MessageOf(second), "Ok");
+  ASSERT_THAT(second, IsOk());
   EXPECT_GT(second->serial, first->serial);
 }
 
 TEST_F(ReleaseTest, AnUnknownAllocationIsNotFound) {
-  EXPECT_EQ(Outcome(Release()), "NotFound");
+  EXPECT_THAT(Release(), IsErr(Code::kNotFound));
   EXPECT_TRUE(executor().plans().empty());
 }
 
@@ -177,7 +175,7 @@ TEST_F(ReleaseTest, TheReceiptTellsVolumesUnpublishedBefore) {
   Prepare("web");
   Publish("web", "v1");
   Publish("web", "v2");
-  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  ASSERT_THAT(Unpublish(), IsOk());
   EXPECT_EQ(VolumesOf(*Release()),
             (Texts{"nfs v1 unstaged", "nfs v2 unstaged"}));
 }
@@ -206,8 +204,8 @@ TEST_P(FailingReleaseTest, IsOwedAndFinishedLater) {
     }
     EXPECT_EQ(Outcome(Release()),
               GetParam().plan != nullptr ? "Unavailable" : "Internal");
-    EXPECT_EQ(Outcome(services().allocations.GetReceipt(agent_, NameOf("web"))),
-              "NotFound");
+    EXPECT_THAT(services().allocations.GetReceipt(agent_, NameOf("web")),
+                IsErr(Code::kNotFound));
     if (when == FailWhen::kBefore) {
       const Texts left = executor().Existing();
       EXPECT_NE(std::find(left.begin(), left.end(), GetParam().leaves),
@@ -228,15 +226,15 @@ TEST_P(FailingReleaseTest, IsOwedAndFinishedLater) {
     EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
     return;
   }
-  EXPECT_EQ(Outcome(services().allocations.PrepareAllocation(
-                agent_, NameOf("web"), "")),
-            "FailedPrecondition");
+  EXPECT_THAT(
+      services().allocations.PrepareAllocation(agent_, NameOf("web"), ""),
+      IsErr(Code::kFailedPrecondition));
 
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
+  EXPECT_THAT(services().node.RetryOwed(owed), IsOk());
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   EXPECT_EQ(executor().Existing(), only_the_plugin_);
   const auto receipt = Release();
-  ASSERT_EQ(MessageOf(receipt), "Ok");
+  ASSERT_THAT(receipt, IsOk());
   EXPECT_EQ(VolumesOf(*receipt), Texts{"nfs v1 unstaged"});
 }
 
@@ -257,13 +255,13 @@ INSTANTIATE_TEST_SUITE_P(Steps, FailingReleaseTest, ::testing::ValuesIn(kSteps),
 TEST_F(ReleaseTest, AMountThatIsBusyKeepsItsVolumeAndNothingElse) {
   Fill();
   executor().SetBusy("web/task/v");
-  EXPECT_EQ(Outcome(Release()), "Busy");
+  EXPECT_THAT(Release(), IsErr(Code::kBusy));
   EXPECT_EQ(client().Published().size(), 1U);
   EXPECT_EQ(client().script().Count("NodeUnpublishVolume"), 0U);
   EXPECT_EQ(executor().script().Count("DeleteNetwork"), 1U);
   EXPECT_EQ(executor().AnchorOf("data"), 0U);
   executor().SetBusy("web/task/v", false);
-  EXPECT_EQ(MessageOf(Release()), "Ok");
+  EXPECT_THAT(Release(), IsOk());
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
 }
 
@@ -272,25 +270,25 @@ TEST_F(ReleaseTest, AnUnpublishThatFailsIsOwedByItself) {
   Prepare("web");
   Publish("web", "v1");
   client().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal);
-  EXPECT_EQ(Outcome(Unpublish()), "Internal");
+  EXPECT_THAT(Unpublish(), IsErr(Code::kInternal));
   const OwedRecord owed = TheOwed().value();
   EXPECT_EQ(owed.kind, OwedKind::kUnpublish);
   EXPECT_EQ(owed.object, "web/alias-v1");
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
+  EXPECT_THAT(services().node.RetryOwed(owed), IsOk());
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   EXPECT_TRUE(client().Staged().empty());
-  EXPECT_EQ(MessageOf(Unpublish()), "Ok");
+  EXPECT_THAT(Unpublish(), IsOk());
 }
 
 TEST_F(ReleaseTest, AnUnmountOrATeardownThatFailsIsOwedByItself) {
   Fill();
   executor().FailNext("Detach", Code::kUnavailable, FailWhen::kAfter);
-  EXPECT_EQ(Outcome(services().mounts.Unmount(agent_, NameOf("web"),
-                                              NameOf("task"), NameOf("v"))),
-            "Unavailable");
+  EXPECT_THAT(services().mounts.Unmount(agent_, NameOf("web"), NameOf("task"),
+                                        NameOf("v")),
+              IsErr(Code::kUnavailable));
   executor().FailNext("DeleteNetwork", Code::kUnavailable);
-  EXPECT_EQ(Outcome(services().networks.TeardownNetwork(agent_, NameOf("web"))),
-            "Unavailable");
+  EXPECT_THAT(services().networks.TeardownNetwork(agent_, NameOf("web")),
+              IsErr(Code::kUnavailable));
   const auto owed = services().node.ListOwed(agent_).value();
   ASSERT_EQ(owed.size(), 2U);
   EXPECT_EQ(OwedKindName(owed[0].kind), "unmount");
@@ -298,7 +296,7 @@ TEST_F(ReleaseTest, AnUnmountOrATeardownThatFailsIsOwedByItself) {
   EXPECT_EQ(OwedKindName(owed[1].kind), "teardown-network");
   EXPECT_EQ(owed[1].object, "web/eth0");
   for (const OwedRecord& one : owed) {
-    EXPECT_EQ(MessageOf(services().node.RetryOwed(one)), "Ok");
+    EXPECT_THAT(services().node.RetryOwed(one), IsOk());
   }
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   EXPECT_EQ(services()
@@ -313,9 +311,9 @@ TEST_F(ReleaseTest, AnUnmountOrATeardownThatFailsIsOwedByItself) {
 TEST_F(ReleaseTest, ABusyMountIsNotOwed) {
   Fill();
   executor().SetBusy("web/task/d");
-  EXPECT_EQ(Outcome(services().mounts.Unmount(agent_, NameOf("web"),
-                                              NameOf("task"), NameOf("d"))),
-            "Busy");
+  EXPECT_THAT(services().mounts.Unmount(agent_, NameOf("web"), NameOf("task"),
+                                        NameOf("d")),
+              IsErr(Code::kBusy));
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
 }
 
@@ -324,15 +322,17 @@ TEST_F(ReleaseTest, WhatARestartCouldNotFinishIsOwed) {
   executor().FailNext("Detach", Code::kUnavailable);
   executor().FailNext("DeleteNetwork", Code::kUnavailable, FailWhen::kBefore,
                       2);
-  EXPECT_EQ(Outcome(core_.mounts->Unmount("web", "task", "d")), "Unavailable");
-  EXPECT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Unavailable");
+  EXPECT_THAT(core_.mounts->Unmount("web", "task", "d"),
+              IsErr(Code::kUnavailable));
+  EXPECT_THAT(core_.networks->Teardown("web", "eth0"),
+              IsErr(Code::kUnavailable));
   core_.Restart();
-  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_THAT(core_.Recover(), IsOk());
   const auto owed = services().node.ListOwed(agent_).value();
   ASSERT_EQ(owed.size(), 2U);
   for (const OwedRecord& one : owed) {
     EXPECT_EQ(one.uid, Core::kAgent);
-    EXPECT_EQ(MessageOf(services().node.RetryOwed(one)), "Ok");
+    EXPECT_THAT(services().node.RetryOwed(one), IsOk());
   }
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
@@ -343,20 +343,19 @@ TEST_F(ReleaseTest, WhatARestartCouldNotFinishIsOwed) {
 TEST_F(ReleaseTest, WhatIsNoLongerOwedIsNotTriedAgain) {
   Prepare("web");
   executor().FailNext("RemoveAllocation", Code::kUnavailable);
-  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  EXPECT_THAT(Release(), IsErr(Code::kUnavailable));
   const OwedRecord stale = TheOwed().value();
-  ASSERT_EQ(MessageOf(Release()), "Ok");
+  ASSERT_THAT(Release(), IsOk());
   Prepare("web");
   // Another tear-down is pending, and stays so.
   Prepare("db");
   executor().FailNext("RemoveAllocation", Code::kUnavailable);
-  EXPECT_EQ(Outcome(Release("db")), "Unavailable");
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(stale)), "Ok");
+  EXPECT_THAT(Release("db"), IsErr(Code::kUnavailable));
+  EXPECT_THAT(services().node.RetryOwed(stale), IsOk());
   EXPECT_EQ(executor().Existing(), (Texts{"allocation db", "allocation web"}));
   EXPECT_EQ(TheOwed().value().object, "db");
-  EXPECT_EQ(
-      MessageOf(services().allocations.GetAllocation(agent_, NameOf("web"))),
-      "Ok");
+  EXPECT_THAT(services().allocations.GetAllocation(agent_, NameOf("web")),
+              IsOk());
 }
 
 TEST_F(ReleaseTest, AVolumePublishedAnewIsNotUnpublished) {
@@ -364,11 +363,11 @@ TEST_F(ReleaseTest, AVolumePublishedAnewIsNotUnpublished) {
   Prepare("web");
   Publish("web", "v1");
   client().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal);
-  EXPECT_EQ(Outcome(Unpublish()), "Internal");
+  EXPECT_THAT(Unpublish(), IsErr(Code::kInternal));
   const OwedRecord stale = TheOwed().value();
-  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  ASSERT_THAT(Unpublish(), IsOk());
   Publish("web", "v1");
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(stale)), "Ok");
+  EXPECT_THAT(services().node.RetryOwed(stale), IsOk());
   EXPECT_EQ(client().Published().size(), 1U);
 }
 
@@ -377,27 +376,26 @@ TEST_F(ReleaseTest, AVolumePublishedAnewIsNotUnpublished) {
 TEST_F(ReleaseTest, AReleaseThatWasCutOffIsOwed) {
   Fill();
   executor().FailNext("DeleteNetwork", Code::kUnavailable);
-  EXPECT_EQ(Outcome(Release()), "Unavailable");
-  ASSERT_EQ(Outcome(core_.state->owed.RemoveOwed(OwedKind::kRelease, "web")),
-            "Ok");
+  EXPECT_THAT(Release(), IsErr(Code::kUnavailable));
+  ASSERT_THAT(core_.state->owed.RemoveOwed(OwedKind::kRelease, "web"), IsOk());
   core_.Restart();
-  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_THAT(core_.Recover(), IsOk());
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   const OwedRecord owed = TheOwed().value();
   EXPECT_EQ(owed.object, "web");
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
+  EXPECT_THAT(services().node.RetryOwed(owed), IsOk());
   EXPECT_EQ(executor().Existing(), only_the_plugin_);
 }
 
 TEST_F(ReleaseTest, ARebootKeepsAllocationsAndVolumesInDoubt) {
   Fill();
   core_.Restart(/*same_boot=*/false);
-  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_THAT(core_.Recover(), IsOk());
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   EXPECT_EQ(executor().Existing(), (Texts{"allocation web", "plugin nfs"}));
   const auto status =
       services().allocations.GetAllocation(agent_, NameOf("web"));
-  ASSERT_EQ(MessageOf(status), "Ok");
+  ASSERT_THAT(status, IsOk());
   EXPECT_TRUE(status->mounts.empty());
   EXPECT_TRUE(status->networks.empty());
   ASSERT_EQ(status->volumes.size(), 1U);
@@ -414,9 +412,9 @@ TEST_F(ReleaseTest, AnUnpublishUnderWayIsStillOwedAfterAReboot) {
   Prepare("web");
   Publish("web", "v1");
   client().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal);
-  EXPECT_EQ(Outcome(Unpublish()), "Internal");
+  EXPECT_THAT(Unpublish(), IsErr(Code::kInternal));
   core_.Restart(/*same_boot=*/false);
-  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_THAT(core_.Recover(), IsOk());
   EXPECT_EQ(TheOwed().value().object, "web/alias-v1");
   EXPECT_EQ(
       core_.state->volumes.GetPublication("web", "alias-v1")->value().state,
@@ -448,7 +446,7 @@ TEST_F(ReleaseTest, TheRetrierTriesUntilNothingIsOwed) {
                       });
   executor().FailNext("RemoveAllocation", Code::kUnavailable, FailWhen::kBefore,
                       4);
-  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  EXPECT_THAT(Release(), IsErr(Code::kUnavailable));
   retrier.Check();
   std::vector<milliseconds> pauses;
   while (counts.empty() || counts.back() != 0) {
@@ -477,7 +475,7 @@ TEST_F(ReleaseTest, TheOldestIsWhatFailedFirst) {
                           "",
                           1,
                           since_us};
-    ASSERT_EQ(MessageOf(core_.state->owed.AddOwed(owed)), "Ok");
+    ASSERT_THAT(core_.state->owed.AddOwed(owed), IsOk());
   }
   ManualLoop loop;
   WorkerPool pool(1);
@@ -494,7 +492,7 @@ TEST_F(ReleaseTest, TheOldestIsWhatFailedFirst) {
 TEST_F(ReleaseTest, TheRetrierDoesNothingWithAListThatItCannotHave) {
   Prepare("web");
   executor().FailNext("RemoveAllocation", Code::kUnavailable);
-  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  EXPECT_THAT(Release(), IsErr(Code::kUnavailable));
   ManualLoop loop;
   int told = 0;
   WorkerPool pool(1);  // one thread keeps the jobs' order
@@ -556,7 +554,7 @@ TEST_F(ReleaseUnderTasksTest, IsRefusedBeforeAnythingGoes) {
   executor().AddCopy(PublishedMount(), "nfs", Task());
   const Texts before = executor().Existing();
   const auto released = Release();
-  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_THAT(released, IsErr(Code::kBusy));
   EXPECT_NE(MessageOf(released).find("sh (pid 4711, mount)"), std::string::npos)
       << MessageOf(released);
   EXPECT_EQ(executor().Existing(), before);
@@ -567,16 +565,16 @@ TEST_F(ReleaseUnderTasksTest, IsRefusedBeforeAnythingGoes) {
       services().allocations.GetAllocation(agent_, NameOf("web"))->record.state,
       AllocationState::kPrepared);
   executor().EndProcesses();
-  EXPECT_EQ(MessageOf(Release()), "Ok");
+  EXPECT_THAT(Release(), IsOk());
 }
 
 // One search covers all mounts, and there is none if nothing is mounted.
 TEST_F(ReleaseUnderTasksTest, AreLookedForOnceForAllMounts) {
   Prepare("bare");
-  EXPECT_EQ(MessageOf(Release("bare")), "Ok");
+  EXPECT_THAT(Release("bare"), IsOk());
   EXPECT_EQ(executor().script().Count("FindCopies"), 0U);
   Fill();
-  EXPECT_EQ(MessageOf(Release()), "Ok");
+  EXPECT_THAT(Release(), IsOk());
   // Two searches are for the volume: the first finds its file system, and the
   // second comes after the unstage.
   EXPECT_EQ(executor().script().Count("FindCopies nfs"), 2U);
@@ -586,14 +584,14 @@ TEST_F(ReleaseUnderTasksTest, AreLookedForOnceForAllMounts) {
 TEST_F(ReleaseUnderTasksTest, ASearchThatDoesNotSeeAllMeansThatThereMayBeSome) {
   Fill();
   executor().SetBlind(true);
-  EXPECT_EQ(Outcome(Release()), "Busy");
-  EXPECT_EQ(Outcome(ReleaseBut(OnTasks::kIgnore)), "Ok");
+  EXPECT_THAT(Release(), IsErr(Code::kBusy));
+  EXPECT_THAT(ReleaseBut(OnTasks::kIgnore), IsOk());
   EXPECT_TRUE(services()
                   .allocations.GetReceipt(agent_, NameOf("web"))
                   ->volumes.at(0)
                   .owed);
   executor().SetBlind(false);
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(*TheOwed())), "Ok");
+  EXPECT_THAT(services().node.RetryOwed(*TheOwed()), IsOk());
   EXPECT_FALSE(services()
                    .allocations.GetReceipt(agent_, NameOf("web"))
                    ->volumes.at(0)
@@ -605,7 +603,7 @@ TEST_F(ReleaseUnderTasksTest, WaitsUntilTheyHaveNone) {
   executor().AddCopy(PublishedMount(), "nfs", Task());
   executor().script().Forget();
   std::thread releasing(
-      [this] { EXPECT_EQ(MessageOf(ReleaseBut(OnTasks::kWait)), "Ok"); });
+      [this] { EXPECT_THAT(ReleaseBut(OnTasks::kWait), IsOk()); });
   while (executor().script().Count("FindCopies") < 3U) {
     std::this_thread::yield();
   }
@@ -622,14 +620,14 @@ TEST_F(ReleaseUnderTasksTest, AWaitThatTakesTooLongHasDoneNothing) {
   const Texts before = executor().Existing();
   executor().script().Forget();
   const auto released = ReleaseBut(OnTasks::kWait);
-  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_THAT(released, IsErr(Code::kBusy));
   EXPECT_NE(MessageOf(released).find("sh (pid 4711, mount)"), std::string::npos)
       << MessageOf(released);
   EXPECT_GT(executor().script().Count("FindCopies"), 1U);
   EXPECT_EQ(executor().Existing(), before);
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
   executor().EndProcesses();
-  EXPECT_EQ(MessageOf(ReleaseBut(OnTasks::kWait)), "Ok");
+  EXPECT_THAT(ReleaseBut(OnTasks::kWait), IsOk());
 }
 
 TEST_F(ReleaseUnderTasksTest, AWaitThatIsCancelledHasDoneNothing) {
@@ -637,7 +635,7 @@ TEST_F(ReleaseUnderTasksTest, AWaitThatIsCancelledHasDoneNothing) {
   executor().AddCopy(PublishedMount(), "nfs", Task());
   const Texts before = executor().Existing();
   agent_.cancelled->store(true);
-  EXPECT_EQ(Outcome(ReleaseBut(OnTasks::kWait)), "Aborted");
+  EXPECT_THAT(ReleaseBut(OnTasks::kWait), IsErr(Code::kAborted));
   EXPECT_EQ(executor().Existing(), before);
 }
 
@@ -645,25 +643,25 @@ TEST_F(ReleaseUnderTasksTest, IgnoredTheVolumeStaysUntilTheyHaveNone) {
   Fill();
   executor().AddCopy(PublishedMount(), "nfs", Task());
   const auto receipt = ReleaseBut(OnTasks::kIgnore);
-  ASSERT_EQ(MessageOf(receipt), "Ok");
+  ASSERT_THAT(receipt, IsOk());
   ASSERT_EQ(receipt->volumes.size(), 1U);
   EXPECT_TRUE(receipt->volumes[0].owed);
   EXPECT_EQ(client().script().Count("NodeUnpublishVolume"), 0U);
   EXPECT_EQ(client().script().Count("NodeUnstageVolume"), 0U);
   ASSERT_TRUE(TheOwed());
   EXPECT_EQ(TheOwed()->kind, OwedKind::kUnstage);
-  EXPECT_EQ(Outcome(services().node.RetryOwed(*TheOwed())), "Busy");
+  EXPECT_THAT(services().node.RetryOwed(*TheOwed()), IsErr(Code::kBusy));
   core_.Restart();
-  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_THAT(core_.Recover(), IsOk());
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   ASSERT_TRUE(TheOwed());
-  EXPECT_EQ(Outcome(services().node.RetryOwed(*TheOwed())), "Busy");
+  EXPECT_THAT(services().node.RetryOwed(*TheOwed()), IsErr(Code::kBusy));
   EXPECT_TRUE(services()
                   .allocations.GetReceipt(agent_, NameOf("web"))
                   ->volumes[0]
                   .owed);
   executor().EndProcesses();
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(*TheOwed())), "Ok");
+  EXPECT_THAT(services().node.RetryOwed(*TheOwed()), IsOk());
   const auto later = services().allocations.GetReceipt(agent_, NameOf("web"));
   EXPECT_FALSE(later->volumes[0].owed);
   EXPECT_TRUE(later->volumes[0].unstaged);
@@ -676,17 +674,17 @@ TEST_F(ReleaseUnderTasksTest, IgnoredTheVolumeStaysUntilTheyHaveNone) {
 TEST_F(ReleaseUnderTasksTest, OneThatGotACopyMeanwhileKeepsItFromBeingTold) {
   Fill();
   client().script().Block("NodeUnstageVolume");
-  std::thread releasing([this] { EXPECT_EQ(Outcome(Release()), "Busy"); });
+  std::thread releasing([this] { EXPECT_THAT(Release(), IsErr(Code::kBusy)); });
   ASSERT_TRUE(client().script().AwaitBlocked("NodeUnstageVolume"));
   executor().AddCopy(0, "nfs", Task());
   client().script().Unblock("NodeUnstageVolume");
   releasing.join();
-  EXPECT_EQ(Outcome(services().allocations.GetReceipt(agent_, NameOf("web"))),
-            "NotFound");
+  EXPECT_THAT(services().allocations.GetReceipt(agent_, NameOf("web")),
+              IsErr(Code::kNotFound));
   ASSERT_TRUE(TheOwed());
-  EXPECT_EQ(Outcome(services().node.RetryOwed(*TheOwed())), "Busy");
+  EXPECT_THAT(services().node.RetryOwed(*TheOwed()), IsErr(Code::kBusy));
   executor().EndProcesses();
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(*TheOwed())), "Ok");
+  EXPECT_THAT(services().node.RetryOwed(*TheOwed()), IsOk());
   EXPECT_FALSE(services()
                    .allocations.GetReceipt(agent_, NameOf("web"))
                    ->volumes[0]
@@ -698,15 +696,15 @@ TEST_F(ReleaseUnderTasksTest, AnUnpublishIsTheSame) {
   Prepare("web");
   Publish("web", "v1");
   executor().AddCopy(0, "nfs", Task());
-  EXPECT_EQ(Outcome(Unpublish()), "Busy");
+  EXPECT_THAT(Unpublish(), IsErr(Code::kBusy));
   EXPECT_FALSE(TheOwed());
   EXPECT_EQ(core_.state->volumes.PublicationsOf("web")->front().state,
             PublicationState::kPublished);
-  EXPECT_EQ(MessageOf(UnpublishBut(OnTasks::kIgnore)), "Ok");
+  EXPECT_THAT(UnpublishBut(OnTasks::kIgnore), IsOk());
   ASSERT_TRUE(TheOwed());
   EXPECT_EQ(TheOwed()->kind, OwedKind::kUnstage);
   executor().EndProcesses();
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(*TheOwed())), "Ok");
+  EXPECT_THAT(services().node.RetryOwed(*TheOwed()), IsOk());
   EXPECT_TRUE(client().Staged().empty());
 }
 

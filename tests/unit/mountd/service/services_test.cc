@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "tests/support/matchers.h"
 #include "tests/support/naive.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
@@ -59,21 +60,21 @@ class ServiceTest : public CoreFixture {
 };
 
 TEST_F(ServiceTest, ATmpfsIsItsAllocationsOwners) {
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
-  ASSERT_EQ(MessageOf(Bind(Tmpfs(), Core::kAdmin)), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
+  ASSERT_THAT(Bind(Tmpfs(), Core::kAdmin), IsOk());
   exec::TmpfsPlan plan = executor().plans().back().body.attach.source.tmpfs;
   EXPECT_EQ(plan,
             (exec::TmpfsPlan{65536, 64, 0700, Core::kAgent, Core::kAgent, 0}));
   BindMountRequest spec = Tmpfs();
   spec.name = "other";
   spec.wish.tmpfs = {65536, 9, 01777, 5, 6, 1};
-  ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
+  ASSERT_THAT(Bind(spec), IsOk());
   EXPECT_EQ(executor().plans().back().body.attach.source.tmpfs,
             spec.wish.tmpfs);
 }
 
 TEST_F(ServiceTest, ATmpfsThatMakesNoSenseIsInvalid) {
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
   const auto with = [&](auto change) {
     BindMountRequest spec = Tmpfs();
     change(spec);
@@ -99,7 +100,7 @@ TEST_F(ServiceTest, PreparingMakesTheDirectoryForItsOwner) {
   EXPECT_EQ(executor().plans().back().body.allocation.uid, Core::kAgent);
   const auto status = services().allocations.GetAllocation(
       Core::By(Core::kAgent), NameOf("web"));
-  ASSERT_EQ(MessageOf(status), "Ok");
+  ASSERT_THAT(status, IsOk());
   EXPECT_EQ(status->record.uid, Core::kAgent);
   EXPECT_EQ(status->record.scope, "scope");
   EXPECT_EQ(status->host_path, "/run/mountd/base/a/web");
@@ -147,20 +148,20 @@ TEST_F(ServiceTest, AnIdIsWhoseTheFirstCallIs) {
   NaiveIds naive;
   EXPECT_NAIVE(TakesAnIdAndWhatComesThere(naive));
   EXPECT_FALSE(TakesAnIdAndWhatComesThere(services().allocations));
-  ASSERT_EQ(MessageOf(Prepare("web", Core::kOther)), "Ok");
+  ASSERT_THAT(Prepare("web", Core::kOther), IsOk());
   const auto refused = Prepare("web");
-  EXPECT_EQ(Outcome(refused), "PermissionDenied");
+  EXPECT_THAT(refused, IsErr(Code::kPermissionDenied));
   // The error does not name the owner.
   EXPECT_EQ(MessageOf(refused).find(std::to_string(Core::kOther)),
             std::string::npos);
-  EXPECT_EQ(Outcome(services().allocations.ReleaseAllocation(
-                Core::By(Core::kAgent), NameOf("web"))),
-            "PermissionDenied");
-  EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(
-                Core::By(Core::kAdmin), NameOf("web"))),
-            "Ok");
-  EXPECT_EQ(Outcome(Prepare("web")), "AlreadyExists");
-  EXPECT_EQ(MessageOf(Prepare("web", Core::kOther)), "Ok");
+  EXPECT_THAT(services().allocations.ReleaseAllocation(Core::By(Core::kAgent),
+                                                       NameOf("web")),
+              IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(services().allocations.ReleaseAllocation(Core::By(Core::kAdmin),
+                                                       NameOf("web")),
+              IsOk());
+  EXPECT_THAT(Prepare("web"), IsErr(Code::kAlreadyExists));
+  EXPECT_THAT(Prepare("web", Core::kOther), IsOk());
 }
 
 TEST_F(ServiceTest, PreparingAgainAnswersTheSame) {
@@ -171,21 +172,20 @@ TEST_F(ServiceTest, PreparingAgainAnswersTheSame) {
 }
 
 TEST_F(ServiceTest, AnothersAllocationIsPermissionDenied) {
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
   const CallContext other = Core::By(Core::kOther);
-  EXPECT_EQ(Outcome(Prepare("web", Core::kOther)), "PermissionDenied");
-  EXPECT_EQ(Outcome(services().allocations.GetAllocation(other, NameOf("web"))),
-            "PermissionDenied");
-  EXPECT_EQ(Outcome(services().networks.SetupNetwork(other, NameOf("web"), {})),
-            "PermissionDenied");
-  EXPECT_EQ(Outcome(services().networks.TeardownNetwork(other, NameOf("web"))),
-            "PermissionDenied");
-  EXPECT_EQ(Outcome(Bind(HostVolume("data"), Core::kOther)),
-            "PermissionDenied");
-  EXPECT_EQ(Outcome(Publish(false, Core::kOther)), "PermissionDenied");
-  EXPECT_EQ(
-      Outcome(services().allocations.ReleaseAllocation(other, NameOf("web"))),
-      "PermissionDenied");
+  EXPECT_THAT(Prepare("web", Core::kOther), IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(services().allocations.GetAllocation(other, NameOf("web")),
+              IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(services().networks.SetupNetwork(other, NameOf("web"), {}),
+              IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(services().networks.TeardownNetwork(other, NameOf("web")),
+              IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(Bind(HostVolume("data"), Core::kOther),
+              IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(Publish(false, Core::kOther), IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(services().allocations.ReleaseAllocation(other, NameOf("web")),
+              IsErr(Code::kPermissionDenied));
   EXPECT_TRUE(services().allocations.ListAllocations(other)->empty());
   EXPECT_EQ(
       services().allocations.ListAllocations(Core::By(Core::kAgent))->size(),
@@ -194,16 +194,15 @@ TEST_F(ServiceTest, AnothersAllocationIsPermissionDenied) {
 }
 
 TEST_F(ServiceTest, AnAdministratorSeesAndUndoesOthersThings) {
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
   const CallContext admin = Core::By(Core::kAdmin);
   EXPECT_EQ(services().allocations.ListAllocations(admin)->size(), 1U);
-  EXPECT_EQ(
-      MessageOf(services().allocations.ReleaseAllocation(admin, NameOf("web"))),
-      "Ok");
+  EXPECT_THAT(services().allocations.ReleaseAllocation(admin, NameOf("web")),
+              IsOk());
 }
 
 TEST_F(ServiceTest, WithoutARuleNothingIsPrepared) {
-  EXPECT_EQ(Outcome(Prepare("web", Core::kNobody)), "PermissionDenied");
+  EXPECT_THAT(Prepare("web", Core::kNobody), IsErr(Code::kPermissionDenied));
   EXPECT_TRUE(core_.state->allocations.ListAllocations()->empty());
   EXPECT_TRUE(executor().plans().empty());
 }
@@ -211,11 +210,11 @@ TEST_F(ServiceTest, WithoutARuleNothingIsPrepared) {
 TEST_F(ServiceTest, APrepareThatFailsLeavesNoAllocation) {
   executor().FailNext("PrepareAllocation", Code::kDeadlineExceeded,
                       FailWhen::kAfter);
-  EXPECT_EQ(Outcome(Prepare("web")), "DeadlineExceeded");
+  EXPECT_THAT(Prepare("web"), IsErr(Code::kDeadlineExceeded));
   EXPECT_TRUE(core_.state->allocations.ListAllocations()->empty());
   EXPECT_TRUE(executor().Existing().empty());
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
-  EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
+  EXPECT_THAT(Prepare("web"), IsOk());
 }
 
 // All executors are killed, so neither the call nor its undoing gets through.
@@ -223,18 +222,18 @@ TEST_F(ServiceTest, APrepareThatCouldNotBeUndoneIsMadeAgain) {
   for (const FailWhen when : {FailWhen::kBefore, FailWhen::kAfter}) {
     executor().FailNext("PrepareAllocation", Code::kUnavailable, when);
     executor().FailNext("RemoveAllocation", Code::kUnavailable, when, 2);
-    EXPECT_EQ(Outcome(Prepare("web")), "Unavailable");
-    EXPECT_EQ(Outcome(Prepare("web", Core::kOther)), "PermissionDenied");
+    EXPECT_THAT(Prepare("web"), IsErr(Code::kUnavailable));
+    EXPECT_THAT(Prepare("web", Core::kOther), IsErr(Code::kPermissionDenied));
     // The error is that of the release, and no other one.
-    EXPECT_EQ(Outcome(Prepare("web")), "Unavailable");
+    EXPECT_THAT(Prepare("web"), IsErr(Code::kUnavailable));
     EXPECT_EQ(services().node.ListOwed(CallContext{})->size(), 1U);
-    EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
+    EXPECT_THAT(Prepare("web"), IsOk());
     EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
     EXPECT_EQ(executor().Existing(),
               std::vector<std::string>{"allocation web"});
-    EXPECT_EQ(MessageOf(services().allocations.ReleaseAllocation(
-                  Core::By(Core::kAgent), NameOf("web"))),
-              "Ok");
+    EXPECT_THAT(services().allocations.ReleaseAllocation(Core::By(Core::kAgent),
+                                                         NameOf("web")),
+                IsOk());
   }
 }
 
@@ -255,58 +254,55 @@ TEST(ServiceLimitTest, OneMoreThanTheLimitIsResourceExhausted) {
 TEST_F(ServiceTest, NothingIsMadeForAnUnknownAllocation) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   const CallContext call = Core::By(Core::kAgent);
-  EXPECT_EQ(Outcome(Bind(HostVolume("data"))), "NotFound");
-  EXPECT_EQ(Outcome(Publish()), "NotFound");
-  EXPECT_EQ(Outcome(services().networks.SetupNetwork(call, NameOf("web"), {})),
-            "NotFound");
-  EXPECT_EQ(Outcome(services().mounts.Unmount(call, NameOf("web"),
-                                              NameOf("task"), NameOf("d"))),
-            "NotFound");
+  EXPECT_THAT(Bind(HostVolume("data")), IsErr(Code::kNotFound));
+  EXPECT_THAT(Publish(), IsErr(Code::kNotFound));
+  EXPECT_THAT(services().networks.SetupNetwork(call, NameOf("web"), {}),
+              IsErr(Code::kNotFound));
+  EXPECT_THAT(services().mounts.Unmount(call, NameOf("web"), NameOf("task"),
+                                        NameOf("d")),
+              IsErr(Code::kNotFound));
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"plugin nfs"});
 }
 
 TEST_F(ServiceTest, TheRulesAreAskedForNetworksAndPorts) {
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
   const CallContext call = Core::By(Core::kAgent);
   NetworkRequest spec;
   spec.ports.push_back({"ssh", 22, 22, exec::kTcp});
-  EXPECT_EQ(
-      Outcome(services().networks.SetupNetwork(call, NameOf("web"), spec)),
-      "PermissionDenied");
+  EXPECT_THAT(services().networks.SetupNetwork(call, NameOf("web"), spec),
+              IsErr(Code::kPermissionDenied));
   spec.ports[0].host_port = 20022;
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(call, NameOf("web"), spec)),
-      "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(call, NameOf("web"), spec),
+              IsOk());
   const auto status = services().allocations.GetAllocation(call, NameOf("web"));
   ASSERT_EQ(status->networks.size(), 1U);
   EXPECT_EQ(status->networks[0].ports[0].host_port, 20022);
-  EXPECT_EQ(MessageOf(services().networks.TeardownNetwork(call, NameOf("web"))),
-            "Ok");
+  EXPECT_THAT(services().networks.TeardownNetwork(call, NameOf("web")), IsOk());
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
 }
 
 TEST_F(ServiceTest, TheRulesAreAskedForHostVolumes) {
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
-  EXPECT_EQ(Outcome(Bind(HostVolume("nowhere"))), "NotFound");
-  EXPECT_EQ(Outcome(Bind(HostVolume("logs"))), "PermissionDenied");
-  EXPECT_EQ(MessageOf(Bind(HostVolume("logs", exec::kReadOnly))), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
+  EXPECT_THAT(Bind(HostVolume("nowhere")), IsErr(Code::kNotFound));
+  EXPECT_THAT(Bind(HostVolume("logs")), IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(Bind(HostVolume("logs", exec::kReadOnly)), IsOk());
 }
 
 TEST_F(ServiceTest, BidirectionalNeedsWriteAccess) {
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
   BindMountRequest spec = HostVolume("data", exec::kReadOnly);
   spec.wish.propagation = exec::Propagation::kBidirectional;
-  EXPECT_EQ(Outcome(Bind(spec)), "FailedPrecondition");
+  EXPECT_THAT(Bind(spec), IsErr(Code::kFailedPrecondition));
   spec.wish.attributes = 0;
-  EXPECT_EQ(MessageOf(Bind(spec)), "Ok");
+  EXPECT_THAT(Bind(spec), IsOk());
 }
 
 TEST_F(ServiceTest, AVolumeIsBoundFromWhereItIsPublished) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
-  EXPECT_EQ(Outcome(Bind(Volume())), "NotFound");
-  ASSERT_EQ(MessageOf(Publish()), "Ok");
-  ASSERT_EQ(MessageOf(Bind(Volume())), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
+  EXPECT_THAT(Bind(Volume()), IsErr(Code::kNotFound));
+  ASSERT_THAT(Publish(), IsOk());
+  ASSERT_THAT(Bind(Volume()), IsOk());
   const exec::SourcePlan source = executor().plans().back().body.attach.source;
   EXPECT_EQ(source.kind, exec::SourceKind::kPublishedVolume);
   EXPECT_EQ(source.plugin.view(), "nfs");
@@ -323,51 +319,51 @@ TEST_F(ServiceTest, AVolumeIsBoundFromWhereItIsPublished) {
 
 TEST_F(ServiceTest, AReadOnlyVolumeIsBoundForReadingOnly) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
-  ASSERT_EQ(MessageOf(Publish(true)), "Ok");
-  EXPECT_EQ(Outcome(Bind(Volume())), "FailedPrecondition");
-  EXPECT_EQ(MessageOf(Bind(Volume(exec::kReadOnly))), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
+  ASSERT_THAT(Publish(true), IsOk());
+  EXPECT_THAT(Bind(Volume()), IsErr(Code::kFailedPrecondition));
+  EXPECT_THAT(Bind(Volume(exec::kReadOnly)), IsOk());
 }
 
 TEST_F(ServiceTest, AVolumeInDoubtIsNotBound) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
   core_.client->FailNext("NodePublishVolume", csi::RpcCode::kUnavailable,
                          FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
-  EXPECT_EQ(Outcome(Publish()), "Unavailable");
+  EXPECT_THAT(Publish(), IsErr(Code::kUnavailable));
   core_.client->script().Clear();
-  EXPECT_EQ(Outcome(Bind(Volume())), "FailedPrecondition");
-  EXPECT_EQ(MessageOf(Publish()), "Ok");
-  EXPECT_EQ(MessageOf(Bind(Volume())), "Ok");
+  EXPECT_THAT(Bind(Volume()), IsErr(Code::kFailedPrecondition));
+  EXPECT_THAT(Publish(), IsOk());
+  EXPECT_THAT(Bind(Volume()), IsOk());
 }
 
 TEST_F(ServiceTest, ABoundVolumeIsNotUnpublished) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
-  ASSERT_EQ(MessageOf(Publish()), "Ok");
-  ASSERT_EQ(MessageOf(Bind(Volume())), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
+  ASSERT_THAT(Publish(), IsOk());
+  ASSERT_THAT(Bind(Volume()), IsOk());
   const CallContext call = Core::By(Core::kAgent);
   const auto unpublish = [&] {
     return services().volumes.UnpublishVolume(call, NameOf("web"),
                                               NameOf("alias"));
   };
   const auto refused = unpublish();
-  EXPECT_EQ(Outcome(refused), "Busy");
+  EXPECT_THAT(refused, IsErr(Code::kBusy));
   EXPECT_NE(MessageOf(refused).find("task/d"), std::string::npos);
   EXPECT_EQ(core_.client->Published().size(), 1U);
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
-  ASSERT_EQ(MessageOf(services().mounts.Unmount(call, NameOf("web"),
-                                                NameOf("task"), NameOf("d"))),
-            "Ok");
-  EXPECT_EQ(MessageOf(unpublish()), "Ok");
+  ASSERT_THAT(services().mounts.Unmount(call, NameOf("web"), NameOf("task"),
+                                        NameOf("d")),
+              IsOk());
+  EXPECT_THAT(unpublish(), IsOk());
   EXPECT_TRUE(core_.client->Published().empty());
   EXPECT_TRUE(core_.client->Staged().empty());
 }
 
 TEST_F(ServiceTest, VolumesAreListedToTheirUsers) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
-  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
+  ASSERT_THAT(Publish(), IsOk());
   const auto own = services().volumes.ListVolumes(Core::By(Core::kAgent));
   ASSERT_EQ(own->size(), 1U);
   EXPECT_EQ(own->at(0).record.volume_id, "v1");
@@ -380,38 +376,36 @@ TEST_F(ServiceTest, VolumesAreListedToTheirUsers) {
 TEST_F(ServiceTest, APluginIsItsRegistrantsAndItsUsers) {
   const CallContext agent = Core::By(Core::kAgent);
   const PluginRecord record{"nfs", "node", 0, "", ""};
-  EXPECT_EQ(Outcome(services().plugins.RegisterPlugin(Core::By(Core::kNobody),
-                                                      record)),
-            "PermissionDenied");
-  ASSERT_EQ(MessageOf(services().plugins.RegisterPlugin(agent, record)), "Ok");
+  EXPECT_THAT(
+      services().plugins.RegisterPlugin(Core::By(Core::kNobody), record),
+      IsErr(Code::kPermissionDenied));
+  ASSERT_THAT(services().plugins.RegisterPlugin(agent, record), IsOk());
   EXPECT_EQ(services().plugins.GetPlugin(agent, NameOf("nfs"))->record.uid,
             Core::kAgent);
-  EXPECT_EQ(Outcome(services().plugins.RegisterPlugin(Core::By(Core::kOther),
-                                                      record)),
-            "PermissionDenied");
-  EXPECT_EQ(Outcome(services().plugins.UnregisterPlugin(Core::By(Core::kOther),
-                                                        NameOf("nfs"))),
-            "PermissionDenied");
-  EXPECT_EQ(Outcome(services().plugins.GetPlugin(Core::By(Core::kNobody),
-                                                 NameOf("nfs"))),
-            "PermissionDenied");
-  EXPECT_EQ(Outcome(services().plugins.GetPlugin(agent, NameOf("ebs"))),
-            "NotFound");
+  EXPECT_THAT(services().plugins.RegisterPlugin(Core::By(Core::kOther), record),
+              IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(services().plugins.UnregisterPlugin(Core::By(Core::kOther),
+                                                  NameOf("nfs")),
+              IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(
+      services().plugins.GetPlugin(Core::By(Core::kNobody), NameOf("nfs")),
+      IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(services().plugins.GetPlugin(agent, NameOf("ebs")),
+              IsErr(Code::kNotFound));
   EXPECT_EQ(services().plugins.ListPlugins(Core::By(Core::kOther))->size(), 1U);
   EXPECT_TRUE(services().plugins.ListPlugins(Core::By(Core::kNobody))->empty());
-  EXPECT_EQ(
-      MessageOf(services().plugins.UnregisterPlugin(agent, NameOf("nfs"))),
-      "Ok");
+  EXPECT_THAT(services().plugins.UnregisterPlugin(agent, NameOf("nfs")),
+              IsOk());
   EXPECT_TRUE(executor().Existing().empty());
 }
 
 TEST_F(ServiceTest, APluginsAllocationMustBePrepared) {
   const CallContext agent = Core::By(Core::kAgent);
   const PluginRecord record{"nfs", "node", 0, "web", ""};
-  EXPECT_EQ(Outcome(services().plugins.RegisterPlugin(agent, record)),
-            "NotFound");
-  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
-  EXPECT_EQ(MessageOf(services().plugins.RegisterPlugin(agent, record)), "Ok");
+  EXPECT_THAT(services().plugins.RegisterPlugin(agent, record),
+              IsErr(Code::kNotFound));
+  ASSERT_THAT(Prepare("web"), IsOk());
+  EXPECT_THAT(services().plugins.RegisterPlugin(agent, record), IsOk());
 }
 
 TEST_F(ServiceTest, APluginEndsWithItsAllocation) {
@@ -421,25 +415,25 @@ TEST_F(ServiceTest, APluginEndsWithItsAllocation) {
         services().allocations.ReleaseAllocation(agent, NameOf(allocation)));
   };
   for (const char* allocation : {"plugin", "web"}) {
-    ASSERT_EQ(MessageOf(Prepare(allocation)), "Ok");
+    ASSERT_THAT(Prepare(allocation), IsOk());
   }
-  ASSERT_EQ(MessageOf(services().plugins.RegisterPlugin(
-                agent, {"nfs", "node", 0, "plugin", ""})),
-            "Ok");
+  ASSERT_THAT(services().plugins.RegisterPlugin(
+                  agent, {"nfs", "node", 0, "plugin", ""}),
+              IsOk());
   const std::vector<std::string> before = executor().Existing();
   const PublicationRecord publication = AddUsedVolume(core_, "data");
   EXPECT_EQ(release("plugin"), "Busy");
   // Nothing has gone, and the release is retried.
   EXPECT_EQ(executor().Existing(), before);
   ASSERT_EQ(services().node.ListOwed(agent)->size(), 1U);
-  ASSERT_EQ(Outcome(core_.state->volumes.RemovePublication(publication, true)),
-            "Ok");
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(
-                services().node.ListOwed(agent)->front())),
-            "Ok");
+  ASSERT_THAT(core_.state->volumes.RemovePublication(publication, true),
+              IsOk());
+  EXPECT_THAT(
+      services().node.RetryOwed(services().node.ListOwed(agent)->front()),
+      IsOk());
   EXPECT_TRUE(services().plugins.ListPlugins(agent)->empty());
-  EXPECT_EQ(Outcome(services().allocations.GetReceipt(agent, NameOf("plugin"))),
-            "Ok");
+  EXPECT_THAT(services().allocations.GetReceipt(agent, NameOf("plugin")),
+              IsOk());
   EXPECT_EQ(release("web"), "Ok");
   EXPECT_TRUE(executor().Existing().empty());
 }
@@ -459,21 +453,21 @@ TEST_F(ServiceTest, PluginsOfAUserAreBounded) {
 }
 
 TEST_F(ServiceTest, TheHostsLastMountsAreKept) {
-  ASSERT_EQ(Outcome(Prepare("web")), "Ok");
+  ASSERT_THAT(Prepare("web"), IsOk());
   ASSERT_TRUE(core_.AddPlugin("nfs"));
-  ASSERT_EQ(Outcome(Bind(HostVolume("data"))), "Ok");
+  ASSERT_THAT(Bind(HostVolume("data")), IsOk());
   core_.room.Set(95, 100);
   BindMountRequest more = HostVolume("data");
   more.name = "more";
-  EXPECT_EQ(Outcome(Bind(more)), "ResourceExhausted");
-  EXPECT_EQ(Outcome(Publish()), "ResourceExhausted");
+  EXPECT_THAT(Bind(more), IsErr(Code::kResourceExhausted));
+  EXPECT_THAT(Publish(), IsErr(Code::kResourceExhausted));
   // A call for an object that exists is answered all the same.
-  EXPECT_EQ(Outcome(Bind(HostVolume("data"))), "Ok");
+  EXPECT_THAT(Bind(HostVolume("data")), IsOk());
   core_.room.SetCount(80);
-  EXPECT_EQ(Outcome(Bind(more)), "Ok");
-  ASSERT_EQ(Outcome(Publish()), "Ok");
+  EXPECT_THAT(Bind(more), IsOk());
+  ASSERT_THAT(Publish(), IsOk());
   core_.room.SetCount(95);
-  EXPECT_EQ(Outcome(Publish()), "Ok");
+  EXPECT_THAT(Publish(), IsOk());
 }
 
 TEST_F(ServiceTest, CapabilitiesNameTheNetworksThatOneMayBeIn) {
@@ -481,25 +475,24 @@ TEST_F(ServiceTest, CapabilitiesNameTheNetworksThatOneMayBeIn) {
   executor().PutCniNetwork("bad", "no such plugin");
   const auto capabilities =
       services().capabilities.GetCapabilities(Core::By(Core::kAgent));
-  ASSERT_EQ(MessageOf(capabilities), "Ok");
+  ASSERT_THAT(capabilities, IsOk());
   EXPECT_EQ(capabilities->network_modes.back(), "cni/net");
   EXPECT_EQ(capabilities->missing.at("cni/bad"), "no such plugin");
   const auto admins =
       services().capabilities.GetCapabilities(Core::By(Core::kAdmin));
-  ASSERT_EQ(MessageOf(admins), "Ok");
+  ASSERT_THAT(admins, IsOk());
   EXPECT_EQ(admins->network_modes.back(), "driver") << "no rule names any";
   EXPECT_FALSE(admins->features.at("cni"));
 }
 
 TEST_F(ServiceTest, CapabilitiesAreTheExecutors) {
   executor().FailNext("Hello", Code::kUnavailable);
-  EXPECT_EQ(
-      Outcome(services().capabilities.GetCapabilities(Core::By(Core::kAgent))),
-      "Unavailable");
+  EXPECT_THAT(services().capabilities.GetCapabilities(Core::By(Core::kAgent)),
+              IsErr(Code::kUnavailable));
   executor().SetStuck(3);
   const auto capabilities =
       services().capabilities.GetCapabilities(Core::By(Core::kAgent));
-  ASSERT_EQ(MessageOf(capabilities), "Ok");
+  ASSERT_THAT(capabilities, IsOk());
   EXPECT_TRUE(capabilities->features.at("unique-mount-ids"));
   EXPECT_TRUE(capabilities->features.at("bridge"));
   EXPECT_TRUE(capabilities->features.at("cni"));

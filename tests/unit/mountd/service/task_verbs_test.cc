@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "mountd/service/services.h"
+#include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
@@ -43,7 +44,7 @@ class ServiceTasksTest : public CoreFixture {
     spec.wish.propagation = exec::Propagation::kHostToTask;
     const auto config =
         services().mounts.BindMount(Core::By(Core::kAgent), spec);
-    EXPECT_EQ(MessageOf(config), "Ok");
+    EXPECT_THAT(config, IsOk());
     return config->record.mount_id;
   }
   static exec::Holder Holder(std::uint32_t pid, std::uint32_t uid) {
@@ -65,56 +66,57 @@ class ServiceTasksTest : public CoreFixture {
 };
 
 TEST_F(ServiceTasksTest, ACgroupMustBeGrantedToTheCaller) {
-  EXPECT_EQ(Outcome(Prepare(kOther)), "PermissionDenied");
-  EXPECT_EQ(Outcome(Prepare(1)), "NotFound");
+  EXPECT_THAT(Prepare(kOther), IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(Prepare(1), IsErr(Code::kNotFound));
   EXPECT_TRUE(core_.state->allocations.ListAllocations()->empty());
-  EXPECT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  EXPECT_THAT(Prepare(kWeb), IsOk());
   EXPECT_EQ(core_.state->allocations.GetAllocation("web")->value().cgroup,
             kWeb);
-  EXPECT_EQ(Outcome(services().allocations.PrepareAllocation(
-                Core::By(Core::kAdmin), NameOf("db"), "", kWeb)),
-            "PermissionDenied");
+  EXPECT_THAT(services().allocations.PrepareAllocation(Core::By(Core::kAdmin),
+                                                       NameOf("db"), "", kWeb),
+              IsErr(Code::kPermissionDenied));
 }
 
 TEST_F(ServiceTasksTest, ACgroupThatNobodyCouldLookAtIsNotTaken) {
   executor().FailNext("InspectCgroup", Code::kUnavailable);
-  EXPECT_EQ(Outcome(Prepare(kWeb)), "Unavailable");
+  EXPECT_THAT(Prepare(kWeb), IsErr(Code::kUnavailable));
   EXPECT_TRUE(core_.state->allocations.ListAllocations()->empty());
   EXPECT_TRUE(executor().Existing().empty());
-  EXPECT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  EXPECT_THAT(Prepare(kWeb), IsOk());
 }
 
 TEST_F(ServiceTasksTest, ATaskThatNobodyCouldLookAtIsNotJudged) {
-  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  ASSERT_THAT(Prepare(0), IsOk());
   executor().FailNext("InspectTask", Code::kUnavailable);
-  EXPECT_EQ(Outcome(Verify()), "Unavailable");
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  EXPECT_THAT(Verify(), IsErr(Code::kUnavailable));
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   Mount();
   executor().FailNext("VerifyTask", Code::kUnavailable);
-  EXPECT_EQ(Outcome(Verify()), "Unavailable");
+  EXPECT_THAT(Verify(), IsErr(Code::kUnavailable));
 }
 
 TEST_F(ServiceTasksTest, ACgroupGivenAgainReplacesTheOneBefore) {
   executor().PutCgroup(79, "/agent/again");
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
-  EXPECT_EQ(Outcome(Prepare(kOther)), "PermissionDenied");
-  EXPECT_EQ(MessageOf(Prepare(0)), "Ok");
+  ASSERT_THAT(Prepare(kWeb), IsOk());
+  EXPECT_THAT(Prepare(kOther), IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(Prepare(0), IsOk());
   EXPECT_EQ(core_.state->allocations.GetAllocation("web")->value().cgroup,
             kWeb);
-  EXPECT_EQ(MessageOf(Prepare(79)), "Ok");
+  EXPECT_THAT(Prepare(79), IsOk());
   EXPECT_EQ(core_.state->allocations.GetAllocation("web")->value().cgroup, 79U);
 }
 
 TEST_F(ServiceTasksTest, HoldersAreOfTheAllocationsCgroup) {
-  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  ASSERT_THAT(Prepare(0), IsOk());
   const std::uint64_t id = Mount();
-  EXPECT_EQ(Outcome(List(exec::HolderScope::kCgroup)), "FailedPrecondition");
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  EXPECT_THAT(List(exec::HolderScope::kCgroup),
+              IsErr(Code::kFailedPrecondition));
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   executor().AddHolder(id, Holder(10, 4321), kWeb);
   executor().AddHolder(id, Holder(11, 4321));
   executor().AddHolder(id + 1, Holder(12, 4321), kWeb);
   const auto report = List(exec::HolderScope::kCgroup);
-  ASSERT_EQ(MessageOf(report), "Ok");
+  ASSERT_THAT(report, IsOk());
   ASSERT_EQ(report->holders.size(), 1U);
   EXPECT_EQ(report->holders[0].pid, 10U);
   ASSERT_TRUE(report->holders[0].details.has_value());
@@ -133,7 +135,7 @@ TEST_F(ServiceTasksTest, HoldersAreOfTheAllocationsCgroup) {
 }
 
 TEST_F(ServiceTasksTest, OfOthersProcessesOnlyAdministratorsAreToldMore) {
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   const std::uint64_t id = Mount();
   executor().AddHolder(id, Holder(10, 4321), kWeb);
   executor().AddHolder(id, Holder(11, Core::kAgent));
@@ -146,12 +148,12 @@ TEST_F(ServiceTasksTest, OfOthersProcessesOnlyAdministratorsAreToldMore) {
   EXPECT_FALSE(own->holders[2].details.has_value());
   const auto all = List(exec::HolderScope::kNode, Core::kAdmin);
   EXPECT_TRUE(all->holders[2].details.has_value());
-  EXPECT_EQ(Outcome(List(exec::HolderScope::kNode, Core::kOther)),
-            "PermissionDenied");
+  EXPECT_THAT(List(exec::HolderScope::kNode, Core::kOther),
+              IsErr(Code::kPermissionDenied));
 }
 
 TEST_F(ServiceTasksTest, AReplacementTellsWhoStillHasTheOldMount) {
-  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  ASSERT_THAT(Prepare(0), IsOk());
   const std::uint64_t first = Mount();
   const auto replace = [&](bool read_only) {
     BindMountRequest spec;
@@ -164,20 +166,20 @@ TEST_F(ServiceTasksTest, AReplacementTellsWhoStillHasTheOldMount) {
     return services().mounts.ReplaceMount(Core::By(Core::kAgent), spec);
   };
   const auto without = replace(true);
-  ASSERT_EQ(MessageOf(without), "Ok");
+  ASSERT_THAT(without, IsOk());
   EXPECT_EQ(without->old_mount_id, first);
   EXPECT_FALSE(without->old_holders.has_value());
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   executor().AddHolder(without->config.record.mount_id, Holder(10, 4321), kWeb);
   const auto with = replace(false);
-  ASSERT_EQ(MessageOf(with), "Ok");
+  ASSERT_THAT(with, IsOk());
   ASSERT_TRUE(with->old_holders.has_value());
   ASSERT_EQ(with->old_holders->holders.size(), 1U);
   EXPECT_EQ(with->old_holders->holders[0].pid, 10U);
   // A failed search for holders does not prevent the replacement.
   executor().FailNext("FindHolders", Code::kUnavailable);
   const auto unknown = replace(true);
-  ASSERT_EQ(MessageOf(unknown), "Ok");
+  ASSERT_THAT(unknown, IsOk());
   EXPECT_FALSE(unknown->old_holders.has_value());
   // A tmpfs cannot replace a mount.
   BindMountRequest tmpfs;
@@ -185,64 +187,63 @@ TEST_F(ServiceTasksTest, AReplacementTellsWhoStillHasTheOldMount) {
   tmpfs.task = "task";
   tmpfs.name = "m";
   tmpfs.wish.source_kind = exec::SourceKind::kTmpfs;
-  EXPECT_EQ(
-      Outcome(services().mounts.ReplaceMount(Core::By(Core::kAgent), tmpfs)),
-      "NotSupported");
+  EXPECT_THAT(services().mounts.ReplaceMount(Core::By(Core::kAgent), tmpfs),
+              IsErr(Code::kNotSupported));
 }
 
 TEST_F(ServiceTasksTest, ForceAndAbortAreNotForTheHostsOwn) {
-  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  ASSERT_THAT(Prepare(0), IsOk());
   Mount();
   const auto unmount = [&](exec::UnmountMode mode, std::uint32_t uid) {
     return services().mounts.Unmount(Core::By(uid), NameOf("web"),
                                      NameOf("task"), NameOf("m"), mode);
   };
-  EXPECT_EQ(Outcome(unmount(exec::UnmountMode::kForce, Core::kAgent)),
-            "PermissionDenied");
-  EXPECT_EQ(Outcome(unmount(exec::UnmountMode::kAbort, Core::kAgent)),
-            "PermissionDenied");
-  EXPECT_EQ(MessageOf(unmount(exec::UnmountMode::kForce, Core::kAdmin)), "Ok");
+  EXPECT_THAT(unmount(exec::UnmountMode::kForce, Core::kAgent),
+              IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(unmount(exec::UnmountMode::kAbort, Core::kAgent),
+              IsErr(Code::kPermissionDenied));
+  EXPECT_THAT(unmount(exec::UnmountMode::kForce, Core::kAdmin), IsOk());
   Mount();
-  EXPECT_EQ(MessageOf(unmount(exec::UnmountMode::kDetach, Core::kAgent)), "Ok");
+  EXPECT_THAT(unmount(exec::UnmountMode::kDetach, Core::kAgent), IsOk());
 }
 
 TEST_F(ServiceTasksTest, WithoutAMountThereAreNoHolders) {
-  EXPECT_EQ(Outcome(List(exec::HolderScope::kNode)), "NotFound");
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
-  EXPECT_EQ(Outcome(List(exec::HolderScope::kNode)), "NotFound");
+  EXPECT_THAT(List(exec::HolderScope::kNode), IsErr(Code::kNotFound));
+  ASSERT_THAT(Prepare(kWeb), IsOk());
+  EXPECT_THAT(List(exec::HolderScope::kNode), IsErr(Code::kNotFound));
 }
 
 TEST_F(ServiceTasksTest, AnUnmountThatIsBusyNamesWhoItIsBusyBy) {
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   const std::uint64_t id = Mount();
   executor().AddHolder(id, Holder(10, 4321), kWeb);
   executor().SetBusy("web/task/m");
   const CallContext call = Core::By(Core::kAgent);
   const auto unmounted = services().mounts.Unmount(call, NameOf("web"),
                                                    NameOf("task"), NameOf("m"));
-  EXPECT_EQ(Outcome(unmounted), "Busy");
+  EXPECT_THAT(unmounted, IsErr(Code::kBusy));
   EXPECT_NE(MessageOf(unmounted).find("used by sh (pid 10, cwd)"),
             std::string::npos)
       << MessageOf(unmounted);
   const auto released =
       services().allocations.ReleaseAllocation(call, NameOf("web"));
-  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_THAT(released, IsErr(Code::kBusy));
   EXPECT_NE(MessageOf(released).find("sh (pid 10, cwd)"), std::string::npos);
   // The answer is Busy even if the search for holders fails.
   executor().FailNext("FindHolders", Code::kUnavailable);
-  EXPECT_EQ(Outcome(services().mounts.Unmount(call, NameOf("web"),
-                                              NameOf("task"), NameOf("m"))),
-            "Busy");
+  EXPECT_THAT(services().mounts.Unmount(call, NameOf("web"), NameOf("task"),
+                                        NameOf("m")),
+              IsErr(Code::kBusy));
   executor().SetBusy("web/task/m", false);
   executor().script().Forget();
-  EXPECT_EQ(MessageOf(services().mounts.Unmount(call, NameOf("web"),
-                                                NameOf("task"), NameOf("m"))),
-            "Ok");
+  EXPECT_THAT(services().mounts.Unmount(call, NameOf("web"), NameOf("task"),
+                                        NameOf("m")),
+              IsOk());
   EXPECT_EQ(executor().script().Count("FindHolders"), 0U);
 }
 
 TEST_F(ServiceTasksTest, ATaskIsVerifiedMountByMount) {
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   const std::uint64_t good = Mount("a");
   const std::uint64_t lost = Mount("b");
   Mount("other", "sidecar");
@@ -253,54 +254,54 @@ TEST_F(ServiceTasksTest, ATaskIsVerifiedMountByMount) {
   executor().SetTaskMount(good, {0, 1, 0, attributes, 0, master});
   executor().SetTaskMount(lost, {0, 1, 0, attributes, 0, 0});
   const auto report = Verify();
-  ASSERT_EQ(MessageOf(report), "Ok");
+  ASSERT_THAT(report, IsOk());
   ASSERT_EQ(report->mounts.size(), 2U);
   EXPECT_EQ(report->mounts[0].verdict, "ok");
   EXPECT_EQ(report->mounts[1].verdict, "lost-propagation");
   EXPECT_FALSE(report->ok());
-  EXPECT_EQ(Outcome(Verify(Core::kOther)), "PermissionDenied");
+  EXPECT_THAT(Verify(Core::kOther), IsErr(Code::kPermissionDenied));
 }
 
 TEST_F(ServiceTasksTest, MoreMountsThanAPlanTakesAreVerifiedToo) {
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   for (std::size_t i = 0; i <= exec::kMaxTaskMounts; ++i) {
     Mount("m" + std::to_string(i));
   }
   executor().SetTask(kWeb);
   const auto report = Verify();
-  ASSERT_EQ(MessageOf(report), "Ok");
+  ASSERT_THAT(report, IsOk());
   EXPECT_EQ(report->mounts.size(), exec::kMaxTaskMounts + 1);
   EXPECT_EQ(report->mounts.back().verdict, "missing");
   EXPECT_EQ(executor().script().Count("VerifyTask"), 2U);
 }
 
 TEST_F(ServiceTasksTest, ATaskOfAnotherCgroupIsNotVerified) {
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   executor().SetTask(kOther);
-  EXPECT_EQ(Outcome(Verify()), "FailedPrecondition");
+  EXPECT_THAT(Verify(), IsErr(Code::kFailedPrecondition));
   executor().SetTask(0);
-  EXPECT_EQ(Outcome(Verify()), "FailedPrecondition");
+  EXPECT_THAT(Verify(), IsErr(Code::kFailedPrecondition));
 }
 
 TEST_F(ServiceTasksTest, WithoutACgroupTheTasksOwnMustBeGranted) {
-  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  ASSERT_THAT(Prepare(0), IsOk());
   executor().SetTask(kOther);
-  EXPECT_EQ(Outcome(Verify()), "PermissionDenied");
+  EXPECT_THAT(Verify(), IsErr(Code::kPermissionDenied));
   executor().SetTask(kWeb);
   const auto report = Verify();
-  ASSERT_EQ(MessageOf(report), "Ok");
+  ASSERT_THAT(report, IsOk());
   EXPECT_TRUE(report->ok());
   EXPECT_EQ(executor().plans().back().body.verify_task.cgroup, kWeb);
 }
 
 TEST_F(ServiceTasksTest, CopiesAreListedWithTheHolders) {
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   const std::uint64_t mount = Mount();
   executor().AddHolder(mount, Holder(5, Core::kAgent), kWeb);
   executor().AddCopy(mount, "", Holder(5, Core::kAgent), kWeb);
   executor().AddCopy(mount, "", Holder(6, Core::kAgent), kWeb);
   const auto report = List(exec::HolderScope::kCgroup);
-  ASSERT_EQ(MessageOf(report), "Ok");
+  ASSERT_THAT(report, IsOk());
   ASSERT_EQ(report->holders.size(), 2U);
   EXPECT_EQ(report->holders[1].pid, 6U);
   EXPECT_EQ(report->holders[1].details->how, "mount");
@@ -308,7 +309,7 @@ TEST_F(ServiceTasksTest, CopiesAreListedWithTheHolders) {
 }
 
 TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyStays) {
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   executor().AddCopy(Mount(), "", Holder(6, Core::kAgent), kWeb);
   const auto unmount = [&](OnTasks on_tasks, exec::UnmountMode mode) {
     return Outcome(services().mounts.Unmount(Core::By(Core::kAgent),
@@ -325,7 +326,7 @@ TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyStays) {
 }
 
 TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyIsNotReplaced) {
-  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  ASSERT_THAT(Prepare(kWeb), IsOk());
   executor().AddCopy(Mount(), "", Holder(6, Core::kAgent), kWeb);
   BindMountRequest spec;
   spec.allocation = "web";
@@ -333,12 +334,11 @@ TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyIsNotReplaced) {
   spec.name = "m";
   spec.wish.source = "data";
   spec.wish.attributes = exec::kReadOnly;
-  EXPECT_EQ(
-      Outcome(services().mounts.ReplaceMount(Core::By(Core::kAgent), spec)),
-      "Busy");
-  EXPECT_EQ(Outcome(services().mounts.ReplaceMount(Core::By(Core::kAgent), spec,
-                                                   OnTasks::kIgnore)),
-            "Ok");
+  EXPECT_THAT(services().mounts.ReplaceMount(Core::By(Core::kAgent), spec),
+              IsErr(Code::kBusy));
+  EXPECT_THAT(services().mounts.ReplaceMount(Core::By(Core::kAgent), spec,
+                                             OnTasks::kIgnore),
+              IsOk());
 }
 
 }  // namespace

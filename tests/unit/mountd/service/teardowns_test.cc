@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "mountd/plan/wire.h"
+#include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
@@ -20,9 +21,9 @@ class TeardownsTest : public CoreFixture {
   void SetUp() override { Prepare("web"); }
 
   void Prepare(const std::string& allocation) {
-    ASSERT_EQ(MessageOf(services().allocations.PrepareAllocation(
-                  agent_, NameOf(allocation), "")),
-              "Ok");
+    ASSERT_THAT(services().allocations.PrepareAllocation(
+                    agent_, NameOf(allocation), ""),
+                IsOk());
   }
   static BindMountRequest Spec(const std::string& name) {
     BindMountRequest spec;
@@ -33,7 +34,7 @@ class TeardownsTest : public CoreFixture {
     return spec;
   }
   void Bind(const std::string& name) {
-    ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, Spec(name))), "Ok");
+    ASSERT_THAT(services().mounts.BindMount(agent_, Spec(name)), IsOk());
   }
   Result<void> Unmount(const std::string& name) {
     return services().mounts.Unmount(agent_, NameOf("web"), NameOf("task"),
@@ -46,9 +47,9 @@ class TeardownsTest : public CoreFixture {
     return core_.state->owed.ListOwed().value();
   }
   OwedRecord Owe(OwedKind kind, const std::string& object) {
-    EXPECT_EQ(Outcome(core_.state->owed.AddOwed(
-                  {0, kind, object, Core::kAgent, "why", 1, 1})),
-              "Ok");
+    EXPECT_THAT(
+        core_.state->owed.AddOwed({0, kind, object, Core::kAgent, "why", 1, 1}),
+        IsOk());
     return Owed().back();
   }
 };
@@ -71,7 +72,7 @@ TEST_F(TeardownsTest, WhatIsOwedOfAnAllocationThatIsGoneIsForgotten) {
   for (const OwedKind kind : {OwedKind::kRelease, OwedKind::kUnpublish,
                               OwedKind::kTeardownNetwork, OwedKind::kUnmount}) {
     const OwedRecord owed = Owe(kind, "gone/what");
-    EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
+    EXPECT_THAT(services().node.RetryOwed(owed), IsOk());
     EXPECT_TRUE(Owed().empty());
   }
 }
@@ -79,43 +80,36 @@ TEST_F(TeardownsTest, WhatIsOwedOfAnAllocationThatIsGoneIsForgotten) {
 TEST_F(TeardownsTest, WhatWasDoneMeanwhileIsNotDoneAgain) {
   Bind("d");
   const OwedRecord owed = Owe(OwedKind::kUnmount, "web/task/d");
-  ASSERT_EQ(Outcome(core_.state->owed.RemoveOwed(owed.kind, owed.object)),
-            "Ok");
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(owed)), "Ok");
+  ASSERT_THAT(core_.state->owed.RemoveOwed(owed.kind, owed.object), IsOk());
+  EXPECT_THAT(services().node.RetryOwed(owed), IsOk());
   EXPECT_EQ(executor().script().Count("Detach"), 0U);
 }
 
 TEST_F(TeardownsTest, EachIsRetriedAsWhatItIs) {
   Bind("d");
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
   executor().script().Forget();
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(
-                Owe(OwedKind::kUnmount, "web/task/d"))),
-            "Ok");
+  EXPECT_THAT(services().node.RetryOwed(Owe(OwedKind::kUnmount, "web/task/d")),
+              IsOk());
   EXPECT_EQ(executor().script().Count("Detach web/task/d"), 1U);
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(
-                Owe(OwedKind::kTeardownNetwork, "web/eth0"))),
-            "Ok");
+  EXPECT_THAT(
+      services().node.RetryOwed(Owe(OwedKind::kTeardownNetwork, "web/eth0")),
+      IsOk());
   EXPECT_EQ(executor().script().Count("DeleteNetwork web"), 1U);
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(
-                Owe(OwedKind::kUnpublish, "web/alias"))),
-            "Ok");
+  EXPECT_THAT(services().node.RetryOwed(Owe(OwedKind::kUnpublish, "web/alias")),
+              IsOk());
   EXPECT_TRUE(Owed().empty());
-  EXPECT_EQ(
-      MessageOf(services().node.RetryOwed(Owe(OwedKind::kRelease, "web"))),
-      "Ok");
-  EXPECT_EQ(
-      Outcome(services().allocations.GetAllocation(agent_, NameOf("web"))),
-      "NotFound");
+  EXPECT_THAT(services().node.RetryOwed(Owe(OwedKind::kRelease, "web")),
+              IsOk());
+  EXPECT_THAT(services().allocations.GetAllocation(agent_, NameOf("web")),
+              IsErr(Code::kNotFound));
 }
 
 TEST_F(TeardownsTest, AnUnmountThatIsBusyIsNoDebtAndTellsByWhom) {
   Bind("d");
   executor().PutCgroup(7, "/agents/web");
-  ASSERT_EQ(Outcome(core_.state->allocations.SetAllocationCgroup("web", 7)),
-            "Ok");
+  ASSERT_THAT(core_.state->allocations.SetAllocationCgroup("web", 7), IsOk());
   executor().SetBusy("web/task/d");
   // No process of the cgroup uses the mount, so the message names none.
   EXPECT_EQ(MessageOf(Unmount("d")).find("used by"), std::string::npos);
@@ -124,12 +118,12 @@ TEST_F(TeardownsTest, AnUnmountThatIsBusyIsNoDebtAndTellsByWhom) {
   holder.comm = {'s', 'h'};
   executor().AddHolder(executor().MountIdOf("web/task/d"), holder, 7);
   const Result<void> unmounted = Unmount("d");
-  EXPECT_EQ(Outcome(unmounted), "Busy");
+  EXPECT_THAT(unmounted, IsErr(Code::kBusy));
   EXPECT_NE(MessageOf(unmounted).find("used by"), std::string::npos);
   EXPECT_TRUE(Owed().empty());
   // A release is pending, because it goes on.
   const auto released = Release();
-  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_THAT(released, IsErr(Code::kBusy));
   EXPECT_NE(MessageOf(released).find("42"), std::string::npos);
   ASSERT_EQ(Owed().size(), 1U);
   EXPECT_EQ(Owed()[0].kind, OwedKind::kRelease);
@@ -142,7 +136,7 @@ TEST_F(TeardownsTest, OneThatCannotGoKeepsNoOther) {
   executor().SetBusy("web/task/a");
   executor().SetBusy("web/task/b");
   const auto released = Release();
-  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_THAT(released, IsErr(Code::kBusy));
   // The error is that of the first failure, which was the last of those mounts.
   EXPECT_NE(MessageOf(released).find("web/task/b"), std::string::npos);
   EXPECT_EQ(executor().MountIdOf("web/task/c"), 0U);
@@ -156,15 +150,14 @@ TEST_F(TeardownsTest, AVolumeGoesBesideMountsOfOthers) {
     publish.alias = alias;
     publish.plugin = "nfs";
     publish.volume_id = alias;
-    ASSERT_EQ(MessageOf(services().volumes.PublishVolume(agent_, publish,
-                                                         UniqueFd())),
-              "Ok");
+    ASSERT_THAT(services().volumes.PublishVolume(agent_, publish, UniqueFd()),
+                IsOk());
   }
   Bind("host");
   BindMountRequest spec = Spec("volume");
   spec.wish.source_kind = exec::SourceKind::kPublishedVolume;
   spec.wish.source = "second";
-  ASSERT_EQ(MessageOf(services().mounts.BindMount(agent_, spec)), "Ok");
+  ASSERT_THAT(services().mounts.BindMount(agent_, spec), IsOk());
   const auto unpublish = [&](const char* alias) {
     return Outcome(services().volumes.UnpublishVolume(agent_, NameOf("web"),
                                                       NameOf(alias)));
@@ -178,11 +171,11 @@ TEST_F(TeardownsTest, AVolumeGoesBesideMountsOfOthers) {
 TEST_F(TeardownsTest, AMountThatCouldNotBeUndoneIsOwed) {
   executor().FailNext("Attach", Code::kInternal, FailWhen::kAfter);
   executor().FailNext("Detach", Code::kBusy);
-  EXPECT_EQ(Outcome(services().mounts.BindMount(agent_, Spec("d"))),
-            "Internal");
+  EXPECT_THAT(services().mounts.BindMount(agent_, Spec("d")),
+              IsErr(Code::kInternal));
   ASSERT_EQ(Owed().size(), 1U);
   EXPECT_EQ(Owed()[0].kind, OwedKind::kUnmount);
-  EXPECT_EQ(MessageOf(services().node.RetryOwed(Owed()[0])), "Ok");
+  EXPECT_THAT(services().node.RetryOwed(Owed()[0]), IsOk());
   EXPECT_TRUE(Owed().empty());
   EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
 }
@@ -202,9 +195,8 @@ TEST_F(TeardownsTest, APluginOfAnotherInstanceIsOneMore) {
   EXPECT_EQ(add("controller", ""), "Ok");
   EXPECT_EQ(add("node", "web"), "Ok");
   EXPECT_EQ(core_.plugins->Get("nfs")->instances.size(), 3U);
-  EXPECT_EQ(
-      Outcome(services().plugins.UnregisterPlugin(agent_, NameOf("nowhere"))),
-      "Ok");
+  EXPECT_THAT(services().plugins.UnregisterPlugin(agent_, NameOf("nowhere")),
+              IsOk());
 }
 
 TEST_F(TeardownsTest, APluginThatRootDeclaresIsNoUsersToRegister) {
@@ -214,32 +206,31 @@ TEST_F(TeardownsTest, APluginThatRootDeclaresIsNoUsersToRegister) {
   PluginRecord record;
   record.id = "nfs";
   record.type = "node";
-  EXPECT_EQ(Outcome(core.services->plugins.RegisterPlugin(agent_, record)),
-            "FailedPrecondition");
+  EXPECT_THAT(core.services->plugins.RegisterPlugin(agent_, record),
+              IsErr(Code::kFailedPrecondition));
 }
 
 // ---- Tear-downs that a start finds ----
 
 TEST_F(TeardownsTest, AStartOwesWhatWasCutOffAndNothingElse) {
   Bind("there");
-  ASSERT_EQ(
-      MessageOf(services().networks.SetupNetwork(agent_, NameOf("web"), {})),
-      "Ok");
-  EXPECT_EQ(MessageOf(services().recovery.OweCutOff()), "Ok");
+  ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
+              IsOk());
+  EXPECT_THAT(services().recovery.OweCutOff(), IsOk());
   EXPECT_TRUE(Owed().empty());
 
   MountRecord record = RecordOf(Spec("cut"));
   record.state = MountRecordState::kAttaching;
-  ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(record)), "Ok");
+  ASSERT_THAT(core_.boot->mounts.PutMount(record), IsOk());
   record = RecordOf(Spec("going"));
   record.state = MountRecordState::kDetaching;
   // The allocation of this record exists no more.
   record.allocation = "lost";
-  ASSERT_EQ(Outcome(core_.boot->mounts.PutMount(record)), "Ok");
+  ASSERT_THAT(core_.boot->mounts.PutMount(record), IsOk());
   NetworkRecord network = core_.boot->networks.ListNetworks()->front();
   network.state = NetworkRecordState::kDeleting;
-  ASSERT_EQ(Outcome(core_.boot->networks.SetNetworkState(network)), "Ok");
-  EXPECT_EQ(MessageOf(services().recovery.OweCutOff()), "Ok");
+  ASSERT_THAT(core_.boot->networks.SetNetworkState(network), IsOk());
+  EXPECT_THAT(services().recovery.OweCutOff(), IsOk());
   std::vector<std::string> owed;
   for (const OwedRecord& one : Owed()) {
     owed.push_back(std::string(OwedKindName(one.kind)) + " " + one.object +
@@ -256,13 +247,12 @@ TEST_F(TeardownsTest, AStartOwesWhatWasCutOffAndNothingElse) {
 TEST_F(TeardownsTest, AStartGoesOnWhereOneAllocationCannotBePrepared) {
   Prepare("db");
   for (const char* allocation : {"web", "db"}) {
-    ASSERT_EQ(MessageOf(core_.mounts->PrepareInbox({allocation, "task"})),
-              "Ok");
+    ASSERT_THAT(core_.mounts->PrepareInbox({allocation, "task"}), IsOk());
   }
   executor().script().Forget();
   executor().FailNext("PrepareAllocation", Code::kInternal);
   executor().FailNext("PrepareInbox", Code::kInternal);
-  EXPECT_EQ(MessageOf(services().recovery.Recover()), "Ok");
+  EXPECT_THAT(services().recovery.Recover(), IsOk());
   EXPECT_EQ(executor().script().Count("PrepareAllocation"), 2U);
   EXPECT_EQ(executor().script().Count("PrepareInbox"), 2U);
 }
@@ -271,7 +261,7 @@ TEST_F(TeardownsTest, AStartGoesOnWhereOneAllocationCannotBePrepared) {
 TEST_F(TeardownsTest, AMountThatNobodyCouldLookAtStaysAsItIs) {
   Bind("d");
   executor().FailNext("InspectTarget", Code::kUnavailable);
-  EXPECT_EQ(MessageOf(core_.mounts->Recover()), "Ok");
+  EXPECT_THAT(core_.mounts->Recover(), IsOk());
   EXPECT_EQ(core_.boot->mounts.GetMount("web", "task", "d").value()->state,
             MountRecordState::kAttached);
 }

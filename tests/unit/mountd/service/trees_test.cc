@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "tests/support/fakes/core.h"
-#include "tests/support/outcome.h"
+#include "tests/support/matchers.h"
 
 namespace mountd {
 namespace {
@@ -29,7 +29,7 @@ class TreesTest : public ::testing::Test {
 TEST_F(TreesTest, RemovalGoesOnUntilItIsFinished) {
   core_.executor->SetTree(5);
   const auto removed = core_.services->trees.RemoveTree(call_, directory_);
-  ASSERT_EQ(MessageOf(removed), "Ok");
+  ASSERT_THAT(removed, IsOk());
   EXPECT_EQ(removed->done, 5U);
   const auto plans = PlansOf(PlanKind::kRemoveTree);
   ASSERT_EQ(plans.size(), 5U);
@@ -43,7 +43,7 @@ TEST_F(TreesTest, ChownGoesOnWhereTheLastPlanStopped) {
   core_.executor->SetTree(4);
   const auto changed =
       core_.services->trees.ChownTree(call_, directory_, 100000, 100001);
-  ASSERT_EQ(MessageOf(changed), "Ok");
+  ASSERT_THAT(changed, IsOk());
   EXPECT_EQ(changed->done, 4U);
   const auto plans = PlansOf(PlanKind::kChownTree);
   ASSERT_EQ(plans.size(), 4U);
@@ -59,31 +59,29 @@ TEST_F(TreesTest, ChownGoesOnWhereTheLastPlanStopped) {
 TEST_F(TreesTest, WhomNoRuleAllowsItGetsNoPlanMade) {
   for (const std::uint32_t uid : {Core::kNobody, Core::kAdmin, 0U}) {
     const CallContext call = Core::By(uid);
-    EXPECT_EQ(Outcome(core_.services->trees.RemoveTree(call, directory_)),
-              "PermissionDenied");
-    EXPECT_EQ(
-        Outcome(core_.services->trees.ChownTree(call, directory_, uid, 100000)),
-        "PermissionDenied");
+    EXPECT_THAT(core_.services->trees.RemoveTree(call, directory_),
+                IsErr(Code::kPermissionDenied));
+    EXPECT_THAT(core_.services->trees.ChownTree(call, directory_, uid, 100000),
+                IsErr(Code::kPermissionDenied));
   }
-  EXPECT_EQ(
-      Outcome(core_.services->trees.ChownTree(call_, directory_, 0, 100000)),
-      "PermissionDenied");
+  EXPECT_THAT(core_.services->trees.ChownTree(call_, directory_, 0, 100000),
+              IsErr(Code::kPermissionDenied));
   EXPECT_TRUE(core_.executor->plans().empty());
 }
 
 TEST_F(TreesTest, CancelEndsItBetweenTwoPlans) {
   core_.executor->SetTree(3);
   *call_.cancelled = true;
-  EXPECT_EQ(Outcome(core_.services->trees.RemoveTree(call_, directory_)),
-            "Aborted");
+  EXPECT_THAT(core_.services->trees.RemoveTree(call_, directory_),
+              IsErr(Code::kAborted));
   EXPECT_TRUE(PlansOf(PlanKind::kRemoveTree).empty());
 }
 
 TEST_F(TreesTest, AnErrorEndsItAndTheNextCallGoesOn) {
   core_.executor->SetTree(3);
   core_.executor->FailNext("RemoveTree", Code::kBusy, FailWhen::kAfter);
-  EXPECT_EQ(Outcome(core_.services->trees.RemoveTree(call_, directory_)),
-            "Busy");
+  EXPECT_THAT(core_.services->trees.RemoveTree(call_, directory_),
+              IsErr(Code::kBusy));
   EXPECT_EQ(core_.services->trees.RemoveTree(call_, directory_)->done, 2U);
 }
 
