@@ -197,8 +197,8 @@ TEST_F(MountctlGolden, EachCommandAsTextAndAsJson) {
 
 TEST_F(MountctlGolden, Events) {
   std::string text;
-  for (const bool json : {false, true}) {
-    const Words words = json ? Words{"events", "--json"} : Words{"events"};
+  for (const bool is_json : {false, true}) {
+    const Words words = is_json ? Words{"events", "--json"} : Words{"events"};
     RunningProgram events(Command(words));
     while (!server_.EmitSignals()) {
       std::this_thread::yield();

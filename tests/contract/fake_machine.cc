@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 
 #include "tests/contract/machine.h"
-#include "tests/support/fake_executor.h"
+#include "tests/support/fakes/fake_executor.h"
 
 namespace mountd::testing {
 namespace {

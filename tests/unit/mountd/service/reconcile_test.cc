@@ -18,7 +18,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-constexpr std::uint64_t kCgroup = 77;
+constexpr std::uint64_t kWebCgroup = 77;
 
 Config ReconcileConfig() {
   Config config = Core::DefaultConfig();
@@ -37,7 +37,7 @@ exec::Holder Process(std::uint32_t pid, std::uint32_t uid = Core::kAgent) {
 class ReconcileTest : public CoreFixture {
  protected:
   ReconcileTest() : CoreFixture(ReconcileConfig()) {
-    executor().PutCgroup(kCgroup, "/agent/web");
+    executor().PutCgroup(kWebCgroup, "/agent/web");
   }
 
   void Prepare(const std::string& allocation, std::uint64_t cgroup = 0,
@@ -176,8 +176,8 @@ TEST_F(ReconcileTest, ADryRunOnlyTells) {
 }
 
 TEST_F(ReconcileTest, WhatHasLiveProcessesStaysUntilTheyHaveEnded) {
-  Prepare("cgroup", kCgroup);
-  executor().AddHolder(0, Process(10, 4321), kCgroup);
+  Prepare("cgroup", kWebCgroup);
+  executor().AddHolder(0, Process(10, 4321), kWebCgroup);
   Prepare("mount");
   executor().AddHolder(Mount("mount"), Process(11));
   Prepare("network");
@@ -208,7 +208,7 @@ TEST_F(ReconcileTest, WhatHasLiveProcessesStaysUntilTheyHaveEnded) {
 // mountd trusts a known cgroup: a process elsewhere that reads the logs is no
 // task.
 TEST_F(ReconcileTest, ProcessesOutsideAKnownCgroupAreNotItsOwn) {
-  Prepare("web", kCgroup);
+  Prepare("web", kWebCgroup);
   executor().AddHolder(Mount("web"), Process(10));
   EXPECT_EQ(Told(Run(1, {})), Texts{"web released"});
   EXPECT_EQ(executor().script().Count("FindHolders"), 0U);
@@ -227,7 +227,7 @@ TEST_F(ReconcileTest, APluginThatAnswersLives) {
 }
 
 TEST_F(ReconcileTest, WhereItCannotBeToldItStays) {
-  Prepare("web", kCgroup);
+  Prepare("web", kWebCgroup);
   executor().FailNext("FindProcesses", Code::kUnavailable);
   auto entries = Run(1, {});
   ASSERT_EQ(Told(entries), Texts{"web live"});
@@ -241,8 +241,8 @@ TEST_F(ReconcileTest, WhereItCannotBeToldItStays) {
 }
 
 TEST_F(ReconcileTest, ACgroupThatIsGoneHasNoProcess) {
-  executor().PutCgroup(kCgroup + 1, "/agent/db");
-  Prepare("web", kCgroup + 1);
+  executor().PutCgroup(kWebCgroup + 1, "/agent/db");
+  Prepare("web", kWebCgroup + 1);
   core_.state->allocations.SetAllocationCgroup("web", 4711).value();
   EXPECT_EQ(Told(Run(1, {})), Texts{"web released"});
 }
@@ -405,7 +405,7 @@ TEST_F(ReconcileTest, AStoreThatFailsLosesNothing) {
 }
 
 TEST_F(ReconcileTest, EachStepThatFailsIsOwedOrLive) {
-  Prepare("a", kCgroup);
+  Prepare("a", kWebCgroup);
   Mount("a");
   executor().script().Forget();
   ASSERT_EQ(Told(Run(1, {})), Texts{"a released"});
@@ -414,7 +414,7 @@ TEST_F(ReconcileTest, EachStepThatFailsIsOwedOrLive) {
   for (std::size_t n = 1; n <= steps; ++n) {
     for (const FailWhen when : {FailWhen::kBefore, FailWhen::kAfter}) {
       SCOPED_TRACE(n);
-      Prepare("a", kCgroup);
+      Prepare("a", kWebCgroup);
       Mount("a");
       executor().FailNth(n, Code::kUnavailable, when);
       const Texts told = Told(Run(1, {}));
