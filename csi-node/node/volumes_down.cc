@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "csi-node/node/volume_paths.h"
-#include "csi-node/node/volumes_call.h"
+#include "csi-node/node/volume_requests.h"
 #include "mountd/base/wall_clock.h"
 
 namespace mountd::csi {

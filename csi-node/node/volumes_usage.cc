@@ -5,7 +5,7 @@
 
 #include "csi-node/node/volume_capability.h"
 #include "csi-node/node/volume_paths.h"
-#include "csi-node/node/volumes_call.h"
+#include "csi-node/node/volume_requests.h"
 
 namespace mountd::csi {
 

@@ -4,7 +4,7 @@
 // came back, and the calls that ask plugins about volumes.
 #include <optional>
 
-#include "csi-node/node/volumes_call.h"
+#include "csi-node/node/volume_requests.h"
 #include "tests/unit/csi-node/node/volumes_fixture.h"
 
 namespace mountd::csi {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "csi-node/node/volumes_call.h"
+#include "csi-node/node/volume_requests.h"
 
 #include "csi-node/node/volume_paths.h"
 
