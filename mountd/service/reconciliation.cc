@@ -11,14 +11,14 @@
 namespace mountd {
 namespace {
 
-// An allocation that hangs delays no other, unless so many hang. A Reconcile
-// takes no more threads than these.
+// A Reconcile runs at most this many releases at once, each on one thread. A
+// release that hangs delays the others only once this many hang.
 constexpr std::size_t kReleasesAtOnce = 8;
 
 struct UnderWay {
   std::mutex mutex;
   std::condition_variable ended;
-  std::size_t count = 0;  // mutex
+  std::size_t count = 0;  // guarded by `mutex`
 
   void AwaitLessThan(std::size_t bound) {
     std::unique_lock lock(mutex);

@@ -9,8 +9,9 @@
 namespace mountd::agent {
 namespace {
 
-// Escapes the characters that a line of HELP or a label's quotes cannot
-// contain. A single byte that is not UTF-8 would cost the whole file.
+// Returns a label's value with backslash, quote and newline escaped. If the
+// value is not UTF-8, replaces each byte from 0x80 up with "?", because the
+// collector rejects a file that is not UTF-8.
 std::string Escaped(std::string_view text) {
   const bool utf8 = IsValidUtf8(text);
   std::string escaped;

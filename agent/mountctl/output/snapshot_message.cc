@@ -66,8 +66,9 @@ class Writer {
   std::string bytes_;
 };
 
-// One field. A reader that expects another type ignores the field, as protobuf
-// does; an absent value is 0 or empty.
+// Holds one field: `value` of a varint, `bytes` of every other type; the unused
+// one is 0 or empty. Is() returns false for a field of an unexpected type, so
+// that callers skip the field, as protobuf does.
 struct WireField {
   std::uint64_t number = 0;
   std::uint64_t type = 0;
