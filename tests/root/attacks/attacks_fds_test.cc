@@ -8,6 +8,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <string>
@@ -108,6 +109,30 @@ TEST_F(FdAttacks, AReadOnlyTreeIsNotHandedOutAsItsHolderCouldWriteToIt) {
             }),
             0);
   EXPECT_NAIVE(Exists("/run/host/ro/pwned"));
+}
+
+// SECURITY.md says so of `detached`. Only a copy that the kernel makes for
+// another user namespace has flags that nobody there can clear.
+TEST_F(FdAttacks, AHolderOfATreeOpensDevicesInIt) {
+  // /dev/zero
+  ASSERT_EQ(::mknod("/run/host/data/zero", S_IFCHR | 0600, ::makedev(1, 5)), 0);
+  ASSERT_EQ(::chmod("/run/host/data/zero", 0666), 0);
+  ASSERT_EQ(ErrorOf(OpenTree("data", Propagation::kPrivate, 0)), "");
+  const int tree = last_fd_.get();
+  const auto opens = [tree] {
+    return UniqueFd(::openat(tree, "zero", O_RDONLY | O_CLOEXEC)).valid();
+  };
+  EXPECT_EQ(AsAttacker([&] { return opens() ? 1 : 0; }), 0);
+  EXPECT_EQ(AsRootOfOwnNamespaces([&] {
+              struct mount_attr change = {};
+              change.attr_clr = MOUNT_ATTR_NODEV;
+              return ::mount_setattr(tree, "", AT_EMPTY_PATH, &change,
+                                     sizeof(change)) == 0 &&
+                             opens()
+                         ? 0
+                         : 1;
+            }),
+            0);
 }
 
 TEST_F(FdAttacks, ATreeThatIsHandedOutMountsNothingOnTheHost) {
