@@ -11,8 +11,8 @@
 
 #include "mountd/service/services.h"
 #include "tests/support/eventually.h"
-#include "tests/support/matchers.h"
 #include "tests/support/fakes/core.h"
+#include "tests/support/matchers.h"
 #include "tests/unit/mountd/service/core_fixture.h"
 
 namespace mountd {
