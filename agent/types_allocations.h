@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@
 namespace mountd::agent {
 
 struct AllocationOptions {
+  bool operator==(const AllocationOptions&) const = default;
+
   std::string scope{};  // a label that the agent chooses
   // An fd of the directory of the cgroup (version 2) that the tasks are in; -1:
   // none. The caller keeps the fd and closes it.
@@ -24,12 +27,16 @@ struct AllocationOptions {
 };
 
 struct ReleasedVolume {
+  bool operator==(const ReleasedVolume&) const = default;
+
   std::string plugin;
   std::string volume;
   bool unstaged = false;
 };
 
 struct Receipt {
+  bool operator==(const Receipt&) const = default;
+
   std::string allocation;
   Timestamp released_at;
   bool node_detached = false;
@@ -42,6 +49,8 @@ struct Receipt {
 };
 
 struct AllocationStatus {
+  bool operator==(const AllocationStatus&) const = default;
+
   std::string id;
   std::uint32_t uid = 0;
   std::string scope;
@@ -54,6 +63,8 @@ struct AllocationStatus {
 };
 
 struct AllocationEntry {
+  bool operator==(const AllocationEntry&) const = default;
+
   std::string id;
   std::uint32_t uid = 0;
   std::string scope;
@@ -62,6 +73,8 @@ struct AllocationEntry {
 
 // The result of Reconcile for one allocation.
 struct ReconciledAllocation {
+  bool operator==(const ReconciledAllocation&) const = default;
+
   std::string allocation;
   // "present", "missing", "released", "unwanted", "live", "owed".
   std::string outcome;
@@ -73,6 +86,8 @@ struct ReconciledAllocation {
 };
 
 struct Reconciliation {
+  bool operator==(const Reconciliation&) const = default;
+
   std::string scope;
   std::uint64_t epoch = 0;  // grows with each start of the agent
   std::vector<std::string> wanted;
@@ -81,8 +96,20 @@ struct Reconciliation {
 
 // The result of RemoveTree and ChownTree.
 struct TreeResult {
+  bool operator==(const TreeResult&) const = default;
+
   std::uint64_t done = 0;  // files and directories
   std::uint64_t left = 0;  // ChownTree: files of other owners, unchanged
 };
+
+// Print the values for logs and tests, without secrets.
+std::ostream& operator<<(std::ostream& out, const AllocationOptions& value);
+std::ostream& operator<<(std::ostream& out, const ReleasedVolume& value);
+std::ostream& operator<<(std::ostream& out, const Receipt& value);
+std::ostream& operator<<(std::ostream& out, const AllocationStatus& value);
+std::ostream& operator<<(std::ostream& out, const AllocationEntry& value);
+std::ostream& operator<<(std::ostream& out, const ReconciledAllocation& value);
+std::ostream& operator<<(std::ostream& out, const Reconciliation& value);
+std::ostream& operator<<(std::ostream& out, const TreeResult& value);
 
 }  // namespace mountd::agent

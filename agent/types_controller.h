@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +15,8 @@
 namespace mountd::agent {
 
 struct ControllerPublishSpec {
+  bool operator==(const ControllerPublishSpec&) const = default;
+
   std::string plugin{};
   std::string volume{};
   std::string node_id{};  // PluginStatus::node_id of that node's plugin
@@ -23,6 +26,8 @@ struct ControllerPublishSpec {
 };
 
 struct VolumeValidationSpec {
+  bool operator==(const VolumeValidationSpec&) const = default;
+
   std::string plugin{};
   std::string volume{};
   VolumeUsage usage{};
@@ -32,11 +37,15 @@ struct VolumeValidationSpec {
 };
 
 struct VolumeValidation {
+  bool operator==(const VolumeValidation&) const = default;
+
   bool confirmed = false;  // the volume can do all that was asked
   std::string message;     // the plugin's message, or the reason why not
 };
 
 struct VolumeCreation {
+  bool operator==(const VolumeCreation&) const = default;
+
   std::string plugin{};
   std::string name{};
   std::int64_t required_bytes = 0;                 // 0: not specified
@@ -55,6 +64,8 @@ struct VolumeCreation {
 
 // A volume that a plugin has, on any node.
 struct PluginVolume {
+  bool operator==(const PluginVolume&) const = default;
+
   std::string volume;               // its id
   std::int64_t capacity_bytes = 0;  // 0: unknown
   std::map<std::string, std::string> volume_context;
@@ -69,16 +80,22 @@ struct PluginVolume {
 };
 
 struct PageRequest {
+  bool operator==(const PageRequest&) const = default;
+
   std::uint32_t max_entries = 0;  // 0: mountd's default
   std::string starting_token{};   // next_token of the previous page
 };
 
 struct PluginVolumePage {
+  bool operator==(const PluginVolumePage&) const = default;
+
   std::vector<PluginVolume> volumes;
   std::string next_token;  // "": this is the last page
 };
 
 struct ControllerExpansionSpec {
+  bool operator==(const ControllerExpansionSpec&) const = default;
+
   std::string plugin{};
   std::string volume{};
   std::int64_t required_bytes = 0;
@@ -88,18 +105,24 @@ struct ControllerExpansionSpec {
 };
 
 struct ControllerExpansion {
+  bool operator==(const ControllerExpansion&) const = default;
+
   std::int64_t capacity_bytes = 0;
   bool node_expansion_required = false;  // call ExpandVolume on its nodes
 };
 
 // Selects a part of a plugin's storage.
 struct CapacityQuery {
+  bool operator==(const CapacityQuery&) const = default;
+
   std::vector<VolumeUsage> usages{};
   std::map<std::string, std::string> parameters{};
   std::map<std::string, std::string> topology{};
 };
 
 struct PluginCapacity {
+  bool operator==(const PluginCapacity&) const = default;
+
   std::int64_t available_bytes = 0;
   // Absent if the plugin does not say.
   std::optional<std::int64_t> maximum_volume_bytes{};
@@ -108,10 +131,27 @@ struct PluginCapacity {
 
 // A call that has no method of its own in Client.
 struct ControllerCall {
+  bool operator==(const ControllerCall&) const = default;
+
   std::string plugin{};
   std::string rpc{};      // "CreateSnapshot"
   std::string request{};  // csi.v1.<rpc>Request as protobuf, without secrets
   std::map<std::string, std::string> secrets{};
 };
+
+// Print the values for logs and tests, without secrets.
+std::ostream& operator<<(std::ostream& out, const ControllerPublishSpec& value);
+std::ostream& operator<<(std::ostream& out, const VolumeValidationSpec& value);
+std::ostream& operator<<(std::ostream& out, const VolumeValidation& value);
+std::ostream& operator<<(std::ostream& out, const VolumeCreation& value);
+std::ostream& operator<<(std::ostream& out, const PluginVolume& value);
+std::ostream& operator<<(std::ostream& out, const PageRequest& value);
+std::ostream& operator<<(std::ostream& out, const PluginVolumePage& value);
+std::ostream& operator<<(std::ostream& out,
+                         const ControllerExpansionSpec& value);
+std::ostream& operator<<(std::ostream& out, const ControllerExpansion& value);
+std::ostream& operator<<(std::ostream& out, const CapacityQuery& value);
+std::ostream& operator<<(std::ostream& out, const PluginCapacity& value);
+std::ostream& operator<<(std::ostream& out, const ControllerCall& value);
 
 }  // namespace mountd::agent

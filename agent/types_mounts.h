@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,8 @@ constexpr std::string_view SourceTypeName(SourceType type) {
 // Options of a tmpfs. mountd's defaults for absent fields: as many inodes as
 // the size has KiB, mode 0700, and the allocation's owner.
 struct TmpfsOptions {
+  bool operator==(const TmpfsOptions&) const = default;
+
   std::uint64_t size = 0;  // bytes; required
   std::optional<std::uint64_t> inodes{};
   std::optional<std::uint32_t> mode{};
@@ -44,12 +47,16 @@ struct TmpfsOptions {
 // Shows files of the `count` ids from `on_disk` on as files of the ids from
 // `shown` on, for users and groups alike.
 struct IdExtent {
+  bool operator==(const IdExtent&) const = default;
+
   std::uint32_t on_disk = 0;
   std::uint32_t shown = 0;
   std::uint32_t count = 1;
 };
 
 struct BindMountSpec {
+  bool operator==(const BindMountSpec&) const = default;
+
   std::string task{};
   std::string name{};
   SourceType source_type = SourceType::kVolume;
@@ -75,6 +82,8 @@ struct BindMountSpec {
 
 // A task's inbox. The task driver mounts it into the task once.
 struct InboxConfig {
+  bool operator==(const InboxConfig&) const = default;
+
   std::string host_path;
   std::string propagation;
   std::string required_rootfs_propagation;
@@ -92,6 +101,8 @@ enum class OnTasks { kRefuse, kWait, kIgnore };
 
 // The mount that a task driver inserts to give it to the task.
 struct MountConfig {
+  bool operator==(const MountConfig&) const = default;
+
   std::string host_path;
   std::string task_path;
   bool read_only = false;
@@ -103,6 +114,8 @@ struct MountConfig {
 };
 
 struct RepairedMount {
+  bool operator==(const RepairedMount&) const = default;
+
   MountConfig config;
   std::uint64_t replaced_mount_id = 0;
   std::optional<Holders> old_holders{};  // only if the allocation has a cgroup
@@ -111,12 +124,16 @@ struct RepairedMount {
 };
 
 struct ReplacedMount {
+  bool operator==(const ReplacedMount&) const = default;
+
   MountConfig config;
   std::uint64_t replaced_mount_id = 0;   // 0: the mount was as asked already
   std::optional<Holders> old_holders{};  // only if the allocation has a cgroup
 };
 
 struct MountStatus {
+  bool operator==(const MountStatus&) const = default;
+
   std::string task;
   std::string name;
   std::string source_type;
@@ -125,5 +142,15 @@ struct MountStatus {
   MountConfig config;
   std::string health{};  // "healthy", "dead", "hung", "unknown"
 };
+
+// Print the values for logs and tests, without secrets.
+std::ostream& operator<<(std::ostream& out, const TmpfsOptions& value);
+std::ostream& operator<<(std::ostream& out, const IdExtent& value);
+std::ostream& operator<<(std::ostream& out, const BindMountSpec& value);
+std::ostream& operator<<(std::ostream& out, const InboxConfig& value);
+std::ostream& operator<<(std::ostream& out, const MountConfig& value);
+std::ostream& operator<<(std::ostream& out, const RepairedMount& value);
+std::ostream& operator<<(std::ostream& out, const ReplacedMount& value);
+std::ostream& operator<<(std::ostream& out, const MountStatus& value);
 
 }  // namespace mountd::agent

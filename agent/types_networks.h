@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,6 +12,8 @@
 namespace mountd::agent {
 
 struct Port {
+  bool operator==(const Port&) const = default;
+
   std::string label{};
   std::uint16_t host = 0;
   std::uint16_t container = 0;    // 0: the same as host
@@ -20,6 +23,8 @@ struct Port {
 };
 
 struct NetworkSpec {
+  bool operator==(const NetworkSpec&) const = default;
+
   std::string mode = "bridge";  // "none", "host", "driver", "cni/NAME"
   std::string network{};        // "": the configuration's default
   std::vector<Port> ports{};
@@ -32,6 +37,8 @@ struct NetworkSpec {
   std::optional<bool> default_route{};
   std::string hostname{};
   struct Host {
+    bool operator==(const Host&) const = default;
+
     std::string address;
     std::vector<std::string> names;
   };
@@ -56,6 +63,8 @@ struct NetworkSpec {
 };
 
 struct NetworkStatus {
+  bool operator==(const NetworkStatus&) const = default;
+
   std::string mode;
   std::string network;
   std::string netns_path;
@@ -74,10 +83,19 @@ struct NetworkStatus {
   bool isolated = false;
   bool default_route = false;
   struct File {
+    bool operator==(const File&) const = default;
+
     std::string host_path;
     std::string task_path;
   };
   std::vector<File> files;  // the agent mounts these into tasks, read-only
 };
+
+// Print the values for logs and tests, without secrets.
+std::ostream& operator<<(std::ostream& out, const Port& value);
+std::ostream& operator<<(std::ostream& out, const NetworkSpec& value);
+std::ostream& operator<<(std::ostream& out, const NetworkSpec::Host& value);
+std::ostream& operator<<(std::ostream& out, const NetworkStatus& value);
+std::ostream& operator<<(std::ostream& out, const NetworkStatus::File& value);
 
 }  // namespace mountd::agent

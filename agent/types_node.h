@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@
 namespace mountd::agent {
 
 struct OwedTeardown {
+  bool operator==(const OwedTeardown&) const = default;
+
   std::uint64_t id = 0;
   std::string kind;
   std::string object;
@@ -24,6 +27,8 @@ struct OwedTeardown {
 
 // An operation under way.
 struct OperationStatus {
+  bool operator==(const OperationStatus&) const = default;
+
   std::string id;  // for Cancel
   std::string method;
   std::string object;  // operations on the same object run one after the other
@@ -43,21 +48,29 @@ struct OperationStatus {
 
 // The pending tear-downs of all users.
 struct OwedSummary {
+  bool operator==(const OwedSummary&) const = default;
+
   std::uint32_t count = 0;
   Timestamp since;  // when the oldest failed first; the epoch if there is none
 };
 
 struct AddressUsage {
+  bool operator==(const AddressUsage&) const = default;
+
   std::uint32_t capacity = 0;
   std::uint32_t free = 0;
 };
 
 struct Capabilities {
+  bool operator==(const Capabilities&) const = default;
+
   std::string version;
   std::string kernel;
   std::vector<std::string> network_modes;
   std::map<std::string, AddressUsage> addresses;  // by network
   struct HostPorts {
+    bool operator==(const HostPorts&) const = default;
+
     std::uint16_t first = 0;
     std::uint16_t last = 0;
     std::uint32_t free = 0;  // no allocation uses them
@@ -83,11 +96,23 @@ struct Capabilities {
 };
 
 struct MethodStatistics {
+  bool operator==(const MethodStatistics&) const = default;
+
   std::string method;
   std::uint64_t calls = 0;
   std::uint64_t errors = 0;
   std::uint64_t p50_us = 0;
   std::uint64_t p99_us = 0;
 };
+
+// Print the values for logs and tests, without secrets.
+std::ostream& operator<<(std::ostream& out, const OwedTeardown& value);
+std::ostream& operator<<(std::ostream& out, const OperationStatus& value);
+std::ostream& operator<<(std::ostream& out, const OwedSummary& value);
+std::ostream& operator<<(std::ostream& out, const AddressUsage& value);
+std::ostream& operator<<(std::ostream& out, const Capabilities& value);
+std::ostream& operator<<(std::ostream& out,
+                         const Capabilities::HostPorts& value);
+std::ostream& operator<<(std::ostream& out, const MethodStatistics& value);
 
 }  // namespace mountd::agent

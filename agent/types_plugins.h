@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +18,8 @@ namespace mountd::agent {
 enum class PluginType { kNode, kController, kMonolith };
 
 struct PluginSpec {
+  bool operator==(const PluginSpec&) const = default;
+
   std::string plugin{};
   PluginType type = PluginType::kNode;
   std::string allocation{};              // "": of no allocation
@@ -28,12 +31,16 @@ struct PluginSpec {
 
 // Selects instances of a plugin to unregister.
 struct PluginSelection {
+  bool operator==(const PluginSelection&) const = default;
+
   std::optional<PluginType> type{};
   std::optional<std::string> allocation{};
   bool force = false;  // even while volumes of the plugin are staged
 };
 
 struct PluginMount {
+  bool operator==(const PluginMount&) const = default;
+
   std::string host_path;
   std::string task_path;
   bool read_only = false;
@@ -41,6 +48,8 @@ struct PluginMount {
 };
 
 struct PluginRegistration {
+  bool operator==(const PluginRegistration&) const = default;
+
   std::string host_path;
   std::string endpoint;  // the value of CSI_ENDPOINT
   std::vector<PluginMount> mounts;
@@ -49,6 +58,8 @@ struct PluginRegistration {
 // Describes the instance that node calls go to. `instances` describes each
 // instance.
 struct PluginStatus {
+  bool operator==(const PluginStatus& other) const;
+
   std::string id;
   std::string type;
   std::uint32_t uid = 0;
@@ -70,5 +81,12 @@ struct PluginStatus {
   Timestamp update_time;
   std::vector<PluginStatus> instances;  // the newest first
 };
+
+// Print the values for logs and tests, without secrets.
+std::ostream& operator<<(std::ostream& out, const PluginSpec& value);
+std::ostream& operator<<(std::ostream& out, const PluginSelection& value);
+std::ostream& operator<<(std::ostream& out, const PluginMount& value);
+std::ostream& operator<<(std::ostream& out, const PluginRegistration& value);
+std::ostream& operator<<(std::ostream& out, const PluginStatus& value);
 
 }  // namespace mountd::agent

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 namespace mountd::agent {
 
 struct Holder {
+  bool operator==(const Holder&) const = default;
+
   std::uint32_t pid = 0;
   // Empty, or 0, if the caller may not know it.
   std::uint32_t uid = 0;
@@ -20,6 +23,8 @@ struct Holder {
 };
 
 struct Holders {
+  bool operator==(const Holders&) const = default;
+
   std::vector<Holder> holders;
   bool more = false;      // there are holders that are not listed
   bool complete = false;  // mountd looked at all processes
@@ -27,6 +32,8 @@ struct Holders {
 
 // A mount that mountd handed out as an fd, and the processes that have it.
 struct HandedOut {
+  bool operator==(const HandedOut&) const = default;
+
   std::string kind;         // "detached" or "inbox"
   std::string source_type;  // "host", "volume", "filesystem"; "" for an inbox
   std::string source;
@@ -36,12 +43,16 @@ struct HandedOut {
 };
 
 struct HandedOutList {
+  bool operator==(const HandedOutList&) const = default;
+
   std::vector<HandedOut> descriptors;
   bool complete = false;  // there are no others
 };
 
 // One of a task's mounts, as found in the task.
 struct TaskMount {
+  bool operator==(const TaskMount&) const = default;
+
   std::string name;
   std::string verdict;  // "ok", or the problem
   std::string reason;
@@ -55,10 +66,20 @@ struct TaskMount {
 };
 
 struct TaskReport {
+  bool operator==(const TaskReport&) const = default;
+
   bool ok = false;
   std::vector<TaskMount> mounts;
   std::uint64_t mount_namespace = 0;
   bool own_user_namespace = false;
 };
+
+// Print the values for logs and tests, without secrets.
+std::ostream& operator<<(std::ostream& out, const Holder& value);
+std::ostream& operator<<(std::ostream& out, const Holders& value);
+std::ostream& operator<<(std::ostream& out, const HandedOut& value);
+std::ostream& operator<<(std::ostream& out, const HandedOutList& value);
+std::ostream& operator<<(std::ostream& out, const TaskMount& value);
+std::ostream& operator<<(std::ostream& out, const TaskReport& value);
 
 }  // namespace mountd::agent

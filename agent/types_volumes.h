@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 namespace mountd::agent {
 
 struct VolumeUsage {
+  bool operator==(const VolumeUsage&) const = default;
+
   bool read_only = false;
   std::string access_mode{};      // "": "single-node-writer"
   std::string attachment_mode{};  // "": "file-system"
@@ -20,6 +23,8 @@ struct VolumeUsage {
 };
 
 struct VolumeSpec {
+  bool operator==(const VolumeSpec&) const = default;
+
   std::string alias{};
   std::string volume{};
   std::string plugin{};
@@ -32,6 +37,8 @@ struct VolumeSpec {
 };
 
 struct PublishedVolume {
+  bool operator==(const PublishedVolume&) const = default;
+
   std::string host_path;
   bool read_only = false;
   bool is_device = false;
@@ -43,6 +50,8 @@ struct PublishedVolume {
 
 // One measurement of a published volume.
 struct VolumeUse {
+  bool operator==(const VolumeUse&) const = default;
+
   std::string unit;  // "bytes", "inodes"
   std::int64_t total = 0;
   std::int64_t used = 0;
@@ -50,6 +59,8 @@ struct VolumeUse {
 };
 
 struct VolumeStats {
+  bool operator==(const VolumeStats&) const = default;
+
   std::vector<VolumeUse> usage;
   bool has_condition = false;  // the plugin reports a condition
   bool abnormal = false;
@@ -57,12 +68,16 @@ struct VolumeStats {
 };
 
 struct VolumeExpansion {
+  bool operator==(const VolumeExpansion&) const = default;
+
   std::int64_t required_bytes = 0;
   std::int64_t limit_bytes = 0;  // 0: none
   std::map<std::string, std::string> secrets{};
 };
 
 struct VolumeStatus {
+  bool operator==(const VolumeStatus&) const = default;
+
   std::string alias;
   std::string plugin;
   std::string volume;
@@ -72,11 +87,15 @@ struct VolumeStatus {
 };
 
 struct VolumeUser {
+  bool operator==(const VolumeUser&) const = default;
+
   std::string allocation;
   std::string alias;
 };
 
 struct StagedVolume {
+  bool operator==(const StagedVolume&) const = default;
+
   std::string plugin;
   std::string volume;
   std::string state;
@@ -86,5 +105,16 @@ struct StagedVolume {
   bool needs_secrets = false;
   std::vector<VolumeUser> users;
 };
+
+// Print the values for logs and tests, without secrets.
+std::ostream& operator<<(std::ostream& out, const VolumeUsage& value);
+std::ostream& operator<<(std::ostream& out, const VolumeSpec& value);
+std::ostream& operator<<(std::ostream& out, const PublishedVolume& value);
+std::ostream& operator<<(std::ostream& out, const VolumeUse& value);
+std::ostream& operator<<(std::ostream& out, const VolumeStats& value);
+std::ostream& operator<<(std::ostream& out, const VolumeExpansion& value);
+std::ostream& operator<<(std::ostream& out, const VolumeStatus& value);
+std::ostream& operator<<(std::ostream& out, const VolumeUser& value);
+std::ostream& operator<<(std::ostream& out, const StagedVolume& value);
 
 }  // namespace mountd::agent
