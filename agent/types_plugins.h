@@ -71,9 +71,11 @@ struct PluginStatus {
   std::string node_id;
   std::int64_t max_volumes = 0;  // 0: no limit
   std::map<std::string, std::string> topology;
-  std::vector<std::int32_t> node_capabilities;
-  std::vector<std::int32_t> controller_capabilities;
-  std::vector<std::int32_t> plugin_capabilities;
+  // The names of the CSI specification ("STAGE_UNSTAGE_VOLUME"). A capability
+  // that this release of the client does not know is its number ("4711").
+  std::vector<std::string> node_capabilities;
+  std::vector<std::string> controller_capabilities;
+  std::vector<std::string> plugin_capabilities;
   std::uint64_t generation = 0;
   std::string mount_dir;
   std::string stage_publish_base_dir;
@@ -81,6 +83,10 @@ struct PluginStatus {
   Timestamp update_time;
   std::vector<PluginStatus> instances;  // the newest first
 };
+
+// Returns whether the plugin needs its controller: an instance says that the
+// plugin has a CONTROLLER_SERVICE. False as long as no instance was healthy.
+bool ControllerRequired(const PluginStatus& plugin);
 
 // Print the values for logs and tests, without secrets.
 std::ostream& operator<<(std::ostream& out, const PluginSpec& value);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/client/capability_names.h"
 #include "agent/client/wire_types.h"
 #include "agent/fields/field.h"
 #include "dbus/dict/value.h"
@@ -102,6 +103,10 @@ Result<void> ReadField(const dbus::Dict& map, const Field<kForm, T, M>& field,
     MOUNTD_ASSIGN(member, FromDict<M>(map));
   } else if constexpr (kForm == Form::kPresent) {
     member = map.contains(field.key);
+  } else if constexpr (IsCapabilities(kForm)) {
+    std::vector<std::int32_t> numbers;
+    MOUNTD_TRY(ReadKey(map, field.key, numbers));
+    member = CapabilityNames(kForm, numbers);
   } else {
     return ReadKey<kForm>(map, field.key, member);
   }

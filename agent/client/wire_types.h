@@ -69,6 +69,11 @@ struct WireType<kForm, std::chrono::milliseconds> {
   using Type = std::conditional_t<kForm == Form::kMillis32, std::uint32_t,
                                   std::uint64_t>;
 };
+template <Form kForm>
+requires(IsCapabilities(kForm))
+struct WireType<kForm, std::vector<std::string>> {
+  using Type = std::vector<std::int32_t>;
+};
 // Enums are words.
 template <Form kForm, typename M>
 requires std::is_enum_v<M>

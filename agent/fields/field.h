@@ -23,7 +23,16 @@ enum class Form {
   kSame,      // the member's own fields are keys of the same dictionary
   kPresent,   // bool: whether the dictionary has the key
   kFd,        // a file descriptor; -1: none
+  // Names of CSI's capabilities, as CSI's numbers.
+  kServices,        // PluginCapability.Service.Type
+  kControllerRpcs,  // ControllerServiceCapability.RPC.Type
+  kNodeRpcs,        // NodeServiceCapability.RPC.Type
 };
+
+constexpr bool IsCapabilities(Form form) {
+  return form == Form::kServices || form == Form::kControllerRpcs ||
+         form == Form::kNodeRpcs;
+}
 
 template <Form kForm, typename T, typename M>
 struct Field {

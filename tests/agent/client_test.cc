@@ -283,7 +283,12 @@ TEST_F(ClientTest, PluginsAreRegisteredAndRead) {
   EXPECT_EQ(plugin.provider, "local.csi");
   EXPECT_EQ(plugin.max_volumes, 64);
   EXPECT_EQ(plugin.topology.at("zone"), "a");
-  EXPECT_EQ(plugin.node_capabilities, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(
+      plugin.node_capabilities,
+      (std::vector<std::string>{"STAGE_UNSTAGE_VOLUME", "GET_VOLUME_STATS"}));
+  EXPECT_EQ(plugin.plugin_capabilities,
+            std::vector<std::string>{"GROUP_CONTROLLER_SERVICE"});
+  EXPECT_FALSE(ControllerRequired(plugin));
   EXPECT_EQ(plugin.mount_dir, "/csi");
   EXPECT_TRUE(plugin.bare_directories);
   ASSERT_EQ(plugin.instances.size(), 2U);

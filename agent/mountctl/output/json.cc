@@ -24,6 +24,12 @@ Json ToJson(const OwedTeardown& owed) {
   return json;
 }
 
+Json ToJson(const PluginStatus& plugin) {
+  Json json = ToJson<PluginStatus>(plugin);
+  json["controller_required"] = ControllerRequired(plugin);
+  return json;
+}
+
 Json ToJson(const VolumeStats& stats) {
   return WithoutConditionUnlessKnown(stats);
 }

@@ -13,6 +13,8 @@ namespace mountd::agent {
 
 // Adds how long the tear-down is pending.
 Json ToJson(const OwedTeardown& owed);
+// Adds whether the plugin needs its controller.
+Json ToJson(const PluginStatus& plugin);
 // Leave the condition out if the plugin reports none.
 Json ToJson(const VolumeStats& stats);
 Json ToJson(const PluginVolume& volume);

@@ -268,6 +268,11 @@ void PrintPlugin(std::ostream& out, const PluginStatus& plugin) {
              plugin.max_volumes == 0 ? "no limit"
                                      : std::to_string(plugin.max_volumes));
   PrintField(out, "topology", PairList(plugin.topology));
+  PrintField(out, "services", Join(plugin.plugin_capabilities));
+  PrintField(out, "node RPCs", Join(plugin.node_capabilities));
+  PrintField(out, "control RPCs", Join(plugin.controller_capabilities));
+  PrintField(out, "controller",
+             ControllerRequired(plugin) ? "required" : "not required");
   PrintField(out, "owner", "uid " + std::to_string(plugin.uid));
   PrintField(out, "allocation", plugin.allocation);
   PrintField(out, "generation", std::to_string(plugin.generation));
