@@ -70,7 +70,14 @@ struct ClientOptions {
 // - The Code of the same name for an error of the daemon, with the daemon's
 //   message as `detail`, the method as `op` and the method's object as
 //   `object`.
-// - Unavailable if the daemon cannot be reached or does not answer in time.
+// - Unavailable if the daemon cannot be reached or does not answer in time, or
+//   as the daemon's answer. Error::away tells three cases apart:
+//   - kDaemon: nobody listens, or nobody answers. Look at the node.
+//   - kRestarting: the connection ended during the call, or mountd-exec or
+//     mountd-csi did. The same call soon succeeds. If mountd stays away, a
+//     later call says kDaemon.
+//   - kPlugin: mountd answers, and the CSI or CNI plugin does not. Look at the
+//     plugin; calls about other plugins succeed.
 // - Internal if an answer does not follow the contract.
 //
 // All methods are idempotent, so after any error the same call again is right.

@@ -81,7 +81,7 @@ struct SignalHandlers {
 
   // The connection is lost and no handler is called any more. Signals sent
   // meanwhile are lost: start another Subscriber, then read the state (Get…,
-  // List…).
+  // List…). Error::away is kRestarting if mountd has ended the connection.
   std::function<void(const Error&)> lost;
 };
 

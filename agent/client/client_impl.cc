@@ -105,15 +105,24 @@ Result<void> Client::Impl::Once(const std::string& op,
   // The analyzer does not see that the flag is read after an exception.
   // NOLINTBEGIN(clang-analyzer-deadcode.DeadStores)
   bool may_reconnect = options_.reconnect;
+  bool was_there = false;
   for (;;) {
     if (connection_ == nullptr) {
       if (!options_.reconnect) {
-        return MakeError(Code::kUnavailable, op, object,
-                         "the connection to mountd is lost; connect again");
+        return WithAway(
+            Away::kRestarting,
+            MakeError(Code::kUnavailable, op, object,
+                      "the connection to mountd is lost; connect again"));
       }
       may_reconnect = false;
       // NOLINTEND(clang-analyzer-deadcode.DeadStores)
-      MOUNTD_TRY(Connect());
+      if (Result<void> connected = Connect(); !connected) {
+        // The call that finds the connection broken meets a restart. mountd is
+        // gone only if a later call finds nobody, either.
+        return was_there ? WithAway(Away::kRestarting,
+                                    std::move(connected).error())
+                         : std::move(connected).error();
+      }
     }
     CallFailure failure;
     try {
@@ -124,6 +133,7 @@ Result<void> Client::Impl::Once(const std::string& op,
     }
     if (failure.connection_lost) {
       connection_.reset();
+      was_there = true;
     }
     if (!failure.connection_lost || !may_reconnect) {
       return failure.error;

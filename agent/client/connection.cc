@@ -12,6 +12,7 @@
 
 #include "agent/client/dict_to_types.h"
 #include "agent/fields/node_fields.h"
+#include "dbus/dict/error_name.h"
 #include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/base/unix_socket.h"
@@ -25,7 +26,7 @@ using std::chrono::steady_clock;
 constexpr char kService[] = "org.mountd1";
 constexpr char kObject[] = "/org/mountd1";
 constexpr char kConnect[] = "connect";
-constexpr std::string_view kErrorPrefix = "org.mountd1.Error.";
+constexpr std::string_view kErrorPrefix = dbus::kErrorPrefix;
 constexpr std::string_view kBusErrorPrefix = "org.freedesktop.DBus.Error.";
 
 // A daemon that has not answered after its patience and this margin is stuck.
@@ -44,6 +45,18 @@ Error Unreachable(int err, const std::string& where) {
       ErrnoError(err, kConnect, where,
                  "mountd does not answer there; mountctl doctor says why");
   error.code = Code::kUnavailable;
+  switch (err) {
+    case EACCES:
+    case EPERM:
+      break;  // mountd may be there, but this user may not connect
+    case ECONNRESET:
+    case ENOTCONN:
+    case EPIPE:
+      error.away = Away::kRestarting;  // somebody was there and hung up
+      break;
+    default:
+      error.away = Away::kDaemon;
+  }
   return error;
 }
 
@@ -176,6 +189,28 @@ Code CodeOfBusError(std::string_view name) {
                                   : Code::kUnavailable;
 }
 
+// Returns true if the bus, or sd-bus, says that mountd is not there or has not
+// answered in time.
+bool IsAbsent(std::string_view name) {
+  if (!name.starts_with(kBusErrorPrefix)) {
+    return false;
+  }
+  name.remove_prefix(kBusErrorPrefix.size());
+  return name == "ServiceUnknown" || name == "NameHasNoOwner" ||
+         name == "NoServer" || name == "Timeout" || name == "TimedOut" ||
+         name.starts_with("Spawn.");
+}
+
+Away AwayOf(const std::string& name, const std::string& message) {
+  if (name.starts_with(kErrorPrefix)) {
+    return dbus::AwayOfText(message);
+  }
+  if (IsLost(name)) {
+    return Away::kRestarting;
+  }
+  return IsAbsent(name) ? Away::kDaemon : Away::kNone;
+}
+
 }  // namespace
 
 Error ErrorFromName(const std::string& name, const std::string& message,
@@ -183,7 +218,9 @@ Error ErrorFromName(const std::string& name, const std::string& message,
   const bool ours = name.starts_with(kErrorPrefix);
   const Code code = ours ? CodeFromName(name.substr(kErrorPrefix.size()))
                          : CodeOfBusError(name);
-  return MakeError(code, op, object, message.empty() && !ours ? name : message);
+  return WithAway(
+      AwayOf(name, message),
+      MakeError(code, op, object, message.empty() && !ours ? name : message));
 }
 
 CallFailure FailureOf(const sdbus::Error& error, const std::string& op,

@@ -116,6 +116,7 @@ struct CallFailure {
 //   NotSupported;
 // - LimitsExceeded into ResourceExhausted;
 // - all others into Unavailable.
+// Sets Error::away.
 CallFailure FailureOf(const sdbus::Error& error, const std::string& op,
                       const std::string& object);
 

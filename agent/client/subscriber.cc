@@ -39,12 +39,14 @@ class Subscriber::Impl {
 
  private:
   void Loop() {
-    Error why = MakeError(Code::kUnavailable, "Subscribe", "",
-                          "mountd closed the connection");
+    Error why = WithAway(Away::kRestarting,
+                         MakeError(Code::kUnavailable, "Subscribe", "",
+                                   "mountd closed the connection"));
     try {
       connection_->bus().enterEventLoop();
     } catch (const sdbus::Error& error) {
-      why = FailureOf(error, "Subscribe", "").error;
+      why =
+          WithAway(Away::kRestarting, FailureOf(error, "Subscribe", "").error);
     }
     if (!stopping_ && handlers_.lost) {
       handlers_.lost(why);

@@ -72,7 +72,8 @@ RpcResult<std::shared_ptr<CsiSession>> CsiChannelClient::CurrentOrConnect(
   ReapRetired();
   Result<UniqueFd> socket = connect_();
   if (!socket) {
-    return RpcError{RpcCode::kUnavailable, "mountd cannot reach mountd-csi"};
+    return RpcError{RpcCode::kUnavailable, "mountd cannot reach mountd-csi",
+                    true};
   }
   session_ = std::make_shared<CsiSession>(std::move(*socket), on_disconnect_);
   // Counted before its Open, so that closing another channel does not
@@ -112,7 +113,7 @@ RpcResult<ipc::Reply> CsiChannelClient::Call(ipc::Request request,
   if (session == nullptr) {
     return RpcError{
         RpcCode::kUnavailable,
-        "the channel is gone: mountd is not connected to mountd-csi"};
+        "the channel is gone: mountd is not connected to mountd-csi", true};
   }
   UniqueFd fd;
   if (secrets.valid()) {

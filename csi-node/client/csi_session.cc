@@ -22,7 +22,8 @@ constexpr std::size_t kMaxInFlight = 1024;
 constexpr std::size_t kMaxQueuedBytes = std::size_t{16} << 20U;
 
 RpcError Gone() {
-  return RpcError{RpcCode::kUnavailable, "mountd-csi closed the connection"};
+  return RpcError{RpcCode::kUnavailable, "mountd-csi closed the connection",
+                  true};
 }
 
 }  // namespace

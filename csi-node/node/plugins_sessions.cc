@@ -28,15 +28,19 @@ Result<Plugins::Session> Plugins::UseOf(const std::string& id,
     newest = newest == nullptr ? &one : newest;
   }
   if (newest == nullptr) {
-    return MakeError(
-        Code::kUnavailable, "use", object,
-        status->state == PluginState::kGone
-            ? "is gone: " + status->reason
-            : std::string("has no instance that offers the ") + service);
+    return WithAway(
+        Away::kPlugin,
+        MakeError(Code::kUnavailable, "use", object,
+                  status->state == PluginState::kGone
+                      ? "is gone: " + status->reason
+                      : std::string("has no instance that offers the ") +
+                            service));
   }
-  return MakeError(Code::kUnavailable, "use", object,
-                   "is " + std::string(PluginStateName(newest->state)) + ": " +
-                       newest->reason);
+  return WithAway(
+      Away::kPlugin,
+      MakeError(Code::kUnavailable, "use", object,
+                "is " + std::string(PluginStateName(newest->state)) + ": " +
+                    newest->reason));
 }
 
 Result<Plugins::Session> Plugins::Use(const std::string& id) const {

@@ -116,8 +116,13 @@ Error ToError(const RpcError& error, std::string op, std::string object) {
   if (!error.message.empty()) {
     detail += ": " + error.message;
   }
-  return MakeError(ToCode(error.code), std::move(op), std::move(object),
-                   std::move(detail));
+  Error made = MakeError(ToCode(error.code), std::move(op), std::move(object),
+                         std::move(detail));
+  // CANCELLED is Unavailable, too, and says nothing of the plugin.
+  if (error.code == RpcCode::kUnavailable) {
+    made.away = error.csi_is_away ? Away::kRestarting : Away::kPlugin;
+  }
+  return made;
 }
 
 }  // namespace mountd::csi

@@ -34,6 +34,8 @@ enum class RpcCode : int {
 struct RpcError {
   RpcCode code = RpcCode::kUnknown;
   std::string message;
+  // For kUnavailable: mountd-csi does not answer, and not the plugin.
+  bool csi_is_away = false;
 
   // True if the plugin has surely not done what was asked, and will not do it
   // (CSI spec, "Error Scheme"). Otherwise the volume's state is uncertain, and
@@ -42,7 +44,8 @@ struct RpcError {
   bool IsFinal() const;
 };
 
-// Converts to the API's error. `op` is the RPC's name, `object` the volume.
+// Converts to the API's error. `op` is the RPC's name, `object` the volume. The
+// error of kUnavailable says who is away (Error::away).
 Error ToError(const RpcError& error, std::string op, std::string object);
 // Returns the Code of that error.
 Code ToCode(RpcCode code);

@@ -63,7 +63,7 @@ Event OperationDone(const OperationSummary& summary) {
   return {
       "OperationDone",
       {summary.id, error == nullptr ? std::string() : ErrorName(*error),
-       error == nullptr ? std::string() : error->Message()},
+       error == nullptr ? std::string() : WireMessage(*error)},
       [uid = summary.uid](const Caller& caller) { return caller.uid == uid; }};
 }
 

@@ -39,6 +39,20 @@ Code CodeFromName(std::string_view name) {
   return Code::kInternal;
 }
 
+std::string_view AwayName(Away away) {
+  switch (away) {
+    case Away::kDaemon:
+      return "daemon";
+    case Away::kRestarting:
+      return "restarting";
+    case Away::kPlugin:
+      return "plugin";
+    case Away::kNone:
+      break;
+  }
+  return "";
+}
+
 std::string Error::Message() const {
   std::string text = op;
   if (!object.empty()) {

@@ -35,6 +35,20 @@ std::string_view CodeName(Code code);
 // Returns the code of a name; kInternal for a name this release does not know.
 Code CodeFromName(std::string_view name);
 
+// Says of an Unavailable who is away, because a caller does something else for
+// each: look at the node, call again soon, or look at the plugin.
+enum class Away {
+  kNone,    // nobody, or nobody knows
+  kDaemon,  // mountd is not there, or never answers
+  // mountd, or a process that mountd works through (mountd-exec, mountd-csi),
+  // has ended, and systemd starts it again.
+  kRestarting,
+  kPlugin,  // mountd answers, and the CSI or CNI plugin does not
+};
+
+// Returns "daemon", "restarting", "plugin", or "" for kNone.
+std::string_view AwayName(Away away);
+
 // One failure. `op` names the step that failed ("move_mount",
 // "NodeStageVolume"). `object` names the thing that the step was applied to, as
 // the caller knows that thing: an id, never a host path the caller did not
@@ -51,6 +65,7 @@ struct Error {
   // True for a refusal (kPermissionDenied) that an administrator would not have
   // met. The flag does not leave the process.
   bool administrator_may = false;
+  Away away = Away::kNone;  // of kUnavailable only
 
   // "move_mount web/data: source is not a directory (EINVAL)"
   std::string Message() const;
@@ -58,14 +73,26 @@ struct Error {
 
 inline Error MakeError(Code code, std::string op, std::string object,
                        std::string detail = {}) {
-  return Error{code, std::move(op), std::move(object), std::move(detail),
-               0,    false};
+  Error error;
+  error.code = code;
+  error.op = std::move(op);
+  error.object = std::move(object);
+  error.detail = std::move(detail);
+  return error;
 }
 
 // Marks a refusal that an administrator would not have met.
 inline Error ButAdministrators(Error refusal) {
   refusal.administrator_may = true;
   return refusal;
+}
+
+// Says who is away, of an Unavailable. Any other error stays as it is.
+inline Error WithAway(Away away, Error error) {
+  if (error.code == Code::kUnavailable) {
+    error.away = away;
+  }
+  return error;
 }
 
 // Returns the Error for a failed system call. `err` is its errno, which the

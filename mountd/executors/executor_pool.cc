@@ -124,8 +124,10 @@ Result<void> SendRequest(int socket, const Request& request,
                                 fds, MSG_DONTWAIT);
   return sent && *sent == sizeof(request)
              ? Ok()
-             : Result<void>(MakeError(Code::kUnavailable, "plan", "executor",
-                                      "closed the connection; call again"));
+             : Result<void>(WithAway(
+                   Away::kRestarting,
+                   MakeError(Code::kUnavailable, "plan", "executor",
+                             "closed the connection; call again")));
 }
 
 }  // namespace
@@ -311,8 +313,9 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
                        std::as_writable_bytes(std::span(&answer.reply, 1)), 1);
     if (!received || received->size != sizeof(Reply) ||
         answer.reply.version != kProtocolVersion) {
-      return MakeError(Code::kUnavailable, "plan", "executor",
-                       "ended or is of another version; call again");
+      return WithAway(Away::kRestarting,
+                      MakeError(Code::kUnavailable, "plan", "executor",
+                                "ended or is of another version; call again"));
     }
     if (!received->fds.empty()) {
       answer.fd = std::move(received->fds.front());

@@ -80,6 +80,7 @@ Error ErrorOf(const Json& answer) {
   error.detail = cni::FindText(answer, "detail").value_or("");
   if (const auto plugin = cni::FindText(answer, "plugin")) {
     error.detail.insert(0, "plugin " + *plugin + ": ");
+    error = WithAway(Away::kPlugin, std::move(error));
   }
   const Json* left = cni::FindMember(answer, "left");
   if (left != nullptr && left->is_array() && !left->empty()) {

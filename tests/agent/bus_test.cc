@@ -48,6 +48,7 @@ TEST_F(BusTest, WithoutTheServiceIsUnavailable) {
   const auto result = client.PrepareAllocation("web");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, Code::kUnavailable);
+  EXPECT_EQ(result.error().away, Away::kDaemon);
 }
 
 TEST_F(BusTest, WithoutABusIsUnavailable) {
@@ -55,6 +56,7 @@ TEST_F(BusTest, WithoutABusIsUnavailable) {
   const auto client = Client::Connect({.system_bus = true});
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().code, Code::kUnavailable);
+  EXPECT_EQ(client.error().away, Away::kDaemon);
 }
 
 }  // namespace

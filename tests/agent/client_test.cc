@@ -409,5 +409,40 @@ INSTANTIATE_TEST_SUITE_P(
              (name.starts_with("org.mountd1") ? "" : "OfDBus");
     });
 
+struct Missing {
+  const char* name;
+  const char* message;
+  Away away;
+};
+
+TEST_F(ClientTest, AnErrorTellsWhoIsAway) {
+  for (const Missing& one : {
+           Missing{"org.mountd1.Error.Unavailable", "plugin away: use plugin p",
+                   Away::kPlugin},
+           Missing{"org.mountd1.Error.Unavailable", "restarting: plan executor",
+                   Away::kRestarting},
+           Missing{"org.mountd1.Error.Unavailable", "open store", Away::kNone},
+           // A plugin's own words, or those of an older daemon.
+           Missing{"org.mountd1.Error.Unavailable", "use p: plugin away: no",
+                   Away::kNone},
+           Missing{"org.mountd1.Error.Unavailable", "", Away::kNone},
+           Missing{"org.mountd1.Error.Busy", "plugin away: it is in use",
+                   Away::kNone},
+           Missing{"org.freedesktop.DBus.Error.ServiceUnknown", "x",
+                   Away::kDaemon},
+           Missing{"org.freedesktop.DBus.Error.Spawn.ChildExited", "x",
+                   Away::kDaemon},
+           Missing{"org.freedesktop.DBus.Error.Timeout", "x", Away::kDaemon},
+           Missing{"org.freedesktop.DBus.Error.Failed", "plugin away: x",
+                   Away::kNone},
+       }) {
+    SCOPED_TRACE(std::string(one.name) + " " + one.message);
+    script().Fail("Unmount", {one.name, one.message});
+    const Result<void> result = client_->Unmount("web", "server", "data");
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().away, one.away);
+  }
+}
+
 }  // namespace
 }  // namespace mountd::agent::test

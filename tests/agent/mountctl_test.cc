@@ -73,7 +73,29 @@ TEST_F(MountctlTest, WithoutADaemonIsStatusOneAndUnavailable) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err,
               StartsWith("mountctl: org.mountd1.Error.Unavailable: "));
+  EXPECT_THAT(outcome.err, HasSubstr("\nmountctl: mountd is not there: see "));
   server_.Start();
+}
+
+TEST_F(MountctlTest, AnErrorOfAPluginThatIsAwaySaysWhatToDo) {
+  script().Fail("GetAllocation", {"org.mountd1.Error.Unavailable",
+                                  "plugin away: use plugin csi: is gone"});
+  const ProgramOutcome outcome = Run({"status", "web"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err,
+            "mountctl: org.mountd1.Error.Unavailable: plugin away: use plugin "
+            "csi: is gone\n"
+            "mountctl: mountd answers, and the plugin does not: look at the "
+            "plugin, then give the same command again\n");
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST_F(MountctlTest, AnErrorOfARestartSaysWhatToDo) {
+  script().Fail("GetAllocation",
+                {"org.mountd1.Error.Unavailable", "restarting: plan executor"});
+  EXPECT_THAT(Run({"status", "web"}).err,
+              HasSubstr("\nmountctl: mountd restarts: give the same command "
+                        "again in a moment\n"));
 }
 
 TEST_F(MountctlTest, TimeoutZeroAnswersInProgressAtOnce) {

@@ -100,6 +100,7 @@ TEST(Reconnect, IsTriedOnceForOneCall) {
   const auto result = client.PrepareAllocation("web");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, Code::kUnavailable);
+  EXPECT_EQ(result.error().away, Away::kRestarting);
   EXPECT_EQ(server.script().count("PrepareAllocation"), 2U);
   EXPECT_TRUE(client.PrepareAllocation("web")) << "the next call is a new one";
 }
@@ -121,10 +122,12 @@ TEST(Reconnect, WhileTheDaemonIsAwayUnavailableAndThenAsBefore) {
   Client client = Connect(server);
   ASSERT_TRUE(client.PrepareAllocation("web"));
   server.Stop();
-  for (int i = 0; i < 2; ++i) {
+  // The first call meets the end of the connection, the second one nobody.
+  for (const Away away : {Away::kRestarting, Away::kDaemon}) {
     const auto result = client.PrepareAllocation("web");
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code, Code::kUnavailable);
+    EXPECT_EQ(result.error().away, away);
   }
   server.Start();
   EXPECT_TRUE(client.PrepareAllocation("web"));
@@ -138,6 +141,7 @@ TEST(Reconnect, TurnedOffTheClientStaysUnavailable) {
     const auto result = client.PrepareAllocation("web");
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code, Code::kUnavailable);
+    EXPECT_EQ(result.error().away, Away::kRestarting);
   }
   EXPECT_EQ(server.script().count("PrepareAllocation"), 1U);
 }
@@ -147,6 +151,7 @@ TEST(Connect, ToNothingIsUnavailableAndSaysWhere) {
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().code, Code::kUnavailable);
   EXPECT_EQ(client.error().object, "/nowhere/bus");
+  EXPECT_EQ(client.error().away, Away::kDaemon);
 }
 
 TEST(Connect, ToWhatIsNoAddressIsInvalidArgument) {
@@ -170,6 +175,7 @@ TEST(Connect, ToASilentSocketEndsAtItsTimeout) {
       Client::Connect({.address = path, .connect_timeout = milliseconds(50)});
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().code, Code::kUnavailable);
+  EXPECT_EQ(client.error().away, Away::kDaemon);
 }
 
 // Interrupts this thread each millisecond with a signal that has a handler, as

@@ -65,7 +65,8 @@ class SignalLog {
           " " + state + " " + reason);
     };
     handlers.lost = [this](const Error& error) {
-      Add("lost " + std::string(CodeName(error.code)));
+      Add("lost " + std::string(CodeName(error.code)) + " " +
+          std::string(AwayName(error.away)));
     };
     return handlers;
   }

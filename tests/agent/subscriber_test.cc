@@ -48,7 +48,8 @@ TEST(Subscriber, TellsOnceWhenTheDaemonIsGone) {
       Subscriber::Start({.address = server.address()}, log.Handlers());
   ASSERT_TRUE(subscriber);
   server.Stop();
-  EXPECT_EQ(log.Wait(1), std::vector<std::string>{"lost Unavailable"});
+  EXPECT_EQ(log.Wait(1),
+            std::vector<std::string>{"lost Unavailable restarting"});
 }
 
 TEST(Subscriber, EndsWithoutAWordWhenItIsDestroyed) {

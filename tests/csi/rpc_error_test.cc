@@ -50,5 +50,16 @@ TEST(RpcError, BecomesTheApisErrorWithTheRpcCodeInTheDetail) {
   EXPECT_EQ("ABORTED: pending", error.detail);
 }
 
+TEST(RpcError, TellsThePluginFromMountdCsi) {
+  EXPECT_EQ(ToError({RpcCode::kUnavailable, ""}, "op", "v").away,
+            Away::kPlugin);
+  EXPECT_EQ(ToError({RpcCode::kUnavailable, "", true}, "op", "v").away,
+            Away::kRestarting);
+  for (const RpcCode code : {RpcCode::kCancelled, RpcCode::kAborted,
+                             RpcCode::kDeadlineExceeded, RpcCode::kInternal}) {
+    EXPECT_EQ(ToError({code, ""}, "op", "v").away, Away::kNone);
+  }
+}
+
 }  // namespace
 }  // namespace mountd::csi

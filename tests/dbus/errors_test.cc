@@ -39,6 +39,33 @@ TEST_P(Errors, EveryCodeIsANameOfItsOwn) {
   EXPECT_TRUE(Bind().ok());
 }
 
+// The name stays as it is, because an older client takes any other name for
+// Internal.
+TEST_P(Errors, TheMessageOfAnUnavailableTellsWhoIsAway) {
+  const struct {
+    Away away;
+    const char* message;
+  } kCases[] = {
+      {Away::kNone, "move_mount web/t/m: plugin away: why"},
+      {Away::kDaemon, "move_mount web/t/m: plugin away: why"},
+      {Away::kRestarting, "restarting: move_mount web/t/m: plugin away: why"},
+      {Away::kPlugin, "plugin away: move_mount web/t/m: plugin away: why"},
+  };
+  for (const auto& one : kCases) {
+    Error error = MakeError(Code::kUnavailable, "move_mount", "web/t/m",
+                            "plugin away: why");
+    error.away = one.away;
+    executor().script().FailNext("Attach", error);
+    const Answer answer = Bind();
+    EXPECT_EQ(answer.error, "org.mountd1.Error.Unavailable");
+    EXPECT_EQ(answer.message, one.message);
+  }
+  Error busy = MakeError(Code::kBusy, "move_mount", "web/t/m", "why");
+  busy.away = Away::kPlugin;
+  executor().script().FailNext("Attach", busy);
+  EXPECT_EQ(Bind().message, "move_mount web/t/m: why");
+}
+
 TEST_P(Errors, OperationObjectAndErrnoAreTold) {
   executor().script().FailNext(
       "Attach", ErrnoError(EBUSY, "move_mount", "web/t/m", "in use"));

@@ -84,9 +84,10 @@ Result<void> PrintStatus(Client& client, const Context& context,
     PrintPlugin(std::cout, status);
   }
   if (wait_s > 0 && status.state != "healthy") {
-    return MakeError(
-        Code::kUnavailable, "plugin", id,
-        "is still " + status.state + " after " + std::to_string(wait_s) + " s");
+    return WithAway(Away::kPlugin,
+                    MakeError(Code::kUnavailable, "plugin", id,
+                              "is still " + status.state + " after " +
+                                  std::to_string(wait_s) + " s"));
   }
   return Ok();
 }

@@ -133,6 +133,9 @@ class Runner {
       json["error"] = {{"name", "org.mountd1.Error." +
                                     std::string(CodeName(done.error().code))},
                        {"message", done.error().detail}};
+      if (const auto away = AwayName(done.error().away); !away.empty()) {
+        json["error"]["away"] = away;
+      }
     }
     out_ << Dump(json) << std::endl;
   }

@@ -18,6 +18,22 @@ std::string Number(std::uint64_t number) {
   return number == 0 ? "-" : std::to_string(number);
 }
 
+std::string_view AdviceOf(Away away) {
+  switch (away) {
+    case Away::kDaemon:
+      return "mountd is not there: see systemctl status mountd and mountctl "
+             "doctor";
+    case Away::kRestarting:
+      return "mountd restarts: give the same command again in a moment";
+    case Away::kPlugin:
+      return "mountd answers, and the plugin does not: look at the plugin, "
+             "then give the same command again";
+    case Away::kNone:
+      break;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string OrDash(const std::string& text) {
@@ -158,6 +174,9 @@ void PrintError(const Error& error) {
                                : error.detail;
   std::cerr << "mountctl: org.mountd1.Error." << CodeName(error.code) << ": "
             << Printable(text) << std::endl;
+  if (const std::string_view advice = AdviceOf(error.away); !advice.empty()) {
+    std::cerr << "mountctl: " << advice << std::endl;
+  }
 }
 
 void PrintNetwork(std::ostream& out, const NetworkStatus& network) {

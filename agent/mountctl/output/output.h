@@ -60,7 +60,7 @@ std::string UserList(const std::vector<VolumeUser>& users);
 std::string Printable(std::string_view text);
 
 // Prints to stderr: "mountctl: org.mountd1.Error.NotFound: <the daemon's
-// message>"
+// message>". Adds a line that says what to do if Error::away says who is away.
 void PrintError(const Error& error);
 
 void PrintNetwork(std::ostream& out, const NetworkStatus& network);

@@ -172,7 +172,9 @@ TEST_F(PluginsTest, OneThatDoesNotListenYetIsStartingAndNotUnhealthy) {
   ASSERT_TRUE(executor().script().AwaitCalls("ConnectPlugin", 3));
   EXPECT_EQ(Status().state, PluginState::kStarting);
   EXPECT_EQ(Status().generation, 0U);
-  EXPECT_THAT(plugins().Use("nfs"), IsErr(Code::kUnavailable));
+  const auto session = plugins().Use("nfs");
+  ASSERT_THAT(session, IsErr(Code::kUnavailable));
+  EXPECT_EQ(session.error().away, Away::kPlugin);
   EXPECT_TRUE(core_.events.All().empty());
   executor().SetListening("nfs", true);
   EXPECT_TRUE(Await("nfs healthy 1"));

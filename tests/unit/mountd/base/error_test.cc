@@ -32,6 +32,19 @@ TEST(ErrorTest, TheMessageSaysWhatOnWhatAndWhy) {
   EXPECT_EQ(ErrnoError(12345, "ioctl", "").Message(), "ioctl (12345)");
 }
 
+TEST(ErrorTest, OnlyAnUnavailableSaysWhoIsAway) {
+  EXPECT_EQ(MakeError(Code::kUnavailable, "op", "o").away, Away::kNone);
+  EXPECT_EQ(
+      WithAway(Away::kPlugin, MakeError(Code::kUnavailable, "op", "o")).away,
+      Away::kPlugin);
+  EXPECT_EQ(WithAway(Away::kPlugin, MakeError(Code::kBusy, "op", "o")).away,
+            Away::kNone);
+  EXPECT_EQ(AwayName(Away::kNone), "");
+  EXPECT_EQ(AwayName(Away::kDaemon), "daemon");
+  EXPECT_EQ(AwayName(Away::kRestarting), "restarting");
+  EXPECT_EQ(AwayName(Away::kPlugin), "plugin");
+}
+
 TEST(ErrorTest, ErrnosBecomeWhatAClientBranchesOn) {
   EXPECT_EQ(CodeFromErrno(ENOENT), Code::kNotFound);
   EXPECT_EQ(CodeFromErrno(EBUSY), Code::kBusy);

@@ -4,6 +4,7 @@
 // answers, and the undoing.
 #include <gtest/gtest.h>
 
+#include "mountd/networks/cni_documents.h"
 #include "mountd/networks/networks.h"
 #include "netns/cni/documents/json.h"
 #include "tests/support/fakes/core.h"
@@ -479,6 +480,17 @@ TEST_F(CniNetworksTest, AnAttachmentThatIsNotRecordedIsUndoneByTheNextCall) {
     EXPECT_TRUE(Records().empty());
     executor().script().Forget();
   }
+}
+
+TEST(CniAnswerTest, APluginThatDoesNotAnswerIsAway) {
+  const auto away_of = [](const std::string& members) {
+    const Result<void> answer = ReadCniOutcome(
+        R"({"ok": false, "op": "ADD", "object": "eth0", )" + members + "}");
+    return answer ? "Ok" : std::string(AwayName(answer.error().away));
+  };
+  EXPECT_EQ(away_of(R"("code": "Unavailable", "plugin": "bridge")"), "plugin");
+  EXPECT_EQ(away_of(R"("code": "Unavailable")"), "");
+  EXPECT_EQ(away_of(R"("code": "Busy", "plugin": "bridge")"), "");
 }
 
 }  // namespace
