@@ -143,6 +143,13 @@ struct MountStatus {
   std::string health{};  // "healthy", "dead", "hung", "unknown"
 };
 
+// Puts the mount into the list of a task's mounts, so that the list has each
+// mount once, however often the agent repeats the call that answers it. An
+// entry with the same host_path or task_path gives its place to the mount.
+// Returns whether the list has changed. A mount in a container has no host_path
+// and stays out, because the runtime has nothing to do for it.
+bool InsertMount(const MountConfig& config, std::vector<MountConfig>& mounts);
+
 // Print the values for logs and tests, without secrets.
 std::ostream& operator<<(std::ostream& out, const TmpfsOptions& value);
 std::ostream& operator<<(std::ostream& out, const IdExtent& value);
