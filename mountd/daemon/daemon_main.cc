@@ -18,6 +18,7 @@
 #include "mountd/base/out_of_memory.h"
 #include "mountd/base/paths.h"
 #include "mountd/config/accepted_config.h"
+#include "mountd/daemon/downgrade_command.h"
 #include "mountd/daemon/log.h"
 
 namespace mountd {
@@ -96,6 +97,7 @@ int DaemonMain(int argc, char** argv, const Seams& seams) try {
   DaemonOptions options{paths::kConfig, true};
   bool no_bus = false;
   bool check = false;
+  bool downgrade = false;
   std::string accept_from;
   std::uint32_t idle_seconds = 0;
   CLI::Option* const config = app.add_option("--config", options.config_path,
@@ -114,12 +116,19 @@ int DaemonMain(int argc, char** argv, const Seams& seams) try {
                  "group mountd, and end")
       ->excludes(only_check)
       ->needs(config);
+  app.add_flag("--downgrade-stores", downgrade,
+               "Give the stores the schemas of the last release, print what is "
+               "lost, and end; mountd must not run")
+      ->excludes(only_check);
   app.set_version_flag("--version", std::string(MOUNTD_VERSION));
   CLI11_PARSE(app, argc, argv);
   options.system_bus = !no_bus;
   options.exit_when_idle = std::chrono::seconds(idle_seconds);
   if (check || !accept_from.empty()) {
     return CheckConfig(options.config_path, accept_from);
+  }
+  if (downgrade) {
+    return DowngradeTheStores(paths::kBootStore, paths::kStateStore);
   }
   const Result<void> ended = RunDaemon(options, seams);
   spdlog::critical("{}", ended ? "ended" : ended.error().Message());

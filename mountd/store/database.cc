@@ -2,7 +2,9 @@
 #include "mountd/store/database.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "mountd/store/damaged_store.h"
@@ -42,17 +44,15 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
   return opened;
 }
 
-Result<std::unique_ptr<Database>> Database::OpenWhole(const std::string& path,
-                                                      Durability durability,
-                                                      Schema schema) {
+Result<std::unique_ptr<Database>> Database::OpenFile(const std::string& path,
+                                                     int flags) {
   // The file must never be readable by others, not even for a moment.
   const mode_t old_umask = umask(0077);
   sqlite3* raw = nullptr;
   // NOMUTEX, because mutex_ already lets only one thread use the connection
   // (sqlite.org/threadsafe.html).
   const int status = sqlite3_open_v2(
-      path.c_str(), &raw,
-      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+      path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | flags,
       nullptr);
   umask(old_umask);
   // SQLite returns a handle to close even if the open fails.
@@ -61,10 +61,46 @@ Result<std::unique_ptr<Database>> Database::OpenWhole(const std::string& path,
     return MakeError(Code::kUnavailable, "open store", path,
                      raw != nullptr ? sqlite3_errmsg(raw) : "out of memory");
   }
+  return database;
+}
+
+Result<std::unique_ptr<Database>> Database::OpenWhole(const std::string& path,
+                                                      Durability durability,
+                                                      Schema schema) {
+  MOUNTD_ASSIGN(std::unique_ptr<Database> database,
+                OpenFile(path, SQLITE_OPEN_CREATE));
   MOUNTD_TRY(database->Configure(durability));
   MOUNTD_TRY(database->Check());
   MOUNTD_TRY(database->Upgrade(schema));
   return database;
+}
+
+Result<std::unique_ptr<Database>> Database::OpenAsItIs(
+    const std::string& path) {
+  if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
+    return MakeError(Code::kNotFound, "open store", path, "is not there");
+  }
+  MOUNTD_ASSIGN(std::unique_ptr<Database> database, OpenFile(path, 0));
+  MOUNTD_TRY(database->Configure(Durability::kPower));
+  MOUNTD_TRY(database->Check());
+  return database;
+}
+
+Result<std::size_t> Database::SchemaVersion() {
+  std::size_t found = 0;
+  MOUNTD_TRY(Query("PRAGMA user_version", [&](const Row& row) {
+    found = static_cast<std::size_t>(row.Int(0));
+  }));
+  return found;
+}
+
+Result<void> Database::CopyTo(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const mode_t old_umask = umask(0077);
+  const Result<int> copied =
+      Step("VACUUM INTO ?1", [](const Row&) {}, std::string_view(path));
+  umask(old_umask);
+  return copied ? Ok() : Result<void>(copied.error());
 }
 
 Result<void> Database::Configure(Durability durability) {
@@ -107,10 +143,7 @@ Result<void> Database::Check() {
 }
 
 Result<void> Database::Upgrade(Schema schema) {
-  std::size_t found = 0;
-  MOUNTD_TRY(Query("PRAGMA user_version", [&](const Row& row) {
-    found = static_cast<std::size_t>(row.Int(0));
-  }));
+  MOUNTD_ASSIGN(const std::size_t found, SchemaVersion());
   is_fresh_ = found == 0;
   if (found == schema.size()) {
     return Ok();
@@ -122,13 +155,21 @@ Result<void> Database::Upgrade(Schema schema) {
                          ", but this mountd knows at most " +
                          std::to_string(schema.size()));
   }
-  // All steps and the version are one transaction, so a kill leaves the old
-  // schema.
-  std::string script = "BEGIN IMMEDIATE;";
+  std::string steps;
   for (const std::string_view step : schema.subspan(found)) {
-    script.append(step).append(";");
+    steps.append(step).append(";");
   }
-  script += "PRAGMA user_version=" + std::to_string(schema.size()) + ";COMMIT;";
+  return Migrate(steps, schema.size());
+}
+
+// Makes all statements and the version one transaction, so that a kill leaves
+// the old schema.
+Result<void> Database::Migrate(const std::string& statements,
+                               std::size_t version) {
+  const std::string script = "BEGIN IMMEDIATE;" + statements +
+                             ";PRAGMA user_version=" + std::to_string(version) +
+                             ";COMMIT;";
+  const std::lock_guard lock(mutex_);
   const int status =
       sqlite3_exec(database_.get(), script.c_str(), nullptr, nullptr, nullptr);
   if (status != SQLITE_OK) {

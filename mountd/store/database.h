@@ -60,6 +60,15 @@ class Database {
                                                 Durability durability,
                                                 Schema schema);
 
+  // Opens a store with whatever schema it has, and changes nothing. NotFound if
+  // there is no file; Unavailable while another process has it open.
+  static Result<std::unique_ptr<Database>> OpenAsItIs(const std::string& path);
+  Result<std::size_t> SchemaVersion();
+  // Runs the statements and sets the version in one transaction.
+  Result<void> Migrate(const std::string& statements, std::size_t version);
+  // Writes a whole copy of the store into a new file, which has mode 0600.
+  Result<void> CopyTo(const std::string& path);
+
   // Returns whether the file had no schema before Open.
   bool is_fresh() const { return is_fresh_; }
   // Returns the new path of the damaged store; "" if there was none.
@@ -122,6 +131,8 @@ class Database {
 
   explicit Database(sqlite3* database) : database_(database) {}
 
+  static Result<std::unique_ptr<Database>> OpenFile(const std::string& path,
+                                                    int flags);
   static Result<std::unique_ptr<Database>> OpenWhole(const std::string& path,
                                                      Durability durability,
                                                      Schema schema);
