@@ -9,6 +9,7 @@
 #include "mountd/base/number.h"
 #include "mountd/base/number_range.h"
 #include "mountd/base/paths.h"
+#include "mountd/base/trace_parent.h"
 #include "netns/address/address.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -138,6 +139,25 @@ void CheckAddresses(std::string_view text) {
   }
 }
 
+// The text becomes a header of plugins' RPCs and a variable of root's programs.
+void CheckTraceParent(std::string_view text) {
+  if (const auto parent = ParseTraceParent(text)) {
+    const std::string again = ToText(*parent);
+    Require(again.size() == 55 && ParseTraceParent(again) == parent,
+            "a trace is another one");
+    Require(again.substr(2, 51) == text.substr(2, 51),
+            "a trace's ids are others");
+    Require(parent->trace_id != TraceId() && parent->span_id != SpanId(),
+            "a trace has an id of zeros");
+  }
+  if (IsRequestId(text)) {
+    Require(text.find_first_of(std::string_view("\0 \n\x1b\x7f", 5)) ==
+                    std::string_view::npos &&
+                text.size() <= kMaxRequestId,
+            "a request's id is no word");
+  }
+}
+
 }  // namespace
 }  // namespace mountd::fuzz
 
@@ -148,5 +168,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   mountd::fuzz::CheckKeys(text);
   mountd::fuzz::CheckNumbers(text);
   mountd::fuzz::CheckAddresses(text);
+  mountd::fuzz::CheckTraceParent(text);
   return 0;
 }
