@@ -53,6 +53,9 @@ struct ClientOptions {
   bool join = true;
   std::chrono::milliseconds deadline{300'000};
 
+  // The names of all calls, until Client::SetNames.
+  CallNames names{};
+
   // Each call calls this on its own thread, with the method's name before the
   // call and with "" after it.
   std::function<void(std::string_view method)> on_call{};
@@ -89,6 +92,9 @@ class Client {
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
   ~Client();
+
+  // Gives the later calls these names.
+  void SetNames(CallNames names);
 
   Result<std::string> Version();
 

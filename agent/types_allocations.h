@@ -46,6 +46,9 @@ struct Receipt {
   // later GetReceipt lists none here.
   std::vector<ReleasedVolume> owed;
   std::uint64_t serial = 0;
+  // The names of the call that released the allocation (CallNames); "": none.
+  std::string traceparent;
+  std::string request_id;
 };
 
 struct AllocationStatus {

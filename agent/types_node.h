@@ -10,8 +10,8 @@
 
 #include "agent/types_timestamp.h"
 
-// The node: its capabilities, the operations under way, and the pending
-// tear-downs.
+// The node: its capabilities, the operations under way, their names, and the
+// pending tear-downs.
 namespace mountd::agent {
 
 struct OwedTeardown {
@@ -23,6 +23,28 @@ struct OwedTeardown {
   std::string reason;
   std::uint32_t attempts = 0;
   Timestamp since;
+};
+
+// The names that a caller gives its calls, so that they can be found again in
+// mountd's log, signals and receipts, and in a trace. mountd refuses a wrong
+// one as InvalidArgument.
+struct CallNames {
+  // W3C Trace Context's traceparent, "00-<32 hex>-<16 hex>-01"; "": none. CSI
+  // and CNI plugins get it, too, with mountd's span as the parent.
+  std::string traceparent{};
+  // 1 to 128 printable ASCII characters without a space; "": none.
+  std::string request_id{};
+};
+
+// One piece of work, for a trace: an operation, or a step of it.
+struct OperationSpan {
+  std::string name;
+  std::string kind;            // "server", "internal" or "client"
+  std::string span_id;         // 16 hex digits
+  std::string parent_span_id;  // 16 hex digits
+  std::uint64_t start_ns = 0;  // since the epoch
+  std::uint64_t end_ns = 0;
+  std::string error;  // "Unavailable", ...; or ""
 };
 
 // An operation under way.
@@ -44,6 +66,14 @@ struct OperationStatus {
   // The number of the try, from 1, of a plugin's call; 0: no such call.
   std::uint32_t attempt = 0;
   std::string error;  // why the previous try failed: "Unavailable", ...; or ""
+  // The names that the first caller gave the call (CallNames); "": none.
+  std::string traceparent;
+  std::string request_id;
+  std::string span_id;  // the operation's own, if it has a traceparent
+  // At the end of an operation whose traceparent has the flag "sampled": the
+  // operation, and then its steps.
+  std::vector<OperationSpan> spans;
+  std::uint64_t spans_left_out = 0;  // steps beyond those that mountd keeps
 };
 
 // The pending tear-downs of all users.

@@ -21,6 +21,8 @@ Result<Client> Client::Connect(ClientOptions options) {
   return Client(std::move(impl));
 }
 
+void Client::SetNames(CallNames names) { impl_->SetNames(std::move(names)); }
+
 Result<std::string> Client::Version() {
   return impl_->Call("Version", "", {}, [](ManagerProxy& proxy, dbus::Dict&) {
     return proxy.Version();

@@ -54,6 +54,8 @@ Result<void> Client::Impl::Connect() {
 
 Result<void> Client::Impl::Run(const std::string& op, const std::string& object,
                                dbus::Dict options, const Step& call) {
+  AddText(options, "traceparent", names_.traceparent);
+  AddText(options, "request_id", names_.request_id);
   if (!options_.on_call) {
     return RunJoining(op, object, std::move(options), call);
   }

@@ -27,7 +27,10 @@ Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
 
 class Client::Impl {
  public:
-  explicit Impl(ClientOptions options) : options_(std::move(options)) {}
+  explicit Impl(ClientOptions options)
+      : options_(std::move(options)), names_(options_.names) {}
+
+  void SetNames(CallNames names) { names_ = std::move(names); }
 
   Result<void> Connect();
 
@@ -70,6 +73,7 @@ class Client::Impl {
                     dbus::Dict& options, const Step& call);
 
   const ClientOptions options_;
+  CallNames names_;
   std::unique_ptr<Connection> connection_;
 };
 

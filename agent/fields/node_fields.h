@@ -24,7 +24,9 @@ struct FieldsOf<Receipt> {
                  Key("node_detached", &Receipt::node_detached),
                  Key<Form::kRows>("volumes", &Receipt::volumes),
                  Key<Form::kPairs>("owed", &Receipt::owed),
-                 Key("serial", &Receipt::serial));
+                 Key("serial", &Receipt::serial),
+                 Key("traceparent", &Receipt::traceparent),
+                 Key("request_id", &Receipt::request_id));
 };
 
 template <>
@@ -77,6 +79,17 @@ struct FieldsOf<OwedTeardown> {
 };
 
 template <>
+struct FieldsOf<OperationSpan> {
+  static constexpr auto kList = std::tuple(
+      Key("name", &OperationSpan::name), Key("kind", &OperationSpan::kind),
+      Key("span_id", &OperationSpan::span_id),
+      Key("parent_span_id", &OperationSpan::parent_span_id),
+      Key("start_ns", &OperationSpan::start_ns),
+      Key("end_ns", &OperationSpan::end_ns),
+      Key("error", &OperationSpan::error));
+};
+
+template <>
 struct FieldsOf<OperationStatus> {
   static constexpr auto kList = std::tuple(
       Key("id", &OperationStatus::id), Key("method", &OperationStatus::method),
@@ -88,7 +101,12 @@ struct FieldsOf<OperationStatus> {
       Key("step", &OperationStatus::step), Key("done", &OperationStatus::done),
       Key("total", &OperationStatus::total),
       Key("attempt", &OperationStatus::attempt),
-      Key("error", &OperationStatus::error));
+      Key("error", &OperationStatus::error),
+      Key("traceparent", &OperationStatus::traceparent),
+      Key("request_id", &OperationStatus::request_id),
+      Key("span_id", &OperationStatus::span_id),
+      Key("spans", &OperationStatus::spans),
+      Key("spans_left_out", &OperationStatus::spans_left_out));
 };
 
 template <>

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "agent/mountctl/commands/call_names.h"
 #include "agent/mountctl/commands/commands.h"
 
 namespace mountd::agent {
@@ -44,6 +45,7 @@ void AddGlobalFlags(CLI::App& app, Context& context, unsigned& patience_ms,
                "List and retry what all users have; fail unless you are an "
                "administrator")
       ->group("Global options");
+  AddNameOptions(app, context);
   app.add_option("--patience", patience_ms,
                  "Let mountd work so many milliseconds on a call before it "
                  "answers InProgress (default 0: as configured)")
@@ -87,6 +89,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
+  TakeTraceOfEnvironment(context);
   context.options.patience = std::chrono::milliseconds(patience_ms);
   context.options.deadline = std::chrono::seconds(timeout_s);
   context.options.join = timeout_s > 0;

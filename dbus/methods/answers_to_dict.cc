@@ -157,12 +157,19 @@ Dict ToDict(const ReceiptRecord& receipt) {
     }
   }
   // A receipt exists only when everything but these volumes is undone.
-  return {{"allocation", Value(receipt.allocation)},
-          {"released_at", Value(receipt.released_at_us)},
-          {"node_detached", Value(owed.empty())},
-          {"volumes", Value(volumes)},
-          {"owed", Value(owed)},
-          {"serial", Value(receipt.serial)}};
+  Dict dict = {{"allocation", Value(receipt.allocation)},
+               {"released_at", Value(receipt.released_at_us)},
+               {"node_detached", Value(owed.empty())},
+               {"volumes", Value(volumes)},
+               {"owed", Value(owed)},
+               {"serial", Value(receipt.serial)}};
+  if (!receipt.traceparent.empty()) {
+    dict.emplace("traceparent", Value(receipt.traceparent));
+  }
+  if (!receipt.request_id.empty()) {
+    dict.emplace("request_id", Value(receipt.request_id));
+  }
+  return dict;
 }
 
 Dict ToDict(const AllocationStatus& status) {
@@ -366,13 +373,38 @@ Dict WithNamespace(const std::string& path, Dict dict) {
   return dict;
 }
 
-Dict ToDict(const OperationStatus& status) {
+namespace {
+
+template <typename Entries>
+Dict DictOf(const Entries& entries);
+
+template <typename T>
+Value ValueOf(const T& plain) {
+  return Value(plain);
+}
+Value ValueOf(const std::vector<EventRow>& rows) {
+  std::vector<Dict> dicts;
+  dicts.reserve(rows.size());
+  for (const EventRow& row : rows) {
+    dicts.push_back(DictOf(row));
+  }
+  return Value(dicts);
+}
+
+template <typename Entries>
+Dict DictOf(const Entries& entries) {
   Dict dict;
-  for (const auto& [key, value] : ToEventDict(status)) {
-    dict.emplace(key,
-                 std::visit([](const auto& one) { return Value(one); }, value));
+  for (const auto& [key, value] : entries) {
+    dict.emplace(
+        key, std::visit([](const auto& one) { return ValueOf(one); }, value));
   }
   return dict;
+}
+
+}  // namespace
+
+Dict ToDict(const OperationStatus& status) {
+  return DictOf(ToEventDict(status));
 }
 
 Dict ToDict(const Capabilities& capabilities) {

@@ -2,6 +2,7 @@
 #include "dbus/methods/event.h"
 
 #include <memory>
+#include <type_traits>
 
 #include "dbus/dict/error_name.h"
 #include "dbus/methods/plugin_object.h"
@@ -15,8 +16,34 @@ struct UnrefMessage {
   }
 };
 
-int AppendValue(sd_bus_message* message, const EventDict::value_type& entry) {
+template <typename Entries>
+int Append(sd_bus_message* message, const Entries& dict);
+
+int AppendRows(sd_bus_message* message, const char* key,
+               const std::vector<EventRow>& rows) {
+  int status = sd_bus_message_open_container(message, 'e', "sv");
+  status = status < 0 ? status : sd_bus_message_append(message, "s", key);
+  status = status < 0 ? status
+                      : sd_bus_message_open_container(message, 'v', "aa{sv}");
+  status = status < 0 ? status
+                      : sd_bus_message_open_container(message, 'a', "a{sv}");
+  for (const EventRow& row : rows) {
+    status = status < 0 ? status : Append(message, row);
+  }
+  for (int container = 0; container < 3; ++container) {
+    status = status < 0 ? status : sd_bus_message_close_container(message);
+  }
+  return status;
+}
+
+template <typename Entry>
+int AppendValue(sd_bus_message* message, const Entry& entry) {
   const char* const key = entry.first.c_str();
+  if constexpr (std::is_same_v<Entry, EventDict::value_type>) {
+    if (const auto* rows = std::get_if<std::vector<EventRow>>(&entry.second)) {
+      return AppendRows(message, key, *rows);
+    }
+  }
   if (const auto* text = std::get_if<std::string>(&entry.second)) {
     return sd_bus_message_append(message, "{sv}", key, "s", text->c_str());
   }
@@ -31,7 +58,8 @@ int AppendValue(sd_bus_message* message, const EventDict::value_type& entry) {
                                std::get<std::uint32_t>(entry.second));
 }
 
-int Append(sd_bus_message* message, const EventDict& dict) {
+template <typename Entries>
+int Append(sd_bus_message* message, const Entries& dict) {
   int status = sd_bus_message_open_container(message, 'a', "{sv}");
   for (const auto& entry : dict) {
     status = status < 0 ? status : AppendValue(message, entry);
@@ -39,7 +67,7 @@ int Append(sd_bus_message* message, const EventDict& dict) {
   return status < 0 ? status : sd_bus_message_close_container(message);
 }
 
-int Append(sd_bus_message* message, const EventArgument& argument) {
+int AppendArgument(sd_bus_message* message, const EventArgument& argument) {
   if (const auto* dict = std::get_if<EventDict>(&argument)) {
     return Append(message, *dict);
   }
@@ -54,6 +82,45 @@ int Append(sd_bus_message* message, const EventArgument& argument) {
   }
   return sd_bus_message_append_basic(message, 'u',
                                      std::get_if<std::uint32_t>(&argument));
+}
+
+}  // namespace
+
+namespace {
+
+EventRow ToRow(const Span& span) {
+  EventRow row = {{"name", span.name},
+                  {"kind", std::string(SpanKindName(span.kind))},
+                  {"span_id", ToHex(span.id)},
+                  {"parent_span_id", ToHex(span.parent)},
+                  {"start_ns", span.start_ns},
+                  {"end_ns", span.end_ns}};
+  if (span.error) {
+    row.emplace_back("error", std::string(CodeName(*span.error)));
+  }
+  return row;
+}
+
+// Adds the caller's names of the operation, and the spans of an operation that
+// has ended.
+void AddTrace(const OperationTrace& trace, const std::vector<Span>& spans,
+              EventDict& dict) {
+  if (trace.traced()) {
+    dict.emplace_back("traceparent", ToText(*trace.call().parent));
+    dict.emplace_back("span_id", ToHex(trace.span_id()));
+  }
+  if (!trace.call().request_id.empty()) {
+    dict.emplace_back("request_id", trace.call().request_id);
+  }
+  if (!spans.empty()) {
+    std::vector<EventRow> rows;
+    rows.reserve(spans.size());
+    for (const Span& span : spans) {
+      rows.push_back(ToRow(span));
+    }
+    dict.emplace_back("spans", std::move(rows));
+    dict.emplace_back("spans_left_out", trace.left_out());
+  }
 }
 
 }  // namespace
@@ -107,6 +174,9 @@ EventDict ToEventDict(const OperationStatus& status) {
   }
   if (progress.error) {
     dict.emplace_back("error", std::string(CodeName(*progress.error)));
+  }
+  if (status.trace != nullptr) {
+    AddTrace(*status.trace, status.spans, dict);
   }
   return dict;
 }
@@ -253,7 +323,7 @@ void Emit(sd_bus* bus, const char* destination, const Event& event) {
     return;
   }
   for (const auto& argument : event.arguments) {
-    if (Append(raw, argument) < 0) {
+    if (AppendArgument(raw, argument) < 0) {
       return;
     }
   }

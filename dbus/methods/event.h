@@ -22,10 +22,15 @@ struct ObjectPathText {
   std::string path;
 };
 
-// An a{sv}.
-using EventDict = std::vector<
+// An a{sv} of plain values.
+using EventRow = std::vector<
     std::pair<std::string,
               std::variant<bool, std::string, std::uint32_t, std::uint64_t>>>;
+
+// An a{sv} that may also have an aa{sv}.
+using EventDict = std::vector<
+    std::pair<std::string, std::variant<bool, std::string, std::uint32_t,
+                                        std::uint64_t, std::vector<EventRow>>>>;
 
 using EventArgument = std::variant<std::string, std::uint32_t, std::uint64_t,
                                    ObjectPathText, EventDict>;

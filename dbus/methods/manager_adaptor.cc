@@ -21,6 +21,7 @@ Result<std::uint32_t> RetryAllOwed(NodeVerbs& node, Strands& strands,
   for (const OwedRecord& one : owed) {
     std::promise<void> done;
     strands.Submit(StrandOf(one), [&] {
+      const CurrentTrace trace(context.trace.get());
       IgnoreBecauseBestEffort(node.RetryOwed(one));
       done.set_value();
     });
@@ -48,6 +49,7 @@ ManagerAdaptor::~ManagerAdaptor() { unregisterAdaptor(); }
 std::chrono::milliseconds ManagerAdaptor::Patience(OptionReader& reader) const {
   const std::chrono::milliseconds asked(
       reader.Get<std::uint32_t>("patience_ms", 0));
+  names_ = ReadCallTrace(reader);
   return asked.count() == 0 ? parts_.timeouts.patience
                             : std::min(asked, parts_.timeouts.patience);
 }

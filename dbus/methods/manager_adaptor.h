@@ -11,6 +11,7 @@
 
 #include "dbus/generated/manager_adaptor.h"
 #include "dbus/methods/answers_to_dict.h"
+#include "dbus/methods/call_trace_option.h"
 #include "dbus/methods/caller_source.h"
 #include "dbus/methods/dict_to_network_request.h"
 #include "dbus/receive/peer_drops.h"
@@ -75,6 +76,8 @@ class ManagerAdaptor final
   template <typename Body, typename... Out>
   void ServeNow(sdbus::Result<Out...>&& answer, const Dict& options, Body body);
 
+  // Read the options that every method has: "patience_ms", and the caller's
+  // names of the call, which Patience leaves in `names_` for Serve.
   std::chrono::milliseconds Patience(OptionReader& reader) const;
   Result<std::chrono::milliseconds> OnlyPatience(const Dict& options) const;
   // Decodes a call that lists the objects its caller may see, or those of all
@@ -229,6 +232,8 @@ class ManagerAdaptor final
   const std::weak_ptr<sdbus::IConnection> connection_;
   const ApiParts parts_;
   CallerSource& callers_;
+  // The names of the call that is being decoded; null: none.
+  mutable std::shared_ptr<const CallTrace> names_;
 };
 
 inline constexpr char kManagerPath[] = "/org/mountd1";

@@ -99,6 +99,7 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
     pending->Fail(caller.error());
     return;
   }
+  names_.reset();
   Result<Decoded<T>> decoded = decode();
   if (!decoded) {
     pending->Fail(decoded.error());
@@ -127,7 +128,8 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
                              } else {
                                pending->Succeed(convert(*result));
                              }
-                           }};
+                           },
+                           std::move(names_)};
   AskIfRefused(call);
   parts_.operations.Run<T>(std::move(call));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mountd/base/decisions.h"
+#include "mountd/base/operation_trace.h"
 #include "mountd/base/progress.h"
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
@@ -47,6 +48,8 @@ struct CallContext {
   std::shared_ptr<Decisions> decisions = std::make_shared<Decisions>();
   // The progress of long work, for ListOperations and subscribers.
   Progress progress{};
+  // Null unless the caller gave a traceparent or a request id.
+  std::shared_ptr<OperationTrace> trace = {};
 };
 
 }  // namespace mountd

@@ -52,11 +52,27 @@ int PriorityOf(spdlog::level::level_enum level) {
   }
 }
 
-std::string TextOf(const OperationSummary& summary) {
+std::string NamesOf(const CallTrace* call) {
+  std::string text;
+  if (call != nullptr && call->parent) {
+    text += " trace_id=" + ToHex(call->parent->trace_id);
+  }
+  if (call != nullptr && !call->request_id.empty()) {
+    text += " request_id=" + call->request_id;
+  }
+  return text;
+}
+
+const CallTrace* FirstCallOf(const OperationSummary& summary) {
+  return summary.trace == nullptr ? nullptr : &summary.trace->call();
+}
+
+std::string TextOf(const OperationSummary& summary, const CallTrace* call) {
   return OnOneLine(fmt::format(
-      "{} {} uid={} id={} us={}{}{} {}", summary.method, summary.object,
+      "{} {} uid={} id={} us={}{}{}{}{} {}", summary.method, summary.object,
       summary.uid, summary.id, summary.duration.count(),
       summary.rules.empty() ? "" : " rules=", summary.rules,
+      call == FirstCallOf(summary) ? "" : " joined", NamesOf(call),
       summary.error == nullptr
           ? "ok"
           : fmt::format("{}: {}", CodeName(summary.error->code),
@@ -75,8 +91,13 @@ bool SendToJournal(const std::vector<std::string>& fields) {
 }  // namespace
 
 std::vector<std::string> JournalFieldsOf(const OperationSummary& summary) {
+  return JournalFieldsOf(summary, FirstCallOf(summary));
+}
+
+std::vector<std::string> JournalFieldsOf(const OperationSummary& summary,
+                                         const CallTrace* call) {
   std::vector<std::string> fields = {
-      "MESSAGE=" + TextOf(summary),
+      "MESSAGE=" + TextOf(summary, call),
       "PRIORITY=" + std::to_string(PriorityOf(LevelOf(summary))),
       std::string("MESSAGE_ID=") + kMessageId,
       "MOUNTD_METHOD=" + summary.method,
@@ -94,6 +115,12 @@ std::vector<std::string> JournalFieldsOf(const OperationSummary& summary) {
                        summary.object.substr(std::string_view(kind).size()));
     }
   }
+  if (call != nullptr && call->parent) {
+    fields.push_back("MOUNTD_TRACE_ID=" + ToHex(call->parent->trace_id));
+  }
+  if (call != nullptr && !call->request_id.empty()) {
+    fields.push_back("MOUNTD_REQUEST_ID=" + call->request_id);
+  }
   if (summary.error != nullptr) {
     fields.push_back(
         fmt::format("MOUNTD_ERROR={}", CodeName(summary.error->code)));
@@ -107,6 +134,15 @@ std::vector<std::string> JournalFieldsOf(const OperationSummary& summary) {
 
 void OperationLog::Log(const OperationSummary& summary,
                        LogBudget::Clock::time_point now) {
+  LogCall(summary, FirstCallOf(summary), now);
+  for (const CallTrace& call : summary.joined) {
+    LogCall(summary, &call, now);
+  }
+}
+
+void OperationLog::LogCall(const OperationSummary& summary,
+                           const CallTrace* call,
+                           LogBudget::Clock::time_point now) {
   static const bool to_journal = StderrIsJournal();
   const spdlog::level::level_enum level = LevelOf(summary);
   if (!spdlog::should_log(level)) {
@@ -125,8 +161,8 @@ void OperationLog::Log(const OperationSummary& summary,
     spdlog::warn("uid {}: mountd left out {} lines of {} operations",
                  summary.uid, left_out, what);
   }
-  if (!to_journal || !SendToJournal(JournalFieldsOf(summary))) {
-    spdlog::log(level, "{}", TextOf(summary));
+  if (!to_journal || !SendToJournal(JournalFieldsOf(summary, call))) {
+    spdlog::log(level, "{}", TextOf(summary, call));
   }
   if (verdict == LogBudget::Verdict::kLogLast) {
     spdlog::warn(

@@ -9,16 +9,19 @@
 
 namespace mountd {
 
-// Writes one line for each operation: caller, method, object, the rules of the
-// configuration that decided, and the outcome. The level is info for an
-// operation that changes something, debug for one that only reads, and warning
-// for a failed one.
+// Writes one line for each operation, and one more for each call that joined
+// it with a traceparent or request id of its own. The line has the caller,
+// method, object, the rules of the configuration that decided, the caller's
+// names of the call, and the outcome. The level is info for an operation that
+// changes something, debug for one that only reads, and warning for a failed
+// one.
 //
 // In the journal the line has fields (systemd.journal-fields(7)): MESSAGE_ID,
 // MOUNTD_METHOD, MOUNTD_OBJECT, MOUNTD_ALLOCATION or MOUNTD_PLUGIN,
 // MOUNTD_OPERATION (the id in answers and signals), MOUNTD_UID,
-// MOUNTD_DURATION_USEC, MOUNTD_RULES (lines of the configuration), MOUNTD_ERROR
-// and ERRNO. Elsewhere the line is text. Neither holds arguments, because
+// MOUNTD_DURATION_USEC, MOUNTD_RULES (lines of the configuration),
+// MOUNTD_TRACE_ID and MOUNTD_REQUEST_ID (the caller's names), MOUNTD_ERROR and
+// ERRNO. Elsewhere the line is text. Neither holds arguments, because
 // arguments may be secrets.
 //
 // Leaves out lines of a user who exceeds LogBudget, and logs that it does.
@@ -30,6 +33,9 @@ class OperationLog {
            LogBudget::Clock::time_point now = LogBudget::Clock::now());
 
  private:
+  void LogCall(const OperationSummary& summary, const CallTrace* call,
+               LogBudget::Clock::time_point now);
+
   LogBudget refused_{{.burst = 100, .per_second = 2, .users = 10}};
   LogBudget done_{{.burst = 2000, .per_second = 100, .users = 10}};
 };
@@ -37,5 +43,8 @@ class OperationLog {
 // Returns the fields as "NAME=value". No field holds a character that ends a
 // line.
 std::vector<std::string> JournalFieldsOf(const OperationSummary& summary);
+// The same for one of the operation's calls; null: it gave no names.
+std::vector<std::string> JournalFieldsOf(const OperationSummary& summary,
+                                         const CallTrace* call);
 
 }  // namespace mountd

@@ -3,9 +3,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "mountd/base/error.h"
+#include "mountd/base/operation_trace.h"
 #include "mountd/base/progress.h"
 
 // Reports on operations: one that is under way, one that has ended, and the
@@ -20,6 +23,21 @@ struct MethodStatistics {
   std::uint64_t p99_us = 0;
 };
 
+// The names that callers gave an operation. The call that began it decides its
+// trace. A call that joins is only remembered, for its line in the log.
+struct OperationNames {
+  std::shared_ptr<OperationTrace> trace;  // null: the first call gave no names
+  std::vector<CallTrace> joined;          // other names, each once
+
+  // `call` is null if the caller gave no names.
+  void Begin(const CallTrace* call, OperationTrace::Clock::time_point begun);
+  // Keeps `most` names, because a caller that always gives other names would
+  // fill the memory.
+  void Join(const CallTrace* call, std::size_t most);
+  // Records how long the operation waited for its turn.
+  void EndQueue() const;
+};
+
 // The outcome of an operation, for its one log line.
 struct OperationSummary {
   std::string id;
@@ -30,6 +48,10 @@ struct OperationSummary {
   const Error* error = nullptr;  // null: success
   std::string rules;             // Decisions::Rules
   bool announced = false;        // some caller was answered InProgress
+  // The operation's trace; null: its caller gave no names.
+  std::shared_ptr<const OperationTrace> trace = {};
+  // The names that calls gave which joined the operation, other than its own.
+  std::vector<CallTrace> joined = {};
 };
 
 // An operation that is running or queued.
@@ -42,6 +64,9 @@ struct OperationStatus {
   std::uint32_t waiters = 0;
   bool cancelled = false;
   Progress::Status progress;
+  // Null: the first caller gave no names.
+  std::shared_ptr<const OperationTrace> trace = {};
+  std::vector<Span> spans = {};  // at the end of a recorded operation
 };
 
 }  // namespace mountd

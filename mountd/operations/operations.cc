@@ -19,6 +19,28 @@ std::uint64_t Quantile(const std::vector<std::uint32_t>& sorted,
 
 }  // namespace
 
+void OperationNames::Begin(const CallTrace* call,
+                           OperationTrace::Clock::time_point begun) {
+  if (call != nullptr) {
+    trace = std::make_shared<OperationTrace>(*call, begun);
+  }
+}
+
+void OperationNames::Join(const CallTrace* call, std::size_t most) {
+  if (call == nullptr || joined.size() >= most ||
+      (trace != nullptr && trace->call() == *call) ||
+      std::find(joined.begin(), joined.end(), *call) != joined.end()) {
+    return;
+  }
+  joined.push_back(*call);
+}
+
+void OperationNames::EndQueue() const {
+  if (trace != nullptr) {
+    trace->EndQueue();
+  }
+}
+
 void Operations::Begin(Operation& operation, const std::string& method,
                        const std::string& object, std::uint32_t uid) {
   // The pid distinguishes ids of different runs of mountd.
@@ -42,7 +64,8 @@ OperationStatus Operations::StatusOf(const Operation& operation) const {
               Clock::now() - operation.begun),
           static_cast<std::uint32_t>(operation.deadlines.size()),
           operation.cancelled->load(),
-          operation.progress.Get()};
+          operation.progress.Get(),
+          operation.names.trace};
 }
 
 std::vector<OperationStatus> Operations::List() const {
@@ -184,18 +207,26 @@ void Operations::Finish(const Operation& operation, const Error* error) {
   }
   ++timings.calls;
   timings.errors += error != nullptr ? 1 : 0;
-  if (operation.told) {
+  // A recorded operation reports its spans, however short it was.
+  const bool recorded =
+      operation.names.trace != nullptr && operation.names.trace->recorded();
+  if (operation.told || recorded) {
     OperationStatus last = StatusOf(operation);
     // Subscribers saw the operation before, so they see its end.
     last.progress.step = Step::kEnd;
     last.progress.attempt = 0;
     last.progress.error =
         error != nullptr ? std::optional(error->code) : std::nullopt;
+    if (recorded) {
+      last.spans =
+          operation.names.trace->Report(operation.method, last.progress.error);
+    }
     on_progress_(last);
   }
   on_finished_({operation.id, operation.method, operation.object, operation.uid,
                 duration, error, operation.decisions->Rules(),
-                operation.announced});
+                operation.announced, operation.names.trace,
+                operation.names.joined});
 }
 
 Result<void> Operations::Cancel(const Caller& caller, const std::string& id) {

@@ -77,7 +77,8 @@ class Operations {
     Caller caller;
     std::chrono::milliseconds patience{0};
     std::function<Result<T>(const CallContext&)> work;
-    std::function<void(Result<T>)> reply;  // called exactly once
+    std::function<void(Result<T>)> reply;         // called exactly once
+    std::shared_ptr<const CallTrace> trace = {};  // null: no names
   };
 
   template <typename T>
@@ -109,9 +110,11 @@ class Operations {
     if (operation == nullptr) {
       operation = std::make_shared<Typed<T>>();
       Begin(*operation, call.method, call.strand, call.caller.uid);
+      operation->names.Begin(call.trace.get(), operation->begun);
       running_.emplace(key, operation);
       Start<T>(operation, key, std::move(call.work), call.caller);
     }
+    operation->names.Join(call.trace.get(), kMaxWaiters);
     const std::uint64_t waiter = ++last_waiter_;
     operation->replies.emplace(waiter, std::move(call.reply));
     Await(operation, waiter, call.patience);
@@ -154,6 +157,7 @@ class Operations {
     std::shared_ptr<Decisions> decisions = std::make_shared<Decisions>();
     bool announced = false;
     std::map<std::uint64_t, Deadlines::iterator> deadlines;  // of its waiters
+    OperationNames names;
   };
 
   template <typename T>
@@ -183,11 +187,14 @@ class Operations {
              std::function<Result<T>(const CallContext&)> work,
              const Caller& caller) {
     const CallContext context{caller, operation->cancelled,
-                              operation->decisions, operation->progress};
+                              operation->decisions, operation->progress,
+                              operation->names.trace};
     strands_.Submit(operation->object, [this, operation, key, context,
                                         work = std::move(work)] {
       context.progress.At(Step::kWork);
       const CurrentUser user(context.caller.uid);
+      const CurrentTrace trace(context.trace.get());
+      operation->names.EndQueue();
       // In a shared_ptr, because closures are copied and a Result may not be
       // copyable.
       auto result = std::make_shared<Result<T>>(work(context));

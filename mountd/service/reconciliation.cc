@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "mountd/base/current_user.h"
+#include "mountd/base/operation_trace.h"
 #include "mountd/service/teardowns.h"
 
 namespace mountd {
@@ -78,6 +79,8 @@ void ForEachOnStrand(Strands& strands,
                      const std::function<void(std::size_t)>& job) {
   const auto under_way = std::make_shared<UnderWay>();
   const std::uint32_t uid = CurrentUser::Get();
+  // The operation waits for its jobs, so its trace outlives them.
+  OperationTrace* const trace = CurrentTrace::Get();
   for (std::size_t i = 0; i < allocations.size(); ++i) {
     under_way->AwaitLessThan(kReleasesAtOnce);
     if (stop()) {
@@ -88,13 +91,15 @@ void ForEachOnStrand(Strands& strands,
       ++under_way->count;
     }
     // `job` outlives every run, because this function waits for all of them.
-    strands.Submit(AllocationStrand(allocations[i]), [under_way, &job, i, uid] {
-      const CurrentUser user(uid);
-      job(i);
-      const std::lock_guard lock(under_way->mutex);
-      --under_way->count;
-      under_way->ended.notify_all();
-    });
+    strands.Submit(AllocationStrand(allocations[i]),
+                   [under_way, &job, i, uid, trace] {
+                     const CurrentUser user(uid);
+                     const CurrentTrace current(trace);
+                     job(i);
+                     const std::lock_guard lock(under_way->mutex);
+                     --under_way->count;
+                     under_way->ended.notify_all();
+                   });
   }
   under_way->AwaitLessThan(1);
 }

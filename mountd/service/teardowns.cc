@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "mountd/base/operation_trace.h"
 #include "mountd/base/wall_clock.h"
 #include "mountd/executors/holder_report.h"
 #include "mountd/plan/wire.h"
@@ -251,6 +252,11 @@ Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
   receipt.allocation = record.id;
   receipt.uid = record.uid;
   receipt.released_at_us = NowMicroseconds();
+  if (const OperationTrace* const trace = CurrentTrace::Get()) {
+    const CallTrace& call = trace->call();
+    receipt.traceparent = call.parent ? ToText(*call.parent) : "";
+    receipt.request_id = call.request_id;
+  }
   return parts_.state.allocations.FinishAllocation(std::move(receipt));
 }
 

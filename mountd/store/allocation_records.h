@@ -34,6 +34,9 @@ struct ReceiptRecord {
     bool owed = false;
   };
   std::vector<Volume> volumes;
+  // The names of the call that released the allocation; "": it gave none.
+  std::string traceparent = {};
+  std::string request_id = {};
 };
 
 enum class OwedKind : int {

@@ -172,9 +172,9 @@ Result<ReceiptRecord> AllocationTable::FinishAllocation(ReceiptRecord receipt) {
     MOUNTD_TRY(database_->Run(
         // A replaced receipt gets a new serial, so it counts as the newest.
         "INSERT OR REPLACE INTO receipts(allocation,uid,released_at_us,"
-        "volumes) VALUES(?1,?2,?3,?4)",
+        "volumes,traceparent,request_id) VALUES(?1,?2,?3,?4,?5,?6)",
         receipt.allocation, receipt.uid, receipt.released_at_us,
-        ToColumn(receipt.volumes)));
+        ToColumn(receipt.volumes), receipt.traceparent, receipt.request_id));
     MOUNTD_TRY(database_->Run(
         "DELETE FROM receipts WHERE uid=?1 AND serial<=(SELECT serial FROM "
         "receipts WHERE uid=?1 ORDER BY serial DESC LIMIT 1 OFFSET ?2)",
@@ -191,12 +191,13 @@ Result<std::optional<ReceiptRecord>> AllocationTable::GetReceipt(
     const std::string& allocation) {
   std::optional<ReceiptRecord> found;
   MOUNTD_TRY(database_->Query(
-      "SELECT allocation,uid,serial,released_at_us,volumes FROM receipts "
-      "WHERE allocation=?1",
+      "SELECT allocation,uid,serial,released_at_us,volumes,traceparent,"
+      "request_id FROM receipts WHERE allocation=?1",
       [&](const Row& row) {
         found = ReceiptRecord{
             row.Text(0), static_cast<std::uint32_t>(row.Int(1)), row.Bits(2),
-            row.Bits(3), ReceiptVolumesFromColumn(row.Text(4))};
+            row.Bits(3), ReceiptVolumesFromColumn(row.Text(4)),  row.Text(5),
+            row.Text(6)};
       },
       allocation));
   return found;

@@ -83,14 +83,19 @@ ALTER TABLE publications ADD COLUMN file_system TEXT NOT NULL DEFAULT '';
 ALTER TABLE departed ADD COLUMN file_system TEXT NOT NULL DEFAULT '';
 ALTER TABLE departed ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0;
 )sql";
-constexpr std::array<std::string_view, 7> kStateSchema = {
+constexpr std::string_view kReceiptNames = R"sql(
+ALTER TABLE receipts ADD COLUMN traceparent TEXT NOT NULL DEFAULT '';
+ALTER TABLE receipts ADD COLUMN request_id TEXT NOT NULL DEFAULT '';
+)sql";
+constexpr std::array<std::string_view, 8> kStateSchema = {
     kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
     "ALTER TABLE plugins ADD COLUMN declared INTEGER NOT NULL DEFAULT 0",
     kVolumesSchema,
     kScopes,
-    kFileSystems};
+    kFileSystems,
+    kReceiptNames};
 
 }  // namespace
 

@@ -43,6 +43,21 @@ TEST_F(ClientTest, PatienceIsSentWhenGiven) {
   EXPECT_EQ(script().last_call(), "PrepareAllocation web {patience_ms=u5000;}");
 }
 
+TEST_F(ClientTest, TheNamesOfTheCallsAreSent) {
+  Client named = Client::Connect({.address = server_.address(),
+                                  .names = {.request_id = "r1"}})
+                     .value();
+  ASSERT_TRUE(named.PrepareAllocation("web"));
+  EXPECT_EQ(script().last_call(), "PrepareAllocation web {request_id=r1;}");
+  named.SetNames({.traceparent = "tp", .request_id = "r2"});
+  ASSERT_TRUE(named.PrepareAllocation("web", {.scope = "x"}));
+  EXPECT_EQ(script().last_call(),
+            "PrepareAllocation web {request_id=r2;scope=x;traceparent=tp;}");
+  named.SetNames({});
+  ASSERT_TRUE(named.PrepareAllocation("web"));
+  EXPECT_EQ(script().last_call(), "PrepareAllocation web {}");
+}
+
 TEST_F(ClientTest, SetupNetworkSendsWhatCnisPluginsAreAsked) {
   NetworkSpec spec;
   spec.mode = "cni/net";

@@ -507,6 +507,45 @@ TEST_F(MountctlTest, WhatIsListedIsOfAllUsersWhenToldSo) {
                                    "ListVolumes {all_users=true;}"));
 }
 
+constexpr char kParent[] =
+    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+TEST_F(MountctlTest, CallsHaveTheNamesThatOptionsGive) {
+  EXPECT_EQ(
+      Run({"--traceparent", kParent, "--request-id", "r1", "owed"}).status, 0);
+  EXPECT_EQ(Run({"call", "ListOwed", "--request-id", "r2"}).status, 0);
+  EXPECT_EQ(Run({"--request-id", "r2", "call", "ListOwed",
+                 R"([{"request_id": "r3"}])"})
+                .status,
+            0);
+  EXPECT_THAT(
+      script().calls(),
+      testing::ElementsAre(
+          "ListOwed {request_id=r1;traceparent=" + std::string(kParent) + ";}",
+          "ListOwed {request_id=r2;}", "ListOwed {request_id=r3;}"));
+  EXPECT_EQ(Run({"--traceparent", "00-1-2-01", "owed"}).status, 2);
+  EXPECT_EQ(Run({"--request-id", "a b", "owed"}).status, 2);
+}
+
+// An option goes before the environment, where a wrong one is ignored.
+TEST_F(MountctlTest, CallsAreInTheTraceOfTheEnvironment) {
+  const auto run_in = [&](const std::string& traceparent,
+                          const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = Command(arguments);
+    command.insert(command.begin(),
+                   {"/usr/bin/env", "TRACEPARENT=" + traceparent});
+    EXPECT_EQ(RunProgram(command).status, 0);
+    return script().last_call();
+  };
+  const std::string parent = kParent;
+  const std::string other = "00-" + std::string(32, 'a') + parent.substr(35);
+  EXPECT_EQ(run_in(parent, {"owed"}), "ListOwed {traceparent=" + parent + ";}");
+  EXPECT_EQ(run_in(parent, {"owed", "--traceparent", other}),
+            "ListOwed {traceparent=" + other + ";}");
+  EXPECT_EQ(run_in("nonsense", {"owed"}), "ListOwed {}");
+  EXPECT_EQ(run_in("", {"owed"}), "ListOwed {}");
+}
+
 TEST_F(MountctlTest, EventsArePrintedAsTheyComeUntilItIsInterrupted) {
   RunningProgram events(Command({"events", "--json"}));
   while (!server_.EmitSignals()) {

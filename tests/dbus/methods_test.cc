@@ -22,7 +22,15 @@ Types NetworkTypes() {
   return types;
 }
 const Types kNetworkTypes = NetworkTypes();
-const Types kReceiptTypes = TypesOf<agent::Receipt>();
+
+// A receipt of a call without names.
+Types ReceiptTypes() {
+  Types types = TypesOf<agent::Receipt>();
+  types.erase("traceparent");
+  types.erase("request_id");
+  return types;
+}
+const Types kReceiptTypes = ReceiptTypes();
 
 // Returns the types of a plugin, and of its one instance.
 Types PluginTypes() {

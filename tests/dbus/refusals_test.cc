@@ -67,6 +67,29 @@ TEST_P(Refusals, AnOptionOfTheWrongTypeIsNamed) {
   }
 }
 
+// Every method reads a call's names in the same place.
+TEST_P(Refusals, ANameOfTheCallThatIsNoneIsRefused) {
+  for (const Probe& probe : WithOption()) {
+    SCOPED_TRACE(probe.what);
+    Expect(probe.call(*client_, "traceparent"), kInvalid,
+           "options[\"traceparent\"]: must be a traceparent");
+  }
+  const std::string too_long(129, 'r');
+  for (const char* method : kLists) {
+    SCOPED_TRACE(method);
+    Expect(client_->Call(method, "a{sv}", 1, "traceparent", "s",
+                         "00-00000000000000000000000000000000-"
+                         "b7ad6b7169203331-01"),
+           kInvalid, "options[\"traceparent\"]: must be a traceparent");
+    Expect(client_->Call(method, "a{sv}", 1, "traceparent", "u", 1), kInvalid,
+           "options[\"traceparent\"]: has the wrong type");
+    for (const char* id : {"", "a b", "a\nb", "\x1b[2J", too_long.c_str()}) {
+      Expect(client_->Call(method, "a{sv}", 1, "request_id", "s", id), kInvalid,
+             "options[\"request_id\"]: must be 1 to 128");
+    }
+  }
+}
+
 TEST_P(Refusals, AKeyIsPrintedPlainAndShort) {
   const std::string key = "a\n\x1b[31m\"" + std::string(5000, 'k');
   const Answer answer =

@@ -104,6 +104,58 @@ TEST_P(Signals, HowFarAnOperationIsReachesItsCaller) {
                                     "\", \"org.mountd1.Error.Aborted\""));
 }
 
+constexpr char kSampled[] =
+    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+TEST_P(Signals, ASampledOperationTellsItsSpansAtItsEnd) {
+  Subscribe(*client_);
+  ASSERT_TRUE(client_
+                  ->Call("PrepareAllocation", "sa{sv}", "web", 2, "traceparent",
+                         "s", kSampled, "request_id", "s", "r1")
+                  .ok());
+  const std::string text = client_->AwaitSignal("OperationStep").text;
+  for (const char* part :
+       {"\"step\": \"end\"", "\"request_id\": \"r1\"",
+        "\"name\": \"PrepareAllocation\"", "\"kind\": \"server\"",
+        "\"parent_span_id\": \"b7ad6b7169203331\"", "\"name\": \"queue\"",
+        "\"spans_left_out\": 0"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+  EXPECT_NE(text.find(kSampled), std::string::npos) << text;
+}
+
+TEST_P(Signals, ListOperationsHasTheNamesOfACall) {
+  executor().script().Block("PrepareAllocation");
+  const Answer waiting =
+      client_->Call("PrepareAllocation", "sa{sv}", "web", 3, "traceparent", "s",
+                    kSampled, "request_id", "s", "r1", "patience_ms", "u", 1);
+  ASSERT_EQ(waiting.error, "org.mountd1.Error.InProgress");
+  const std::string text = client_->Call("ListOperations", "a{sv}", 0).text;
+  EXPECT_NE(text.find(kSampled), std::string::npos) << text;
+  EXPECT_NE(text.find("\"request_id\": \"r1\""), std::string::npos) << text;
+  EXPECT_NE(text.find("\"span_id\": "), std::string::npos) << text;
+  EXPECT_EQ(text.find("\"spans\""), std::string::npos) << text;
+  executor().script().UnblockAll();
+}
+
+// Without a sampled trace nobody hears of an operation that ends at once.
+TEST_P(Signals, WhatIsNotSampledTellsNothing) {
+  Subscribe(*client_);
+  const std::string unsampled = std::string(kSampled, 53) + "00";
+  ASSERT_TRUE(client_
+                  ->Call("PrepareAllocation", "sa{sv}", "web", 2, "traceparent",
+                         "s", unsampled.c_str(), "request_id", "s", "r1")
+                  .ok());
+  const Answer receipt =
+      client_->Call("ReleaseAllocation", "sa{sv}", "web", 2, "traceparent", "s",
+                    unsampled.c_str(), "request_id", "s", "r2");
+  ASSERT_TRUE(receipt.ok()) << receipt.message;
+  EXPECT_EQ(receipt.values.at("traceparent"), "\"" + unsampled + "\"");
+  EXPECT_EQ(receipt.values.at("request_id"), "\"r2\"");
+  client_->Fence();
+  EXPECT_FALSE(Has(*client_, "OperationStep"));
+}
+
 TEST_P(Signals, NobodyElseGetsThem) {
   const auto silent = Connect();
   const auto gone = Connect();

@@ -235,7 +235,9 @@ std::string KeyFor(Input* input) {
                                     "source",
                                     "source_type",
                                     "propagation",
-                                    "task"};
+                                    "task",
+                                    "traceparent",
+                                    "request_id"};
     for (const agent::MountFlag& flag : agent::kMountFlags) {
       all.push_back(flag.key);
     }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/client/connection.h"
+#include "agent/mountctl/commands/call_names.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::agent {
@@ -378,7 +379,7 @@ Json Read(sdbus::Message& message) {
 }
 
 Result<void> AppendAll(sdbus::MethodCall& call, std::string_view signature,
-                       const Json& args) {
+                       const Json& args, const CallNames& names) {
   std::size_t next = 0;
   while (!signature.empty()) {
     const std::string_view type = signature.substr(0, TypeLength(signature));
@@ -390,8 +391,11 @@ Result<void> AppendAll(sdbus::MethodCall& call, std::string_view signature,
           Code::kInvalidArgument, kCall, "",
           "too few arguments; the next has type '" + std::string(type) + "'");
     }
-    const Json no_options = Json::object();
-    MOUNTD_TRY(Append(call, type, left_out ? no_options : args[next]));
+    const Json given = left_out ? Json::object() : args[next];
+    MOUNTD_TRY(Append(call, type,
+                      signature.empty() && type == "a{sv}"
+                          ? WithNames(given, names)
+                          : given));
     ++next;
   }
   if (next < args.size()) {
@@ -429,7 +433,7 @@ Result<Json> RawCall(const ClientOptions& options, const std::string& method,
                                  ? "org.freedesktop.DBus.Introspectable"
                                  : kInterface),
         sdbus::MethodName(method));
-    MOUNTD_TRY(AppendAll(call, signature, args));
+    MOUNTD_TRY(AppendAll(call, signature, args, options.names));
     sdbus::MethodReply reply = proxy->callMethod(call);
     Json answers = Json::array();
     while (reply.peekType().first != '\0') {

@@ -19,7 +19,8 @@ std::string ArgumentsOf(const std::string& method, bool& known);
 // end may be left out. A string may stand for a path (ay). In an a{sv},
 // strings, booleans and arrays of strings keep their type; a number is `u` if
 // it fits, else `t` or `x`; {"@sig": value} names the type. For an `h`, the
-// element is the path of a file, which this function opens read-only.
+// element is the path of a file, which this function opens read-only. The
+// names of `options` become options of the call.
 //
 // InvalidArgument with op "call", before anything is sent, if the arguments do
 // not fit the signature. Returns null, the one value, or an array of several.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/mountctl/output/json.h"
 
+#include <initializer_list>
+
 #include "agent/mountctl/output/output.h"
 
 namespace mountd::agent {
@@ -14,6 +16,14 @@ Json WithoutConditionUnlessKnown(const T& value) {
     json.erase("condition");
   }
   return json;
+}
+
+void EraseEmptyTexts(Json& json, std::initializer_list<const char*> keys) {
+  for (const char* const key : keys) {
+    if (json[key] == "") {
+      json.erase(key);
+    }
+  }
 }
 
 }  // namespace
@@ -36,6 +46,22 @@ Json ToJson(const VolumeStats& stats) {
 
 Json ToJson(const PluginVolume& volume) {
   return WithoutConditionUnlessKnown(volume);
+}
+
+Json ToJson(const OperationStatus& operation) {
+  Json json = ToJson<OperationStatus>(operation);
+  EraseEmptyTexts(json, {"traceparent", "request_id", "span_id"});
+  if (operation.spans.empty()) {
+    json.erase("spans");
+    json.erase("spans_left_out");
+  }
+  return json;
+}
+
+Json ToJson(const Receipt& receipt) {
+  Json json = ToJson<Receipt>(receipt);
+  EraseEmptyTexts(json, {"traceparent", "request_id"});
+  return json;
 }
 
 Json ToJson(const Snapshot& snapshot) {

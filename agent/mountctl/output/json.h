@@ -20,6 +20,10 @@ Json ToJson(const VolumeStats& stats);
 Json ToJson(const PluginVolume& volume);
 Json ToJson(const Snapshot& snapshot);
 
+// Leave out the names that the call had not, and the spans of no trace.
+Json ToJson(const OperationStatus& operation);
+Json ToJson(const Receipt& receipt);
+
 std::string Dump(const Json& json, int indent = 2);
 
 }  // namespace mountd::agent

@@ -311,6 +311,12 @@ void PrintReceipt(std::ostream& out, const Receipt& receipt) {
   PrintField(out, "at", Time(receipt.released_at));
   PrintField(out, "node detached", YesNo(receipt.node_detached));
   PrintField(out, "serial", std::to_string(receipt.serial));
+  if (!receipt.traceparent.empty()) {
+    PrintField(out, "traceparent", receipt.traceparent);
+  }
+  if (!receipt.request_id.empty()) {
+    PrintField(out, "request id", receipt.request_id);
+  }
   Table table({"PLUGIN", "VOLUME", "UNSTAGED"});
   for (const ReleasedVolume& volume : receipt.volumes) {
     table.Add({volume.plugin, volume.volume, YesNo(volume.unstaged)});

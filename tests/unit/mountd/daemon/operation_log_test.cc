@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Each operation gets exactly one line in the log.
+// Each operation gets exactly one line in the log, and each named call that
+// joined it one more.
 #include "mountd/daemon/operation_log.h"
 
 #include <gtest/gtest.h>
@@ -81,6 +82,38 @@ TEST(OperationLog, OneThatSucceededSaysWhoWhatHowLongAndByWhichRules) {
                         {"MOUNTD_UID", "1000"},
                         {"MOUNTD_DURATION_USEC", "1234"},
                         {"MOUNTD_RULES", "8,11"}}));
+}
+
+TEST(OperationLog, ItHasTheCallersNames) {
+  OperationSummary summary = Summary();
+  summary.trace = std::make_shared<OperationTrace>(
+      CallTrace{ParseTraceParent(
+                    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+                "r1"},
+      OperationTrace::Clock::now());
+  const auto fields = FieldsOf(summary);
+  EXPECT_EQ(fields.at("MOUNTD_TRACE_ID"), "0af7651916cd43dd8448eb211c80319c");
+  EXPECT_EQ(fields.at("MOUNTD_REQUEST_ID"), "r1");
+  EXPECT_EQ(fields.at("MESSAGE"),
+            "BindMount allocation web uid=1000 id=7.12 us=1234 rules=8,11 "
+            "trace_id=0af7651916cd43dd8448eb211c80319c request_id=r1 ok");
+}
+
+// The calls that joined have a line each, with the operation's id and their own
+// names.
+TEST(OperationLog, EachNamedCallThatJoinedHasALine) {
+  OperationSummary summary = Summary();
+  summary.joined = {{std::nullopt, "r2"},
+                    {ParseTraceParent("00-0af7651916cd43dd8448eb211c80319c-"
+                                      "b7ad6b7169203331-01"),
+                     ""}};
+  EXPECT_EQ(Logged(summary, spdlog::level::info),
+            "info: BindMount allocation web uid=1000 id=7.12 us=1234 "
+            "rules=8,11 ok\n"
+            "info: BindMount allocation web uid=1000 id=7.12 us=1234 "
+            "rules=8,11 joined request_id=r2 ok\n"
+            "info: BindMount allocation web uid=1000 id=7.12 us=1234 "
+            "rules=8,11 joined trace_id=0af7651916cd43dd8448eb211c80319c ok\n");
 }
 
 TEST(OperationLog, OneThatFailedSaysWhyAsAWarning) {

@@ -30,7 +30,25 @@ class OperationsTest : public ::testing::Test {
     std::uint32_t uid;
     std::string outcome;
     bool announced;
+    std::string trace;  // the request ids: the operation's, and who joined
   };
+
+  static std::shared_ptr<const CallTrace> Named(const std::string& request_id,
+                                                const char* flags = "00") {
+    return std::make_shared<const CallTrace>(
+        CallTrace{ParseTraceParent(
+                      "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-" +
+                      std::string(flags)),
+                  request_id});
+  }
+  static std::string NamesOf(const OperationSummary& summary) {
+    std::string names =
+        summary.trace == nullptr ? "-" : summary.trace->call().request_id;
+    for (const CallTrace& call : summary.joined) {
+      names += " " + call.request_id;
+    }
+    return names;
+  }
 
   // Returns a call whose work waits for Release; its answer goes to answers_.
   Operations::Call<int> Call(const std::string& arguments,
@@ -89,7 +107,7 @@ class OperationsTest : public ::testing::Test {
                          summary.error == nullptr
                              ? "Ok"
                              : std::string(CodeName(summary.error->code)),
-                         summary.announced});
+                         summary.announced, NamesOf(summary)});
       },
       3,
       [this](const OperationStatus& status) {
@@ -98,7 +116,9 @@ class OperationsTest : public ::testing::Test {
             (status.progress.error
                  ? " " + std::string(CodeName(*status.progress.error))
                  : ""));
+        spans_.insert(spans_.end(), status.spans.begin(), status.spans.end());
       }};
+  std::vector<Span> spans_;
   std::vector<std::string> progress_;
 
   // Waits until the operation is old enough to be reported.
@@ -152,6 +172,91 @@ TEST_F(OperationsTest, TheSameCallJoinsTheOneUnderWay) {
   EXPECT_EQ(answers_, (std::vector<std::string>{"42", "42"}));
   EXPECT_EQ(runs_, std::vector<std::string>{"a of 1"});
   EXPECT_EQ(told_.size(), 1U);
+}
+
+// Names are no argument, so calls with other names join. Each name is there
+// once, however often its caller repeats the call.
+TEST_F(OperationsTest, AJoinedCallKeepsItsOwnNames) {
+  for (const char* id : {"r1", "r2", "r1", "r3", "r2"}) {
+    Operations::Call<int> call = Call("a");
+    call.trace = Named(id);
+    Run(std::move(call));
+  }
+  Run(Call("a"));
+  EXPECT_EQ(operations_.running(), 1U);
+  EXPECT_EQ(operations_.List().at(0).trace->call().request_id, "r1");
+  Release();
+  ASSERT_TRUE(AwaitTold(1));
+  EXPECT_EQ(told_[0].trace, "r1 r2 r3");
+  EXPECT_EQ(answers_.size(), 6U);
+}
+
+TEST_F(OperationsTest, ANamedCallThatJoinsAnUnnamedOneKeepsItsNamesAlone) {
+  Run(Call("a"));
+  Operations::Call<int> call = Call("a");
+  call.trace = Named("r1", "01");
+  Run(std::move(call));
+  EXPECT_EQ(operations_.List().at(0).trace, nullptr);
+  Release();
+  ASSERT_TRUE(AwaitTold(1));
+  EXPECT_EQ(told_[0].trace, "- r1");
+  EXPECT_TRUE(progress_.empty());
+}
+
+// A caller that gives up and comes back with another name each time.
+TEST_F(OperationsTest, TheNamesOfJoinedCallsAreBounded) {
+  Run(Call("a"));
+  for (std::uint32_t i = 0; i < Operations::kMaxWaiters + 5; ++i) {
+    Operations::Call<int> call = Call("a");
+    call.trace = Named("r" + std::to_string(i));
+    call.patience = milliseconds(0);
+    Run(std::move(call));
+    loop_.FireTimers();
+  }
+  Release();
+  ASSERT_TRUE(AwaitTold(1));
+  EXPECT_EQ(std::count(told_[0].trace.begin(), told_[0].trace.end(), ' '),
+            Operations::kMaxWaiters);
+}
+
+// However short it was. Others report nothing so soon.
+TEST_F(OperationsTest, ASampledOneReportsItsSpansAtItsEnd) {
+  Release();
+  Operations::Call<int> call = Call("a");
+  call.trace = Named("r1", "01");
+  Run(std::move(call));
+  ASSERT_TRUE(AwaitTold(1));
+  EXPECT_EQ(progress_, std::vector<std::string>{"end"});
+  ASSERT_EQ(spans_.size(), 2U);
+  EXPECT_EQ(spans_[0].name, "Method");
+  EXPECT_EQ(ToHex(spans_[0].parent), "b7ad6b7169203331");
+  EXPECT_EQ(spans_[1].name, "queue");
+  EXPECT_EQ(spans_[1].parent, spans_[0].id);
+  Operations::Call<int> other = Call("b");
+  other.trace = Named("r2", "00");
+  Run(std::move(other));
+  ASSERT_TRUE(AwaitTold(2));
+  EXPECT_EQ(progress_.size(), 1U);
+}
+
+TEST_F(OperationsTest, WorkRunsInItsTrace) {
+  Release();
+  Operations::Call<int> call = Call("a");
+  call.trace = Named("r1");
+  call.work = [](const CallContext& context) -> Result<int> {
+    return context.trace != nullptr &&
+                   CurrentTrace::Get() == context.trace.get()
+               ? 1
+               : 0;
+  };
+  Run(std::move(call));
+  call = Call("b");
+  call.work = [](const CallContext& context) -> Result<int> {
+    return context.trace == nullptr && CurrentTrace::Get() == nullptr ? 2 : 0;
+  };
+  Run(std::move(call));
+  ASSERT_TRUE(AwaitTold(2));
+  EXPECT_EQ(answers_, (std::vector<std::string>{"1", "2"}));
 }
 
 TEST_F(OperationsTest, OtherArgumentsAndOtherUsersRunOnTheirOwn) {

@@ -99,6 +99,25 @@ TEST_F(ReleaseTest, TakesAllAwayAndGivesAReceipt) {
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
 }
 
+// The call that released it names the receipt. A later call only reads it.
+TEST_F(ReleaseTest, TheReceiptHasTheNamesOfTheCall) {
+  constexpr char kParent[] =
+      "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  Fill();
+  {
+    OperationTrace trace({ParseTraceParent(kParent), "r1"},
+                         OperationTrace::Clock::now());
+    const CurrentTrace current(&trace);
+    ASSERT_THAT(Release(), IsOk());
+  }
+  OperationTrace other({std::nullopt, "r2"}, OperationTrace::Clock::now());
+  const CurrentTrace current(&other);
+  const auto again = Release();
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(again->traceparent, kParent);
+  EXPECT_EQ(again->request_id, "r1");
+}
+
 TEST_F(ReleaseTest, TheOrderIsFromTheTaskDown) {
   Fill();
   // One list of both fakes' calls would need one clock, so the test stops each

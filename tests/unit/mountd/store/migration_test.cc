@@ -21,7 +21,7 @@ namespace mountd::store {
 namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
-constexpr int kStateVersions = 7;
+constexpr int kStateVersions = 8;
 constexpr int kBootVersions = 12;
 
 struct CloseRaw {
@@ -121,6 +121,7 @@ TEST_P(StateMigration, KeepsAllocationsReceiptsAndDebts) {
   EXPECT_EQ((*receipt)->volumes[0].volume_id, "vol/9");
   EXPECT_TRUE((*receipt)->volumes[0].unstaged);
   EXPECT_FALSE((*receipt)->volumes[0].owed);
+  EXPECT_EQ((*receipt)->traceparent + (*receipt)->request_id, "");
   const auto owed = store_->owed.ListOwed();
   ASSERT_TRUE(owed && owed->size() == 1U);
   EXPECT_EQ(owed->at(0).id, 3U);

@@ -155,7 +155,7 @@ TEST_F(StateStoreTest, FinishingLeavesAReceiptAndNothingOwed) {
                 {0, OwedKind::kRelease, "web", 7, "reason", 1, 3})),
             "Ok");
   const auto receipt =
-      store_->allocations.FinishAllocation({"web", 7, 0, 123, {}});
+      store_->allocations.FinishAllocation({"web", 7, 0, 123, {}, "tp", "r1"});
   ASSERT_EQ(MessageOf(receipt), "Ok");
   EXPECT_NE(receipt->serial, 0U);
   Open();
@@ -165,6 +165,8 @@ TEST_F(StateStoreTest, FinishingLeavesAReceiptAndNothingOwed) {
   EXPECT_EQ(kept.serial, receipt->serial);
   EXPECT_EQ(kept.uid, 7U);
   EXPECT_EQ(kept.released_at_us, 123U);
+  EXPECT_EQ(kept.traceparent, "tp");
+  EXPECT_EQ(kept.request_id, "r1");
   EXPECT_TRUE(kept.volumes.empty());
   EXPECT_FALSE(store_->allocations.GetReceipt("db")->has_value());
 }
