@@ -377,6 +377,15 @@ PlanKind KindOf(std::span<const std::byte> message) {
   return kind;
 }
 
+PlanTrace TraceOf(std::span<const std::byte> message) {
+  PlanTrace trace;
+  if (message.size() == sizeof(Request)) {
+    std::memcpy(&trace, message.data() + offsetof(Request, trace),
+                sizeof(trace));
+  }
+  return trace;
+}
+
 Result<void> CheckFds(const Request& request, std::size_t count) {
   const std::size_t taken = FdsOf(request);
   return count == taken ? Ok()
@@ -385,7 +394,20 @@ Result<void> CheckFds(const Request& request, std::size_t count) {
                                          std::to_string(taken)));
 }
 
+namespace {
+
+Result<void> CheckTrace(const PlanTrace& trace) {
+  const bool has_trace = trace.trace_id != TraceId{};
+  const bool has_span = trace.span_id != SpanId{};
+  return has_trace == has_span
+             ? Ok()
+             : Result<void>(Invalid("trace", "has one of its two ids alone"));
+}
+
+}  // namespace
+
 Result<void> CheckRequest(const Request& request, const Config& config) {
+  MOUNTD_TRY(CheckTrace(request.trace));
   switch (request.kind) {
     case PlanKind::kHello:
     case PlanKind::kPrepareBase:

@@ -13,6 +13,9 @@ namespace mountd::exec {
 Result<Request> DecodeRequest(std::span<const std::byte> message);
 // Returns the kind that the message claims; kHello if the message is too short.
 PlanKind KindOf(std::span<const std::byte> message);
+// Returns the trace that the message claims; zeros if the message has another
+// size.
+PlanTrace TraceOf(std::span<const std::byte> message);
 
 // Checks every field of the request's plan against the executor's own limits,
 // whoever asks. Enumerations must be in range, flag bits known, names and keys

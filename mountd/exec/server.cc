@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -14,6 +15,7 @@
 
 #include "mountd/base/fd_message.h"
 #include "mountd/exec/invariants.h"
+#include "mountd/exec/trace_log.h"
 
 namespace mountd::exec {
 namespace {
@@ -138,6 +140,7 @@ Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
   // one.
   std::array<std::byte, sizeof(Request) + 1> buffer{};
   MOUNTD_ASSIGN(const LastResort end, LastResort::Make());
+  TraceLog log(STDERR_FILENO);
   end.Set(longest.idle);
   for (;;) {
     AwaitRequest(socket, dispatcher, end, longest);
@@ -154,10 +157,15 @@ Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
     const auto message =
         std::span<const std::byte>(buffer).first(received->size);
     const Within limit(end, LimitOf(message, longest), longest.idle);
-    MOUNTD_TRY(dispatcher->Handle(message, received->fds,
-                                  [socket](const Dispatcher::Answer& answer) {
-                                    return SendAnswer(socket, answer);
-                                  }));
+    std::uint32_t code = 0;
+    MOUNTD_TRY(
+        dispatcher->Handle(message, received->fds,
+                           [socket, &code](const Dispatcher::Answer& answer) {
+                             code = answer.reply.code;
+                             return SendAnswer(socket, answer);
+                           }));
+    // After the answer, because no plan may wait for a log.
+    log.Write(KindOf(message), TraceOf(message), code);
   }
 }
 

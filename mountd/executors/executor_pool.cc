@@ -9,13 +9,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "mountd/base/current_user.h"
 #include "mountd/base/fd_message.h"
+#include "mountd/base/operation_trace.h"
 #include "mountd/base/unix_socket.h"
 #include "mountd/plan/plan_error.h"
+#include "mountd/plan/plan_names.h"
 
 namespace mountd::exec {
 namespace {
@@ -283,6 +286,23 @@ std::chrono::milliseconds ExecutorPool::DeadlineOf(PlanKind kind) const {
 Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
                                                const Request& request,
                                                std::span<const int> fds) {
+  StepSpan step(PlanName(request.kind), Span::Kind::kClient);
+  const std::optional<TraceParent> parent = step.parent();
+  if (!parent) {
+    return RunInTurn(lane, request, fds);
+  }
+  Request traced = request;
+  traced.trace = {parent->trace_id, parent->span_id};
+  Result<Answer> answer = RunInTurn(lane, traced, fds);
+  if (!answer) {
+    step.Failed(answer.error().code);
+  }
+  return answer;
+}
+
+Result<ExecutorPool::Answer> ExecutorPool::RunInTurn(ExecutorLane& lane,
+                                                     const Request& request,
+                                                     std::span<const int> fds) {
   const ExecutorLane::Key key = {CurrentUser::Get(), ObjectOf(request)};
   MOUNTD_TRY(CheckStuck(key));
   MOUNTD_ASSIGN(ExecutorLane::Turn turn,

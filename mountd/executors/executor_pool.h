@@ -139,9 +139,12 @@ class ExecutorPool final : public Executor {
     UniqueFd fd;
   };
 
-  // Sends `fds`, which stay the caller's, beside the request.
+  // Sends `fds`, which stay the caller's, beside the request. Puts the current
+  // operation's trace into the request.
   Result<Answer> Run(ExecutorLane& lane, const Request& request,
                      std::span<const int> fds = {});
+  Result<Answer> RunInTurn(ExecutorLane& lane, const Request& request,
+                           std::span<const int> fds);
   Result<HandedOut> RunForHandedOut(const Request& request);
   Result<UniqueFd> RunForFd(ExecutorLane& lane, const Request& request,
                             std::span<const int> fds = {});

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "mountd/base/trace_parent.h"
 #include "mountd/plan/health_plans.h"
 #include "mountd/plan/holder_plans.h"
 #include "mountd/plan/mount_plans.h"
@@ -27,7 +28,7 @@
 // the root-owned config decide what it may do; the sender does not.
 namespace mountd::exec {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 
 enum class PlanKind : std::uint32_t {
   kHello = 1,
@@ -117,9 +118,19 @@ union PlanBody {
   PlanBody() : allocation{} {}
 };
 
+// The caller's trace that a plan is part of, and the plan's own span in it, for
+// the executor's log. All zeros: none.
+struct PlanTrace {
+  TraceId trace_id{};
+  SpanId span_id{};
+
+  friend bool operator==(const PlanTrace&, const PlanTrace&) = default;
+};
+
 struct Request {
   std::uint32_t version = kProtocolVersion;
   PlanKind kind = PlanKind::kHello;
+  PlanTrace trace;
   PlanBody body;
 };
 
@@ -184,6 +195,7 @@ struct Reply {
 };
 
 static_assert(std::is_trivially_copyable_v<Request>);
+static_assert(sizeof(PlanTrace) == 24);
 static_assert(std::is_trivially_copyable_v<Reply>);
 static_assert(std::is_trivially_copyable_v<FoundTarget>);
 static_assert(std::is_trivially_copyable_v<FoundNetwork>);

@@ -92,6 +92,28 @@ TEST(Invariants, AMessagesKindIsKnownBeforeItIsDecoded) {
   EXPECT_EQ(KindOf({}), PlanKind::kHello);
 }
 
+// A span without a trace would be logged as a trace of zeros.
+TEST(Invariants, ATraceHasBothIdsOrNone) {
+  for (Request request : {Request{}, AttachRequest(), NetworkRequest()}) {
+    request.trace.trace_id = {1};
+    EXPECT_FALSE(Passes(request));
+    request.trace.span_id[7] = 1;
+    EXPECT_TRUE(Passes(request));
+    request.trace.trace_id = {};
+    EXPECT_FALSE(Passes(request));
+  }
+}
+
+TEST(Invariants, AMessagesTraceIsThatOfAWholeMessage) {
+  Request request;
+  request.trace.trace_id = {1};
+  request.trace.span_id = {2};
+  const auto bytes = std::as_bytes(std::span(&request, 1));
+  EXPECT_EQ(TraceOf(bytes), request.trace);
+  EXPECT_EQ(TraceOf(bytes.first(bytes.size() - 1)), PlanTrace());
+  EXPECT_EQ(TraceOf({}), PlanTrace());
+}
+
 TEST(Invariants, ChecksPlansOnTrees) {
   Request request;
   request.kind = PlanKind::kChownTree;

@@ -83,6 +83,11 @@ class FakeExecutors {
     ends_.clear();
   }
 
+  // Returns the trace of the last plan that came.
+  PlanTrace last_trace() {
+    const std::lock_guard lock(mutex_);
+    return last_trace_;
+  }
   int connections() const { return connections_; }
   // Returns how many executors have a connection that mountd has not closed.
   int alive() const { return alive_; }
@@ -95,6 +100,10 @@ class FakeExecutors {
       const ssize_t size = recv(fd, &request, sizeof(request), 0);
       if (size != static_cast<ssize_t>(sizeof(request))) {
         break;
+      }
+      {
+        const std::lock_guard lock(mutex_);
+        last_trace_ = request.trace;
       }
       const std::string kind =
           std::to_string(static_cast<std::uint32_t>(request.kind));
@@ -129,6 +138,7 @@ class FakeExecutors {
   std::atomic<int> connections_ = 0;
   std::atomic<int> alive_ = 0;
   std::mutex mutex_;
+  PlanTrace last_trace_;  // mutex_
   std::vector<UniqueFd> ends_;
   std::vector<std::jthread> threads_;
 };

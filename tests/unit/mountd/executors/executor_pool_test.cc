@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "mountd/base/current_user.h"
+#include "mountd/base/operation_trace.h"
 #include "tests/unit/mountd/executors/executor_pool_fixture.h"
 
 namespace mountd::exec {
@@ -353,6 +354,34 @@ TEST_F(ExecutorPoolTest, AnAnswerThatIsNoneEndsTheConnection) {
   executors_.AnswerWithVersion(kProtocolVersion);
   EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
   EXPECT_EQ(executors_.connections(), 3);
+}
+
+TEST_F(ExecutorPoolTest, APlanCarriesTheTraceOfItsOperation) {
+  ExecutorPool pool = Make(1);
+  OperationTrace trace(
+      {ParseTraceParent(
+           "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+       ""},
+      OperationTrace::Clock::now());
+  {
+    const CurrentTrace current(&trace);
+    EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
+    const PlanTrace sent = executors_.last_trace();
+    executors_.Refuse(true);
+    executors_.AnswerShort();
+    EXPECT_EQ(Outcome(pool.PrepareBase()), "Unavailable");
+    const std::vector<Span> spans = trace.Report("Method", std::nullopt);
+    ASSERT_EQ(spans.size(), 3U);
+    EXPECT_EQ(spans[1].name, "PrepareBase");
+    EXPECT_EQ(spans[1].kind, Span::Kind::kClient);
+    EXPECT_EQ(spans[1].error, std::nullopt);
+    EXPECT_EQ(sent.trace_id, trace.call().parent->trace_id);
+    EXPECT_EQ(sent.span_id, spans[1].id);
+    EXPECT_EQ(spans[2].error, Code::kUnavailable);
+  }
+  executors_.Refuse(false);
+  EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
+  EXPECT_EQ(executors_.last_trace(), PlanTrace());
 }
 
 TEST_F(ExecutorPoolTest, NobodyThereIsUnavailableAndFreesTheLane) {
