@@ -11,6 +11,7 @@
 
 #include "csi-node/client/csi_session.h"
 #include "csi-node/ipc/message.h"
+#include "mountd/base/operation_trace.h"
 #include "mountd/base/paths.h"
 #include "mountd/base/unix_socket.h"
 
@@ -127,7 +128,19 @@ RpcResult<ipc::Reply> CsiChannelClient::Call(ipc::Request request,
                       "mountd has no file descriptor left"};
     }
   }
-  return session->Call(std::move(request), std::move(fd), deadline);
+  const OperationTrace* const trace = CurrentTrace::Get();
+  const std::string rpc = trace == nullptr ? "" : ipc::RpcName(request);
+  if (rpc.empty()) {
+    return session->Call(std::move(request), std::move(fd), deadline);
+  }
+  StepSpan step(rpc, Span::Kind::kClient);
+  request.trace = step.parent();
+  RpcResult<ipc::Reply> reply =
+      session->Call(std::move(request), std::move(fd), deadline);
+  if (!reply) {
+    step.Failed(ToCode(reply.error().code));
+  }
+  return reply;
 }
 
 RpcResult<void> CsiChannelClient::CallForNothing(ipc::Request request,

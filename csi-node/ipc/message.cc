@@ -121,6 +121,39 @@ struct AnswerToJson {
 
 }  // namespace
 
+std::string RpcName(const Request& request) {
+  switch (request.method) {
+    case Method::kProbe:
+      return "Probe";
+    case Method::kGetPluginInfo:
+      return "GetPluginInfo";
+    case Method::kGetCapabilities:
+      return "GetPluginCapabilities";
+    case Method::kNodeGetInfo:
+      return "NodeGetInfo";
+    case Method::kNodeStageVolume:
+      return "NodeStageVolume";
+    case Method::kNodeUnstageVolume:
+      return "NodeUnstageVolume";
+    case Method::kNodePublishVolume:
+      return "NodePublishVolume";
+    case Method::kNodeUnpublishVolume:
+      return "NodeUnpublishVolume";
+    case Method::kNodeExpandVolume:
+      return "NodeExpandVolume";
+    case Method::kNodeGetVolumeStats:
+      return "NodeGetVolumeStats";
+    case Method::kCallController: {
+      const auto* call = std::get_if<ControllerCall>(&request.arguments);
+      return call == nullptr ? "" : call->rpc;
+    }
+    case Method::kOpen:
+    case Method::kClose:
+      break;
+  }
+  return "";
+}
+
 bool FitsText(const std::string& text, std::size_t max_bytes) {
   return text.size() <= max_bytes && text.find('\0') == std::string::npos &&
          IsValidUtf8(text);
@@ -139,13 +172,17 @@ bool FitsMap(const std::map<std::string, std::string>& map) {
 }
 
 std::vector<std::uint8_t> Encode(const Request& request) {
-  return Json::to_cbor(
-      {{"id", request.id},
-       {"method", static_cast<std::uint32_t>(request.method)},
-       {"plugin", request.channel.plugin},
-       {"generation", request.channel.generation},
-       {"deadline_ms", request.deadline_ms},
-       {"arguments", std::visit(ArgumentsToJson{}, request.arguments)}});
+  Json message = {
+      {"id", request.id},
+      {"method", static_cast<std::uint32_t>(request.method)},
+      {"plugin", request.channel.plugin},
+      {"generation", request.channel.generation},
+      {"deadline_ms", request.deadline_ms},
+      {"arguments", std::visit(ArgumentsToJson{}, request.arguments)}};
+  if (request.trace) {
+    message["traceparent"] = ToText(*request.trace);
+  }
+  return Json::to_cbor(message);
 }
 
 std::vector<std::uint8_t> Encode(const Reply& reply) {

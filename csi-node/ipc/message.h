@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "csi-node/types/csi_client.h"
+#include "mountd/base/trace_parent.h"
 
 // Defines the messages between mountd and mountd-csi, and their only codec:
 // CBOR, one message a frame (ipc/frame_socket.h). Decoders trust nothing: they
@@ -59,6 +61,9 @@ struct Request {
   // the socket of a stopped process is late, and never gets new time.
   std::int64_t deadline_ms = 0;
   Arguments arguments;
+  // The trace that the call is part of. The plugin gets it as the metadata
+  // "traceparent", as gRPC's callers send W3C Trace Context.
+  std::optional<TraceParent> trace = {};
 };
 
 struct ProbeResult {
@@ -98,6 +103,10 @@ inline constexpr std::size_t kMaxControllerRequest = std::size_t{256} << 10U;
 // mountd-csi bounds a plugin's answer more narrowly, but the answer's JSON is
 // longer.
 inline constexpr std::size_t kMaxControllerAnswer = std::size_t{3} << 20U;
+
+// Returns the call's name in the CSI specification, "NodeStageVolume"; "" for
+// kOpen and kClose, which mountd-csi answers itself.
+std::string RpcName(const Request& request);
 
 bool FitsText(const std::string& text, std::size_t max_bytes);
 bool FitsMap(const std::map<std::string, std::string>& map);

@@ -12,6 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr char kTraceParent[] = "traceparent";
+
 // Fractions are refused, because messages hold none.
 constexpr JsonBounds kBounds{6, 16384, JsonBounds::Fractions::kRefused};
 
@@ -389,6 +391,10 @@ Result<Request> DecodeRequest(const std::vector<std::uint8_t>& bytes) {
   Fields arguments(fields.Object("arguments"));
   request.arguments = ReadArguments(request.method, &arguments);
   fields.Check(arguments.Finish());
+  if (object.contains(kTraceParent)) {
+    request.trace = ParseTraceParent(fields.Text(kTraceParent, kMaxText));
+    fields.Check(request.trace ? Ok() : Result<void>(Malformed(kTraceParent)));
+  }
   MOUNTD_TRY(fields.Finish());
   return request;
 }

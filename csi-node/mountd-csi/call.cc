@@ -91,6 +91,9 @@ bool Call::Prepare(const std::shared_ptr<grpc::ClientContext>& context) {
   context->set_deadline(
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                    gpr_time_from_millis(remaining, GPR_TIMESPAN)));
+  if (request_.trace) {
+    context->AddMetadata("traceparent", ToText(*request_.trace));
+  }
   context_ = context;
   return true;
 }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "csi-node/types/secrets.h"
+#include "mountd/base/operation_trace.h"
 
 namespace mountd::csi {
 namespace {
@@ -71,6 +72,32 @@ TEST_F(CsiChannel, SecretsReachThePluginAndNoError) {
                             "password=[REDACTED]", "-o [REDACTED] -o ro"}) {
     EXPECT_NE(std::string::npos, text.find(shown)) << text;
   }
+}
+
+// The plugin gets the RPC's own span. Without a trace it gets no such metadata.
+TEST_F(CsiChannel, ATraceReachesThePlugin) {
+  UseFakePlugin();
+  const auto told = [&] {
+    return client_->NodeStageVolume(fake_, Stage("trace"), UniqueFd(), Soon())
+        .error()
+        .message;
+  };
+  EXPECT_EQ("traceparent:", told());
+  OperationTrace trace(
+      {ParseTraceParent(
+           "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+       ""},
+      OperationTrace::Clock::now());
+  const CurrentTrace current(&trace);
+  const std::string text = told();
+  const std::vector<Span> spans = trace.Report("PublishVolume", std::nullopt);
+  ASSERT_EQ(2U, spans.size());
+  EXPECT_EQ("NodeStageVolume", spans[1].name);
+  EXPECT_EQ(Span::Kind::kClient, spans[1].kind);
+  EXPECT_EQ(Code::kInternal, spans[1].error);
+  EXPECT_EQ("traceparent: 00-0af7651916cd43dd8448eb211c80319c-" +
+                ToHex(spans[1].id) + "-01",
+            text);
 }
 
 TEST_F(CsiChannel, AnUnsealedMemfdIsRefusedUnsent) {

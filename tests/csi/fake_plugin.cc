@@ -3,15 +3,16 @@
 // A plugin that does what no good plugin does.
 //   csi-fake-plugin SOCKET
 // NodeStageVolume goes by the volume id: "tell" answers INTERNAL with every
-// secret and mount flag of the request in its text, "hang" never answers,
-// others answer OK. NodeGetVolumeStats of "worn" is valid, with a long text
-// that contains a line's end. NodeExpandVolume of "grow" answers the required
-// size. ControllerPublishVolume goes by the volume id, too: "tell" as above;
-// "huge" answers a context of 8 MiB, "many" of 100,000 entries, "long" of 2
-// MiB, "wide" of 5 KiB, and "bytes" one that is no UTF-8; others answer the
-// request in it. ValidateVolumeCapabilities answers the requested flags in its
-// text. CreateVolume makes the volume "made". All other answers exceed their
-// bounds, and Probe's has no `ready`.
+// secret and mount flag of the request in its text, "trace" with the metadata
+// "traceparent", "hang" never answers, others answer OK. NodeGetVolumeStats of
+// "worn" is valid, with a long text that contains a line's end.
+// NodeExpandVolume of "grow" answers the required size. ControllerPublishVolume
+// goes by the volume id, too: "tell" as above; "huge" answers a context of 8
+// MiB, "many" of 100,000 entries, "long" of 2 MiB, "wide" of 5 KiB, and "bytes"
+// one that is no UTF-8; others answer the request in it.
+// ValidateVolumeCapabilities answers the requested flags in its text.
+// CreateVolume makes the volume "made". All other answers exceed their bounds,
+// and Probe's has no `ready`.
 #include <csi.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 
@@ -124,6 +125,14 @@ class Node final : public pb::Node::Service {
                          pb::NodeStageVolumeResponse* /*response*/) override {
     if (request->volume_id() == "tell") {
       return Tell(*request);
+    }
+    if (request->volume_id() == "trace") {
+      const auto range = context->client_metadata().equal_range("traceparent");
+      std::string text = "traceparent:";
+      for (auto entry = range.first; entry != range.second; ++entry) {
+        text += " " + std::string(entry->second.data(), entry->second.size());
+      }
+      return {grpc::StatusCode::INTERNAL, text};
     }
     while (request->volume_id() == "hang" && !context->IsCancelled()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

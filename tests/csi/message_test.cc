@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace mountd::csi::ipc {
@@ -55,6 +56,47 @@ TEST(Message, ARequestComesBackAsItWasSent) {
   EXPECT_EQ(original.capability.access_mode, publish.capability.access_mode);
   EXPECT_TRUE(publish.read_only);
   EXPECT_EQ(original.volume_context, publish.volume_context);
+}
+
+TEST(Message, ARequestsTraceComesBack) {
+  Request sent = PublishCall();
+  const std::size_t without = Encode(sent).size();
+  EXPECT_FALSE(DecodeRequest(Encode(sent))->trace);
+  sent.trace = ParseTraceParent(
+      "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+  EXPECT_GT(Encode(sent).size(), without);
+  const Result<Request> got = DecodeRequest(Encode(sent));
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->trace, sent.trace);
+}
+
+// The text becomes a header of each plugin's RPC.
+TEST(Message, ATraceThatIsNoneIsRefused) {
+  Request sent = PublishCall();
+  sent.trace = ParseTraceParent(
+      "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+  const std::vector<std::uint8_t> good = Encode(sent);
+  const std::string digits = "0af7651916cd43dd";
+  const auto at =
+      std::search(good.begin(), good.end(), digits.begin(), digits.end());
+  ASSERT_NE(at, good.end());
+  for (const char wrong : {'\n', ' ', 'G', 'A', '\x7f'}) {
+    std::vector<std::uint8_t> bad = good;
+    bad[static_cast<std::size_t>(at - good.begin())] =
+        static_cast<std::uint8_t>(wrong);
+    EXPECT_FALSE(DecodeRequest(bad)) << static_cast<int>(wrong);
+  }
+}
+
+TEST(Message, EveryRpcHasItsNameInTheSpecification) {
+  for (int method = 1; method <= static_cast<int>(kLastMethod); ++method) {
+    Request request;
+    request.method = static_cast<Method>(method);
+    request.arguments = ControllerCall{"CreateVolume", {}, ""};
+    const bool own =
+        request.method == Method::kOpen || request.method == Method::kClose;
+    EXPECT_EQ(RpcName(request).empty(), own) << method;
+  }
 }
 
 TEST(Message, EveryKindOfRequestComesBack) {
