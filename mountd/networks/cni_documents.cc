@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "mountd/base/operation_trace.h"
 #include "mountd/networks/etc_files.h"
 #include "mountd/plan/network_plans.h"
 #include "mountd/plan/protocols.h"
@@ -44,10 +45,16 @@ Json PortMappingsOf(const std::vector<PortMapping>& ports) {
   return all;
 }
 
+// Puts the plugins into the trace of the current operation, if it has one.
 Json Naming(const NetworkRecord& record) {
-  return {{"network", record.network},
-          {"container_id", record.allocation},
-          {"ifname", record.interface}};
+  Json names = {{"network", record.network},
+                {"container_id", record.allocation},
+                {"ifname", record.interface}};
+  const OperationTrace* const trace = CurrentTrace::Get();
+  if (trace != nullptr && trace->traced()) {
+    names["traceparent"] = ToText(trace->ParentFor(trace->span_id()));
+  }
+  return names;
 }
 
 Json DnsOf(const DnsSettings& dns) {

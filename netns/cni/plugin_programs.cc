@@ -119,6 +119,9 @@ std::vector<std::string> PluginPrograms::Environment(const Call& call) const {
     environment.push_back("CNI_NETNS=" + call.netns);
     environment.push_back("CNI_ARGS=" + call.args);
   }
+  if (!traceparent_.empty()) {
+    environment.push_back("TRACEPARENT=" + traceparent_);
+  }
   return environment;
 }
 

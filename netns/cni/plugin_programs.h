@@ -20,14 +20,17 @@ namespace mountd::cni {
 //
 // Searches the directories in order for a program of the plugin's type. Trusts
 // a program only if root alone can write it and its directory. A program's
-// environment is CNI_* and PATH. CNI_PATH has only trusted directories, because
-// plugins start IPAM plugins from there themselves.
+// environment is CNI_*, PATH and perhaps TRACEPARENT. CNI_PATH has only trusted
+// directories, because plugins start IPAM plugins from there themselves.
 class PluginPrograms {
  public:
   // A readable `stop` ends a running plugin. Plugins run in `cgroup`, which
   // outlives this.
   PluginPrograms(const std::vector<std::string>& directories,
                  const PluginCgroup& cgroup, int stop);
+
+  // Gives the plugins that run from now on this TRACEPARENT; "": none.
+  void JoinTrace(const std::string& traceparent) { traceparent_ = traceparent; }
 
   // Returns the program's path. FailedPrecondition if there is none.
   // PermissionDenied if others than root can write it.
@@ -68,6 +71,7 @@ class PluginPrograms {
   std::vector<std::pair<std::string, UniqueFd>> directories_;
   std::vector<Error> refused_;
   const PluginCgroup& cgroup_;
+  std::string traceparent_;
   int stop_;
 };
 

@@ -64,7 +64,7 @@ Result<Request> ReadRequest(int in, const Context& context) {
                  std::move(request));
 }
 
-Json AnswerOperation(const Context& context, int in) {
+Json AnswerOperation(const Context& context, PluginPrograms& plugins, int in) {
   const std::string& verb = context.options.verb;
   if (verb == "list") {
     return List(context);
@@ -73,6 +73,7 @@ Json AnswerOperation(const Context& context, int in) {
   if (!request) {
     return Failure(request.error());
   }
+  plugins.JoinTrace(request->traceparent);
   if (verb == "add") {
     return Add(context, *request);
   }
@@ -91,9 +92,10 @@ Json AnswerOperation(const Context& context, int in) {
 int RunOperation(const Options& options, const PluginCgroup& cgroup, int in,
                  int out, int stop) {
   const Deadline deadline = Deadline::After(options.deadline);
-  const PluginPrograms plugins(options.plugin_dirs, cgroup, stop);
+  PluginPrograms plugins(options.plugin_dirs, cgroup, stop);
   const Context context{options, plugins, deadline, stop};
-  const std::string answer = ToText(AnswerOperation(context, in)) + "\n";
+  const std::string answer =
+      ToText(AnswerOperation(context, plugins, in)) + "\n";
   return WriteOutput(out, answer) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mountd/base/trace_parent.h"
 #include "mountd/networks/cni_documents.h"
 #include "netns/cni/documents/addresses.h"
 #include "netns/cni/documents/limits.h"
@@ -53,6 +54,10 @@ void CheckRequest(const std::string& text) {
   Require(request->args.find('\0') == std::string::npos &&
               request->args.size() <= cni::kMaxArgsBytes,
           "arguments that are no variable");
+  const auto parent = ParseTraceParent(request->traceparent);
+  Require(request->traceparent.empty() ||
+              (parent && ToText(*parent) == request->traceparent),
+          "a trace that is no variable");
   cni::RequestBounds bounds;
   bounds.network = "net";
   bounds.container_id = "web";

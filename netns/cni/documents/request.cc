@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "mountd/base/trace_parent.h"
 #include "netns/cni/documents/addresses.h"
 #include "netns/cni/documents/names.h"
 
@@ -172,6 +173,21 @@ Attachment ReadAttachment(MemberReader& reader) {
   return attachment;
 }
 
+// Writes the text again, because it goes into the environment of root's
+// programs.
+std::string ReadTraceParent(MemberReader& reader) {
+  const std::string text = reader.Text("traceparent", kMaxWordBytes);
+  if (text.empty()) {
+    return "";
+  }
+  const auto parent = ParseTraceParent(text);
+  if (!parent) {
+    reader.Refuse("traceparent", "must be one of W3C Trace Context");
+    return "";
+  }
+  return ToText(*parent);
+}
+
 Result<std::vector<Attachment>> ReadValid(MemberReader& parent) {
   std::vector<Attachment> valid;
   const Json* items = parent.Array("valid", kMaxValid);
@@ -210,6 +226,7 @@ Result<Request> ParseRequest(std::string_view text) {
   ReadAddresses(reader, request.capabilities);
   MOUNTD_ASSIGN(request.valid, ReadValid(reader));
   request.earlier_boots = reader.Flag("earlier_boots");
+  request.traceparent = ReadTraceParent(reader);
   MOUNTD_TRY(reader.Finish());
   return request;
 }

@@ -39,6 +39,7 @@ struct Attachment {
 //   mac           "02:..."
 //   valid         GC: [{container_id, ifname}]
 //   earlier_boots GC: only what an earlier boot attached; ignores `valid`
+//   traceparent   W3C Trace Context: TRACEPARENT of the plugins' environment
 struct Request {
   std::string network;
   Attachment attachment;
@@ -49,6 +50,7 @@ struct Request {
   Json capabilities = Json::object();
   std::vector<Attachment> valid;
   bool earlier_boots = false;
+  std::string traceparent;  // as ToText(TraceParent) writes it; "": none
 };
 
 // Parses a request. InvalidArgument if it is wrong; the error names the member.

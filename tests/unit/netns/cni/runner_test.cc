@@ -58,6 +58,43 @@ TEST_F(CniRunner, APluginSeesNothingButWhatTheSpecificationSays) {
   EXPECT_EQ(call["leads_session"], true);
 }
 
+TEST_F(CniRunner, PluginsAreInTheTraceOfTheRequest) {
+  constexpr char kParent[] =
+      "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  WriteNetwork("1.conflist",
+               Network("net", {Plugin("first"), Plugin("second")}));
+  Json request = RequestFor("web");
+  request["traceparent"] = kParent;
+  EXPECT_EQ(Run("add", request)["ok"], true);
+  // The record has no trace, so a later DEL has its own or none.
+  EXPECT_EQ(Run("del", RequestFor("web"))["ok"], true);
+  const auto calls = Calls();
+  ASSERT_EQ(calls.size(), 4U);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Names environment = calls[i]["environment"];
+    EXPECT_EQ(std::count(environment.begin(), environment.end(),
+                         "TRACEPARENT=" + std::string(kParent)),
+              i < 2 ? 1 : 0)
+        << i;
+  }
+}
+
+// A writer that is not mountd must not choose root's environment.
+TEST_F(CniRunner, ATraceThatIsNoneIsRefused) {
+  WriteNetwork("1.conflist", Network("net", {Plugin("first")}));
+  Json request = RequestFor("web");
+  for (const char* text :
+       {"x", "00-1-2-01",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331"
+        "-01\nLD_PRELOAD=/tmp/x.so"}) {
+    request["traceparent"] = text;
+    const Json answer = Run("add", request);
+    EXPECT_EQ(answer["ok"], false);
+    EXPECT_EQ(answer["code"], "InvalidArgument") << answer;
+  }
+  EXPECT_TRUE(CallNames().empty());
+}
+
 TEST_F(CniRunner, CapabilitiesGoToThoseThatDeclareThem) {
   Json first = Plugin("first");
   first["capabilities"] = {{"portMappings", true}, {"dns", false}};
