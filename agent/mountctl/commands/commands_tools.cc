@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "agent/mountctl/commands/polkit_agent.h"
 #include "agent/mountctl/commands/raw_call.h"
 #include "agent/mountctl/commands/soak.h"
+#include "agent/mountctl/commands/span_export.h"
 #include "agent/mountctl/commands/waiting_line.h"
 #include "agent/mountctl/output/json.h"
 #include "agent/mountctl/output/output.h"
@@ -181,9 +183,30 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
   return handlers;
 }
 
+// Ends the command if the file cannot be written.
+SignalHandlers ExportingHandlers(SpanExporter& exporter,
+                                 std::optional<Error>& lost) {
+  const auto end = [&lost](const Error& error) {
+    if (!lost) {
+      lost = error;
+      ::kill(::getpid(), SIGUSR1);
+    }
+  };
+  SignalHandlers handlers;
+  handlers.operation_step = [&exporter, end](const OperationStatus& operation) {
+    if (const Result<void> done = exporter.Export(operation); !done) {
+      end(done.error());
+    }
+  };
+  handlers.lost = end;
+  return handlers;
+}
+
 // Blocks the signals in every thread and fetches them here, so that nothing
 // runs in a signal handler. The subscriber sends SIGUSR1 when it has ended.
-int FollowEvents(const Context& context) {
+int FollowEvents(
+    const Context& context,
+    const std::function<SignalHandlers(std::optional<Error>&)>& handlers) {
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
@@ -193,14 +216,47 @@ int FollowEvents(const Context& context) {
   std::optional<Error> lost;
   int received = 0;
   {
-    Result<Subscriber> subscriber = Subscriber::Start(
-        context.options, PrintingHandlers(context.json, lost));
+    Result<Subscriber> subscriber =
+        Subscriber::Start(context.options, handlers(lost));
     if (!subscriber) {
       return Fail(subscriber.error());
     }
     ::sigwait(&signals, &received);
   }
   return lost ? Fail(*lost) : kExitOk;
+}
+
+int PrintEvents(const Context& context) {
+  return FollowEvents(context, [&](std::optional<Error>& lost) {
+    return PrintingHandlers(context.json, lost);
+  });
+}
+
+int ExportSpans(const Context& context, const std::string& path) {
+  Result<SpanExporter> exporter = SpanExporter::To(path);
+  if (!exporter) {
+    return Fail(exporter.error());
+  }
+  return FollowEvents(context, [&](std::optional<Error>& lost) {
+    return ExportingHandlers(*exporter, lost);
+  });
+}
+
+void AddEvents(CLI::App& app, Context& context) {
+  auto* command =
+      app.add_subcommand("events", "Print mountd's signals until interrupted");
+  command->group(kToolsGroup);
+  auto path = std::make_shared<std::string>();
+  command
+      ->add_option("--otlp", *path,
+                   "Export the spans of sampled traces as OTLP/JSON instead: "
+                   "append to a file, or send to a collector's socket by HTTP")
+      ->type_name("FILE|SOCKET");
+  command->callback([&context, path] {
+    context.chosen = [&context, path] {
+      return path->empty() ? PrintEvents(context) : ExportSpans(context, *path);
+    };
+  });
 }
 
 int Call(const Context& context, const std::string& method,
@@ -324,11 +380,7 @@ int WithClient(const Context& context,
 }
 
 void AddToolCommands(CLI::App& app, Context& context) {
-  app.add_subcommand("events", "Print mountd's signals until interrupted")
-      ->group(kToolsGroup)
-      ->callback([&context] {
-        context.chosen = [&context] { return FollowEvents(context); };
-      });
+  AddEvents(app, context);
   AddCall(app, context);
   AddSoak(app, context);
 }
