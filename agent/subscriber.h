@@ -59,7 +59,7 @@ struct SignalHandlers {
     std::string plugin;
     std::string volume;
   };
-  // `state`: "dead", "healthy".
+  // `state`: "dead", "healthy", "abnormal", "normal".
   std::function<void(const Volume& volume, const std::string& state,
                      const std::string& reason)>
       volume_health;

@@ -104,6 +104,9 @@ struct StagedVolume {
   std::string fs_type;
   bool needs_secrets = false;
   std::vector<VolumeUser> users;
+  bool has_condition = false;  // the plugin has reported a condition
+  bool abnormal = false;
+  std::string condition{};
 };
 
 // Print the values for logs and tests, without secrets.

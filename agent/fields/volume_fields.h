@@ -70,7 +70,10 @@ struct FieldsOf<StagedVolume> {
       Key("access_mode", &StagedVolume::access_mode),
       Key("fs_type", &StagedVolume::fs_type),
       Key("needs_secrets", &StagedVolume::needs_secrets),
-      Key<Form::kRows>("users", &StagedVolume::users));
+      Key<Form::kRows>("users", &StagedVolume::users),
+      Key("abnormal", &StagedVolume::abnormal),
+      Key("condition", &StagedVolume::condition),
+      Key<Form::kPresent>("abnormal", &StagedVolume::has_condition));
 };
 
 template <>

@@ -50,4 +50,18 @@ RpcSlots::Slot::~Slot() {
   slots_.changed_.notify_all();
 }
 
+bool RpcSlots::HasRoom(const std::string& plugin) {
+  const std::lock_guard lock(mutex_);
+  const auto found = queues_.find(plugin);
+  if (found == queues_.end()) {
+    return true;
+  }
+  const Queue& queue = found->second;
+  const auto mine = queue.under_way.find(CurrentUser::Get());
+  const std::uint64_t of_mine =
+      mine == queue.under_way.end() ? 0 : mine->second;
+  return queue.waiting.empty() && of_mine + 1 < of_user_ &&
+         queue.all_under_way + 1 < 2 * std::uint64_t{of_user_};
+}
+
 }  // namespace mountd::csi

@@ -33,6 +33,11 @@ class RpcSlots {
     const std::uint32_t user_;
   };
 
+  // True if a call of the current user would get a slot at once and leave
+  // another slot free. Work that may be left out asks this first, so that this
+  // work takes no slot for which a caller would wait.
+  bool HasRoom(const std::string& plugin);
+
  private:
   struct Queue {
     UserTurns waiting;

@@ -46,6 +46,9 @@ struct VolumeEvents {
   std::function<void(const VolumeRecord&, exec::MountHealth health,
                      const std::string& reason)>
       on_health = [](const auto&, auto, const auto&) {};
+  // The plugin reports another condition of a published volume than before.
+  std::function<void(const VolumeRecord&, const VolumeCondition&)>
+      on_condition = [](const auto&, const auto&) {};
   // Staging the volume again needs secrets or mount flags, which no store
   // holds. The agent has to call PublishVolume with them again.
   std::function<void(const VolumeRecord&, const PublicationRecord&)>

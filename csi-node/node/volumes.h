@@ -11,6 +11,7 @@
 
 #include "csi-node/node/plugins.h"
 #include "csi-node/node/rpc_slots.h"
+#include "csi-node/node/volume_conditions.h"
 #include "csi-node/node/volume_values.h"
 #include "csi-node/types/csi_client.h"
 #include "mountd/base/caller.h"
@@ -94,6 +95,18 @@ class Volumes {
   Result<VolumeStats> Stats(const std::string& allocation,
                             const std::string& alias);
 
+  // ---- Conditions (CSI: VOLUME_CONDITION) ----
+  // Lists the volumes whose plugins report conditions, and forgets the
+  // conditions of all others.
+  Result<std::vector<ReportingVolume>> ListReporting();
+  // Asks the plugin once, for at most timeouts.probe_timeout, and calls
+  // on_condition if the answer is news. Asks nothing while a call for the
+  // volume is under way or the plugin is busy. False if no answer came in time.
+  bool AskCondition(const VolumeKey& key);
+  std::optional<VolumeCondition> ConditionOf(const VolumeKey& key) const {
+    return conditions_.Of(key);
+  }
+
   // ---- Uncertain outcomes ----
   // The publications whose last publish got no final answer, and whose
   // arguments this process still has.
@@ -161,6 +174,8 @@ class Volumes {
                            const Progress& progress);
   bool IsAway(const std::string& plugin) const;
 
+  std::optional<InUse> FindReporting(const VolumeKey& key);
+
   // ---- The way up ----
   Result<PublishedVolume> PublishLocked(const PublishSpec& spec,
                                         const UniqueFd& secrets,
@@ -226,6 +241,7 @@ class Volumes {
   const VolumeEvents events_;
   KeyedLocks volumes_;
   RpcSlots slots_;
+  VolumeConditions conditions_;
   mutable std::mutex kept_mutex_;
   std::map<UserKey, Kept> kept_;  // kept_mutex_; of uncertain publications
 };

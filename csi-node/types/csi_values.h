@@ -108,6 +108,8 @@ struct ExpandRequest {
 struct VolumeCondition {
   bool abnormal = false;
   std::string message;  // up to 1 KiB, without control characters
+  friend bool operator==(const VolumeCondition&,
+                         const VolumeCondition&) = default;
 };
 
 struct VolumeStats {

@@ -219,7 +219,7 @@ Dict ToDict(const VolumeStatus& status) {
   for (const PublicationRecord& user : status.users) {
     users.emplace_back(user.allocation, user.alias);
   }
-  return {
+  Dict result = {
       {"plugin", Value(status.record.plugin)},
       {"volume", Value(status.record.volume_id)},
       {"state", Value(std::string(csi::VolumeStateName(status.record.state)))},
@@ -232,6 +232,11 @@ Dict ToDict(const VolumeStatus& status) {
       {"fs_type", Value(status.record.fs_type)},
       {"needs_secrets", Value((status.record.needs & kNeedsSecrets) != 0)},
       {"users", Value(users)}};
+  if (status.condition) {
+    result.insert({{"abnormal", Value(status.condition->abnormal)},
+                   {"condition", Value(status.condition->message)}});
+  }
+  return result;
 }
 
 Dict ToDict(const csi::PluginRegistration& registration) {

@@ -212,6 +212,18 @@ Event VolumeHealthChanged(const CallerAccess& access,
           }};
 }
 
+Event VolumeConditionChanged(const CallerAccess& access,
+                             const VolumeRecord& volume,
+                             const csi::VolumeCondition& condition) {
+  return {"VolumeHealth",
+          {volume.plugin, volume.volume_id,
+           std::string(condition.abnormal ? "abnormal" : "normal"),
+           condition.message},
+          [&access, uid = volume.uid](const Caller& caller) {
+            return access.Sees(caller, uid);
+          }};
+}
+
 Event SecretsNeeded(const CallerAccess& access, const VolumeRecord& volume,
                     const PublicationRecord& publication) {
   return {"SecretsNeeded",

@@ -65,6 +65,9 @@ Event PluginChanged(const CallerAccess& access,
 Event VolumeHealthChanged(const CallerAccess& access,
                           const VolumeRecord& volume, exec::MountHealth health,
                           const std::string& reason);
+Event VolumeConditionChanged(const CallerAccess& access,
+                             const VolumeRecord& volume,
+                             const csi::VolumeCondition& condition);
 Event SecretsNeeded(const CallerAccess& access, const VolumeRecord& volume,
                     const PublicationRecord& publication);
 // OwedChanged and OwedOverdue count the pending tear-downs of all users. They

@@ -175,6 +175,11 @@ KeyedLocks::Guard KeyedLocks::Lock(const std::string& key) {
   return {*this, key};
 }
 
+bool KeyedLocks::IsHeld(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  return locks_.contains(key);
+}
+
 void KeyedLocks::Unlock(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto found = locks_.find(key);

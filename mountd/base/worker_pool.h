@@ -130,6 +130,8 @@ class KeyedLocks {
   };
 
   Guard Lock(const std::string& key);
+  // True if somebody has the lock of `key` at this moment.
+  bool IsHeld(const std::string& key);
 
  private:
   void Unlock(const std::string& key);

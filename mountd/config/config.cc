@@ -183,6 +183,7 @@ Result<void> ReadTimeouts(const ConfigReader& reader, const toml::table& table,
                 {"plugin_health_ms", &timeouts.plugin_health},
                 {"probe_timeout_ms", &timeouts.probe_timeout},
                 {"probe_mounts_ms", &timeouts.probe_mounts},
+                {"probe_volumes_ms", &timeouts.probe_volumes},
                 {"probe_answer_ms", &timeouts.probe_answer},
                 {"cni_ms", &timeouts.cni},
                 {"owed_warning_ms", &timeouts.owed_warning}};
@@ -190,8 +191,8 @@ Result<void> ReadTimeouts(const ConfigReader& reader, const toml::table& table,
       table, where,
       {"plan_ms", "rpc_ms", "rpc_retries_ms", "patience_ms",
        "probe_starting_ms", "probe_ready_ms", "plugin_health_ms",
-       "probe_timeout_ms", "probe_mounts_ms", "probe_answer_ms", "cni_ms",
-       "owed_warning_ms"}));
+       "probe_timeout_ms", "probe_mounts_ms", "probe_volumes_ms",
+       "probe_answer_ms", "cni_ms", "owed_warning_ms"}));
   for (const auto& [name, out] : fields) {
     MOUNTD_TRY(reader.Number(table, name, where, 1, 3'600'000, *out));
   }

@@ -196,8 +196,9 @@ struct TimeoutsConfig {
   // The time that a new plugin has to become ready.
   std::chrono::milliseconds plugin_health{30'000};
   std::chrono::milliseconds probe_timeout{5'000};
-  std::chrono::milliseconds probe_mounts{30'000};  // between probes of mounts
-  std::chrono::milliseconds probe_answer{2'000};   // then the file system hangs
+  std::chrono::milliseconds probe_mounts{30'000};   // between probes of mounts
+  std::chrono::milliseconds probe_volumes{60'000};  // of their conditions
+  std::chrono::milliseconds probe_answer{2'000};  // then the file system hangs
   std::chrono::milliseconds cni{30'000};  // one operation, its undo included
   // mountd warns of a tear-down that is pending for longer.
   std::chrono::milliseconds owed_warning{300'000};

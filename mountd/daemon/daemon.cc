@@ -95,6 +95,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   daemon->CollectCniGarbage();
   daemon->network_watch_.Start();
   daemon->prober_.Start();
+  daemon->volume_prober_.Start();
   daemon->TidyUpLater();
   return daemon;
 }
@@ -165,6 +166,8 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
             [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),
       restorer_(*loop_, strands_, volumes_, services_.volumes),
+      volume_prober_({*loop_, strands_, volumes_},
+                     config_.timeouts.probe_volumes),
       api_{config_.timeouts, services_,   operations_,
            strands_,         owed_watch_, drops_},
       foreign_(*loop_, seams.closer),

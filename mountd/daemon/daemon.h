@@ -17,6 +17,7 @@
 #include "dbus/receive/foreign_fds.h"
 #include "dbus/transport/peer_server.h"
 #include "dbus/transport/system_bus.h"
+#include "mountd/base/log_budget.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/config/config.h"
 #include "mountd/config/live_config.h"
@@ -32,6 +33,7 @@
 #include "mountd/watch/network_watch.h"
 #include "mountd/watch/owed_retrier.h"
 #include "mountd/watch/owed_watch.h"
+#include "mountd/watch/volume_prober.h"
 #include "mountd/watch/volume_restorer.h"
 
 namespace mountd {
@@ -97,6 +99,8 @@ class Daemon {
   Networks::Events EventsOfNetworks();
   NetworkWatch::Events EventsOfNetworkWatch();
   csi::VolumeEvents EventsOfVolumes();
+  void LogCondition(const VolumeRecord& volume,
+                    const csi::VolumeCondition& condition);
   void LookAtVolumeOf(const MountRecord& record, exec::MountHealth health);
   void Send(const dbus::Event& event);
   void CollectCniGarbage();
@@ -141,11 +145,13 @@ class Daemon {
   MountProber prober_;
   Services services_;
   OperationLog operation_log_;
+  LogBudget condition_lines_{{.burst = 20, .per_second = 0.5, .users = 10}};
   Operations operations_;
   OwedWatch owed_watch_;
   OwedRetrier owed_;
   VolumeSettler settler_;
   VolumeRestorer restorer_;
+  VolumeProber volume_prober_;
   dbus::PeerDrops drops_;
   const dbus::ApiParts api_;
   dbus::ForeignFds foreign_;

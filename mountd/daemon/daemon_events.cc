@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "dbus/methods/event.h"
+#include "mountd/base/one_line.h"
 #include "mountd/daemon/daemon.h"
 #include "mountd/daemon/operation_log.h"
 
@@ -124,6 +125,13 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
       Send(dbus::VolumeHealthChanged(services_.access, volume, health, reason));
     });
   };
+  events.on_condition = [this](const VolumeRecord& volume,
+                               const csi::VolumeCondition& condition) {
+    loop_->Post([this, volume, condition] {
+      LogCondition(volume, condition);
+      Send(dbus::VolumeConditionChanged(services_.access, volume, condition));
+    });
+  };
   events.on_secrets_needed = [this](const VolumeRecord& volume,
                                     const PublicationRecord& publication) {
     spdlog::warn(
@@ -137,6 +145,24 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
   events.on_owed = [this] { loop_->Post([this] { owed_.Check(); }); };
   events.on_unsettled = [this] { loop_->Post([this] { settler_.Check(); }); };
   return events;
+}
+
+// Bounds the lines, because a plugin may report another text each time.
+void Daemon::LogCondition(const VolumeRecord& volume,
+                          const csi::VolumeCondition& condition) {
+  const LogBudget::Verdict verdict =
+      condition_lines_.Take(volume.uid, LogBudget::Clock::now());
+  if (verdict == LogBudget::Verdict::kLeaveOut) {
+    return;
+  }
+  if (const std::uint64_t left_out = condition_lines_.TakeLeftOut(volume.uid)) {
+    spdlog::warn("uid {}: mountd left out {} lines of volumes' conditions",
+                 volume.uid, left_out);
+  }
+  spdlog::warn(
+      "the condition of volume {} of plugin {} is {}{}{}", volume.key.str(),
+      volume.plugin, condition.abnormal ? "abnormal" : "normal",
+      condition.message.empty() ? "" : ": ", OnOneLine(condition.message));
 }
 
 OwedWatch::Events Daemon::EventsOfOwed() {

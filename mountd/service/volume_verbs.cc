@@ -51,7 +51,7 @@ Result<std::vector<VolumeStatus>> VolumeVerbs::ListVolumes(
                 parts_.state.volumes.ListVolumes());
   std::vector<VolumeStatus> all;
   for (const VolumeRecord& volume : volumes) {
-    VolumeStatus status{volume, {}};
+    VolumeStatus status{volume, {}, parts_.volumes.ConditionOf(volume.key)};
     MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                   parts_.state.volumes.UsersOf(volume.key));
     for (const PublicationRecord& user : users) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mountd/service/caller_access.h"
@@ -14,6 +15,8 @@ namespace mountd {
 struct VolumeStatus {
   VolumeRecord record;
   std::vector<PublicationRecord> users;
+  // As its plugin reported last; nullopt: mountd knows none.
+  std::optional<csi::VolumeCondition> condition{};
 };
 
 // Owns nothing; publishes, unpublishes, expands and shows allocations' volumes.

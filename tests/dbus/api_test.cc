@@ -27,6 +27,7 @@ rpc_ms = 5000
 probe_starting_ms = 5
 probe_ready_ms = 20
 probe_mounts_ms = 20
+probe_volumes_ms = 20
 owed_warning_ms = 20
 )";
   Config config = ParseConfig(kText, "test").value();

@@ -206,6 +206,28 @@ TEST_P(Signals, ASubscriberThatGoesIsForgotten) {
   EXPECT_EQ(client_->AwaitSignal("PluginChanged").member, "PluginChanged");
 }
 
+// ListVolumes has the same condition as the signal.
+TEST_P(Signals, AVolumesConditionIsTold) {
+  csi::FakeCsiClient::Plugin plugin = csi::FakeCsiClient::DefaultPlugin("csi");
+  plugin.capabilities.node_rpcs = {1, 2, 4};
+  plugin.stats.condition = csi::VolumeCondition{true, "its disk is slow"};
+  csi().SetPlugin("csi", plugin);
+  Publish(*client_);
+  Subscribe(*client_);
+  server().WatchConditions();
+  EXPECT_EQ(client_->AwaitSignal("VolumeHealth").text,
+            R"("csi", "vol", "abnormal", "its disk is slow")");
+  const Answer bad = client_->Call("ListVolumes", "a{sv}", 0);
+  EXPECT_EQ(bad.values.at("0.abnormal"), "true");
+  EXPECT_EQ(bad.values.at("0.condition"), R"("its disk is slow")");
+  plugin.stats.condition = csi::VolumeCondition{false, ""};
+  csi().SetPlugin("csi", plugin);
+  EXPECT_EQ(client_->AwaitSignal("VolumeHealth").text,
+            R"("csi", "vol", "normal", "")");
+  const Answer good = client_->Call("ListVolumes", "a{sv}", 0);
+  EXPECT_EQ(good.values.at("0.abnormal"), "false");
+}
+
 // ---- Signals about other users ----
 
 class SignalsOfOthers : public Signals {

@@ -138,8 +138,8 @@ void CheckNumbers(const Config& config) {
   for (const std::chrono::milliseconds timeout :
        {timeouts.plan, timeouts.rpc, timeouts.rpc_retries, timeouts.patience,
         timeouts.probe_starting, timeouts.probe_ready, timeouts.plugin_health,
-        timeouts.probe_timeout, timeouts.probe_mounts, timeouts.probe_answer,
-        timeouts.cni}) {
+        timeouts.probe_timeout, timeouts.probe_mounts, timeouts.probe_volumes,
+        timeouts.probe_answer, timeouts.cni}) {
     Require(timeout.count() >= 1 && timeout.count() <= 3'600'000,
             "a time is out of bounds");
   }

@@ -64,6 +64,10 @@ Json ToJson(const Receipt& receipt) {
   return json;
 }
 
+Json ToJson(const StagedVolume& volume) {
+  return WithoutConditionUnlessKnown(volume);
+}
+
 Json ToJson(const Snapshot& snapshot) {
   return {{"snapshot", snapshot.snapshot},
           {"source_volume", snapshot.source_volume},

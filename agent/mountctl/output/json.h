@@ -18,6 +18,7 @@ Json ToJson(const PluginStatus& plugin);
 // Leave the condition out if the plugin reports none.
 Json ToJson(const VolumeStats& stats);
 Json ToJson(const PluginVolume& volume);
+Json ToJson(const StagedVolume& volume);
 Json ToJson(const Snapshot& snapshot);
 
 // Leave out the names that the call had not, and the spans of no trace.

@@ -55,6 +55,8 @@ std::string Join(const std::vector<std::string>& words);
 std::string PairList(const std::map<std::string, std::string>& pairs);
 // "web/data, ..."
 std::string UserList(const std::vector<VolumeUser>& users);
+// Returns "abnormal: why" or "normal"; "" if the plugin told no condition.
+std::string ConditionOf(bool told, bool abnormal, const std::string& why);
 // Replaces control characters and bytes that are not UTF-8, so that no name of
 // a plugin or a volume can control a terminal.
 std::string Printable(std::string_view text);

@@ -19,14 +19,14 @@ std::string SourceOf(const PluginVolume& volume) {
   return volume.source_volume.empty() ? "" : "volume " + volume.source_volume;
 }
 
+}  // namespace
+
 std::string ConditionOf(bool told, bool abnormal, const std::string& why) {
   if (!told) {
     return "";
   }
   return (abnormal ? "abnormal" : "normal") + (why.empty() ? "" : ": " + why);
 }
-
-}  // namespace
 
 std::string Size(std::int64_t bytes) {
   constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -55,8 +55,10 @@ void PrintVolumes(std::ostream& out, const std::vector<StagedVolume>& list) {
   Table table({"PLUGIN", "VOLUME", "STATE", "ACCESS", "ATTACHMENT",
                "FILE SYSTEM", "USERS"});
   for (const StagedVolume& volume : list) {
-    table.Add({volume.plugin, volume.volume, volume.state, volume.access_mode,
-               volume.attachment_mode, volume.fs_type, UserList(volume.users)});
+    table.Add({volume.plugin, volume.volume,
+               volume.state + (volume.abnormal ? ", abnormal" : ""),
+               volume.access_mode, volume.attachment_mode, volume.fs_type,
+               UserList(volume.users)});
   }
   table.Print(out);
 }

@@ -116,6 +116,10 @@ void PrintVolumeReport(std::ostream& out, const VolumeReport& report) {
     PrintField(out, "file system", staged.fs_type);
     PrintField(out, "needs secrets", YesNo(staged.needs_secrets));
     PrintField(out, "users", UserList(staged.users));
+    if (staged.has_condition) {
+      PrintField(out, "condition",
+                 ConditionOf(true, staged.abnormal, staged.condition));
+    }
   }
   if (report.known) {
     PrintKnownVolume(out, *report.known);

@@ -158,8 +158,16 @@ void Core::Start() {
   plugins = std::make_unique<csi::Plugins>(
       config.timeouts, *plans, *rpcs, *state,
       [this](const csi::PluginChange& change) { events.Add(change); });
-  volumes =
-      std::make_unique<csi::Volumes>(config, *plans, *rpcs, *plugins, *state);
+  csi::VolumeEvents volume_events;
+  volume_events.on_condition = [this](const VolumeRecord& volume,
+                                      const csi::VolumeCondition& condition) {
+    const std::lock_guard lock(conditions_mutex_);
+    conditions_.push_back(
+        volume.volume_id + (condition.abnormal ? " abnormal" : " normal") +
+        (condition.message.empty() ? "" : ": ") + condition.message);
+  };
+  volumes = std::make_unique<csi::Volumes>(config, *plans, *rpcs, *plugins,
+                                           *state, std::move(volume_events));
   controller = std::make_unique<csi::Controller>(config.timeouts, *rpcs,
                                                  *plugins, *volumes);
   services = std::make_unique<Services>(

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mountd/base/steps.h"
@@ -79,6 +80,12 @@ class Core {
   std::atomic<int> checks = 0;
   std::chrono::milliseconds link_grace{0};  // applies from the next start
   std::vector<std::string> scarce;  // networks, and their free addresses
+  // Returns the conditions that volumes reported since the last call, as
+  // "v1 abnormal: why".
+  std::vector<std::string> TakeConditions() {
+    const std::lock_guard lock(conditions_mutex_);
+    return std::exchange(conditions_, {});
+  }
   // Called when a network has been torn down.
   std::function<void(const NetworkRecord&)> gone = [](const NetworkRecord&) {};
   std::unique_ptr<exec::FakeExecutor> executor;
@@ -104,6 +111,8 @@ class Core {
  private:
   void Start();
 
+  std::mutex conditions_mutex_;
+  std::vector<std::string> conditions_;  // conditions_mutex_
   int boots_ = 1;
 };
 

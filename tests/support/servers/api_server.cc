@@ -100,6 +100,8 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
             [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),
       restorer_(*loop_, strands_, volumes_, services_.volumes),
+      volume_prober_({*loop_, strands_, volumes_},
+                     options_.config.timeouts.probe_volumes),
       api_{options_.config.timeouts,
            services_,
            operations_,
@@ -128,8 +130,9 @@ ApiServer::~ApiServer() {
   thread_.join();
   executor_.script().UnblockAll();
   csi_.script().UnblockAll();
-  plugins_.reset();
+  // The pool first, because its jobs ask for the plugins' states.
   pool_.reset();
+  plugins_.reset();
 }
 
 void ApiServer::Recover() {
@@ -147,6 +150,10 @@ void ApiServer::WatchMounts() {
   });
 }
 
+void ApiServer::WatchConditions() {
+  OnLoop([this] { volume_prober_.Start(); });
+}
+
 void ApiServer::Send(const dbus::Event& event) {
   peers_->Send(event);
   if (bus_ != nullptr) {
@@ -161,6 +168,12 @@ csi::VolumeEvents ApiServer::EventsOfVolumes() {
                             const std::string& reason) {
     loop_->Post([this, volume, health, reason] {
       Send(dbus::VolumeHealthChanged(services_.access, volume, health, reason));
+    });
+  };
+  events.on_condition = [this](const VolumeRecord& volume,
+                               const csi::VolumeCondition& condition) {
+    loop_->Post([this, volume, condition] {
+      Send(dbus::VolumeConditionChanged(services_.access, volume, condition));
     });
   };
   events.on_secrets_needed = [this](const VolumeRecord& volume,

@@ -13,6 +13,7 @@
 #include "mountd/watch/mount_prober.h"
 #include "mountd/watch/mount_watch.h"
 #include "mountd/watch/owed_retrier.h"
+#include "mountd/watch/volume_prober.h"
 #include "mountd/watch/volume_restorer.h"
 #include "tests/support/fakes/fake_csi_client.h"
 #include "tests/support/fakes/fake_executor.h"
@@ -52,6 +53,8 @@ class ApiServer {
   // Starts the watch of mounts and the prober of their file systems. The
   // constructor does not start them, because both make plans of their own.
   void WatchMounts();
+  // Starts the prober of volumes' conditions, which makes calls of its own.
+  void WatchConditions();
 
   // Sends events to their subscribers on both transports. Runs on the loop's
   // thread.
@@ -101,6 +104,7 @@ class ApiServer {
   OwedRetrier owed_;
   VolumeSettler settler_;
   VolumeRestorer restorer_;
+  VolumeProber volume_prober_;
   dbus::PeerDrops drops_;
   const dbus::ApiParts api_;
   std::unique_ptr<dbus::ForeignFds> foreign_;

@@ -94,6 +94,7 @@ probe_ready_ms = 15
 plugin_health_ms = 19
 probe_timeout_ms = 16
 probe_mounts_ms = 17
+probe_volumes_ms = 21
 owed_warning_ms = 20
 probe_answer_ms = 18
 )";
@@ -216,6 +217,7 @@ TEST(ConfigTest, LimitsAndTimeouts) {
   EXPECT_EQ(config->timeouts.probe_timeout, milliseconds(16));
   EXPECT_EQ(config->limits.mount_reserve, 7U);
   EXPECT_EQ(config->timeouts.probe_mounts, milliseconds(17));
+  EXPECT_EQ(config->timeouts.probe_volumes, milliseconds(21));
   EXPECT_EQ(config->timeouts.probe_answer, milliseconds(18));
   EXPECT_EQ(config->timeouts.owed_warning, milliseconds(20));
 }

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Conditions of volumes, as their plugins report them.
+#include <algorithm>
+#include <utility>
+
+#include "csi-node/node/volume_requests.h"
+#include "csi-node/node/volumes.h"
+#include "mountd/base/current_user.h"
+
+namespace mountd::csi {
+namespace {
+
+bool ReportsConditions(const PluginInstance& plugin) {
+  return Offers(plugin.capabilities, NodeRpc::kGetVolumeStats) &&
+         Offers(plugin.capabilities, NodeRpc::kVolumeCondition);
+}
+
+}  // namespace
+
+Result<std::vector<ReportingVolume>> Volumes::ListReporting() {
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
+                store_.volumes.ListVolumes());
+  std::map<std::string, bool> reports;  // by plugin
+  std::set<VolumeKey> keys;
+  std::vector<ReportingVolume> all;
+  for (const VolumeRecord& volume : volumes) {
+    const auto [plugin, is_new] = reports.try_emplace(volume.plugin, false);
+    if (is_new) {
+      const std::optional<PluginStatus> status = plugins_.Get(volume.plugin);
+      plugin->second = status && ReportsConditions(*status);
+    }
+    if (plugin->second) {
+      keys.insert(volume.key);
+      all.push_back({volume.key, volume.plugin, volume.uid});
+    }
+  }
+  conditions_.ForgetAllBut(keys);
+  return all;
+}
+
+// Returns the volume and one user who has it published.
+std::optional<Volumes::InUse> Volumes::FindReporting(const VolumeKey& key) {
+  const Result<std::optional<VolumeRecord>> volume =
+      store_.volumes.GetVolume(key);
+  const Result<std::vector<PublicationRecord>> users =
+      store_.volumes.UsersOf(key);
+  if (!volume || !*volume || !users) {
+    return std::nullopt;
+  }
+  const auto user =
+      std::find_if(users->begin(), users->end(), [](const auto& one) {
+        return one.state == PublicationState::kPublished;
+      });
+  return user == users->end() ? std::nullopt
+                              : std::optional<InUse>({*user, **volume});
+}
+
+bool Volumes::AskCondition(const VolumeKey& key) {
+  const std::optional<InUse> use = FindReporting(key);
+  // Publish, expand, unpublish and the restoration hold the volume's lock
+  // during their RPCs.
+  if (!use || volumes_.IsHeld(key.str())) {
+    return true;
+  }
+  const Result<Plugins::Session> session = plugins_.Use(use->volume.plugin);
+  if (!session || !ReportsConditions(session->status)) {
+    return true;
+  }
+  const CurrentUser owner(use->volume.uid);
+  if (!slots_.HasRoom(use->volume.plugin)) {
+    return true;
+  }
+  const RpcSlots::Slot slot(slots_, use->volume.plugin);
+  const VolumePaths paths = PathsOf(use->volume, use->publication, *session);
+  const RpcResult<VolumeStats> stats = client_.NodeGetVolumeStats(
+      session->channel, use->volume.volume_id, paths.target, paths.staging,
+      Clock::now() + config_.timeouts.probe_timeout);
+  if (!stats) {
+    return stats.error().code != RpcCode::kDeadlineExceeded;
+  }
+  // Another call may have changed the volume meanwhile. Then the answer may be
+  // about a volume that is gone, and the next question gets a better answer.
+  if (stats->condition && !volumes_.IsHeld(key.str()) && FindReporting(key) &&
+      conditions_.Set(key, *stats->condition)) {
+    events_.on_condition(use->volume, *stats->condition);
+  }
+  return true;
+}
+
+}  // namespace mountd::csi
