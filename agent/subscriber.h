@@ -41,6 +41,15 @@ struct SignalHandlers {
   };
   std::function<void(const PluginInstance& instance)> plugin_added;
   std::function<void(const PluginInstance& instance)> plugin_removed;
+  // An event of the task that runs a plugin, in the words to show it in.
+  struct PluginEvent {
+    std::string plugin;
+    std::string type;
+    std::string allocation;
+    std::string event;
+    std::string message;
+  };
+  std::function<void(const PluginEvent& event)> plugin_event;
   std::function<void(std::uint32_t count)> owed_changed;
   std::function<void(const OwedSummary& owed)> owed_overdue;
   // Executors that hang in the kernel and that mountd has abandoned.

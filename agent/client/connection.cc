@@ -302,6 +302,16 @@ void ManagerProxy::onVolumeHealth(const std::string& plugin,
   }
 }
 
+void ManagerProxy::onPluginEvent(const std::string& plugin,
+                                 const std::string& type,
+                                 const std::string& allocation,
+                                 const std::string& event,
+                                 const std::string& message) {
+  if (handlers_->plugin_event) {
+    handlers_->plugin_event({plugin, type, allocation, event, message});
+  }
+}
+
 void ManagerProxy::onAddressesScarce(const std::string& network,
                                      const std::uint32_t& capacity,
                                      const std::uint32_t& free) {

@@ -56,6 +56,9 @@ class ManagerProxy final
   void onPluginRemoved(const std::string& plugin, const std::string& type,
                        const std::string& allocation,
                        const sdbus::ObjectPath& object) override;
+  void onPluginEvent(const std::string& plugin, const std::string& type,
+                     const std::string& allocation, const std::string& event,
+                     const std::string& message) override;
   void onAddressesScarce(const std::string& network,
                          const std::uint32_t& capacity,
                          const std::uint32_t& free) override;

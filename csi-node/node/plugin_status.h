@@ -64,6 +64,7 @@ struct PluginChange {
   };
   Kind kind = Kind::kChanged;
   PluginInstance now;
+  PluginInstance before{};  // of kChanged: the instance of the last change
 };
 
 using OnPluginChange = std::function<void(const PluginChange&)>;

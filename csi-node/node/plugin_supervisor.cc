@@ -49,6 +49,7 @@ PluginSupervisor::PluginSupervisor(Parts parts, PluginRecord record,
   status_.record = std::move(record);
   status_.reason = "mountd waits for its socket";
   status_.updated_us = NowMicroseconds();
+  told_ = status_;
   try {
     thread_ = std::jthread([this] { Run(); });
   } catch (const std::system_error&) {
@@ -129,6 +130,7 @@ void PluginSupervisor::SetRemoving(bool removing) {
 
 // Reports a change of the state, and a new fingerprint without one.
 void PluginSupervisor::SetState(PluginState state, const std::string& reason) {
+  PluginInstance before;
   PluginInstance changed;
   {
     const std::lock_guard lock(mutex_);
@@ -141,8 +143,9 @@ void PluginSupervisor::SetState(PluginState state, const std::string& reason) {
     }
     status_.updated_us = NowMicroseconds();
     changed = status_;
+    before = std::exchange(told_, changed);
   }
-  parts_.on_change(changed);
+  parts_.on_change(before, changed);
 }
 
 Clock::time_point PluginSupervisor::ProbeDeadline() const {

@@ -41,8 +41,9 @@ class PluginSupervisor {
     // Returns the cgroup of the plugin's tasks; 0: they have none. An error
     // means that nobody may listen on the socket.
     std::function<Result<std::uint64_t>()> cgroup;
-    // Called when the state or the fingerprint has changed.
-    std::function<void(const PluginInstance&)> on_change;
+    // Called when the state or the fingerprint has changed since the last call.
+    std::function<void(const PluginInstance& before, const PluginInstance& now)>
+        on_change;
   };
 
   // `known` is the fingerprint from the last connection.
@@ -99,6 +100,7 @@ class PluginSupervisor {
   bool stopping_ = false;
   bool reconnect_ = false;
   bool attempted_ = false;
+  PluginInstance told_;  // as of the last on_change
   mutable std::condition_variable first_attempt_;
   std::mutex directory_mutex_;  // held during each plan in the directory
   bool removing_ = false;       // directory_mutex_

@@ -120,8 +120,8 @@ void Plugins::Supervise(const PluginRecord& record, const Fingerprint& known) {
       PluginSupervisor::Parts{
           timeouts_, executor_, client_, store_, plugin.connections,
           [this, allocation] { return CgroupOf(allocation); },
-          [this](const PluginInstance& now) {
-            Tell(PluginChange::Kind::kChanged, now);
+          [this](const PluginInstance& before, const PluginInstance& now) {
+            Tell({PluginChange::Kind::kChanged, now, before});
           }},
       record, known);
   plugin.instances.insert(plugin.instances.begin(), std::move(supervisor));
@@ -237,7 +237,7 @@ Result<void> Plugins::Add(PluginRecord record) {
   // Nothing of the instance may be reported before kAdded.
   const std::lock_guard telling(telling_);
   Supervise(record, {});
-  TellLocked(PluginChange::Kind::kAdded, added);
+  TellLocked({PluginChange::Kind::kAdded, added});
   return prepared ? Ok() : Result<void>(std::move(prepared).error());
 }
 
@@ -265,17 +265,17 @@ PluginStatus Plugins::StatusOfPlugin(const Plugin& plugin) {
   return gone;
 }
 
-void Plugins::Tell(PluginChange::Kind kind, const PluginInstance& now) {
+void Plugins::Tell(const PluginChange& change) {
   const std::lock_guard telling(telling_);
-  TellLocked(kind, now);
+  TellLocked(change);
 }
 
-void Plugins::TellLocked(PluginChange::Kind kind, const PluginInstance& now) {
-  on_change_({kind, now});
+void Plugins::TellLocked(const PluginChange& change) {
+  on_change_(change);
   std::optional<PluginInstance> edge;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = plugins_.find(now.record.id);
+    const auto found = plugins_.find(change.now.record.id);
     if (found != plugins_.end()) {
       PluginStatus status = StatusOfPlugin(found->second);
       if (status.state != found->second.told) {

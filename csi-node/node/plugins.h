@@ -153,8 +153,8 @@ class Plugins {
                         bool (PluginInstance::*serves)() const) const;
   static PluginStatus StatusOfPlugin(const Plugin& plugin);
   // Reports a change. The caller has made the change already.
-  void Tell(PluginChange::Kind kind, const PluginInstance& now);
-  void TellLocked(PluginChange::Kind kind, const PluginInstance& now);
+  void Tell(const PluginChange& change);
+  void TellLocked(const PluginChange& change);
 
   const TimeoutsConfig& timeouts_;
   exec::Executor& executor_;

@@ -154,7 +154,7 @@ void Plugins::Forget(const std::string& id, const Supervisors& victims) {
     PluginInstance last = instance->status();
     last.state = PluginState::kGone;
     last.reason = "unregistered";
-    Tell(PluginChange::Kind::kRemoved, last);
+    Tell({PluginChange::Kind::kRemoved, last});
   }
 }
 

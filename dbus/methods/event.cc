@@ -262,6 +262,17 @@ Event PluginChanged(const CallerAccess& access,
   return event;
 }
 
+Event TaskEventOfPlugin(const CallerAccess& access,
+                        const csi::PluginInstance& instance,
+                        const csi::PluginEvent& event) {
+  return {"PluginEvent",
+          {instance.record.id, instance.record.type, instance.record.allocation,
+           event.event, event.message},
+          [&access, record = instance.record](const Caller& caller) {
+            return access.SeesPlugin(caller, record);
+          }};
+}
+
 Event OwedChanged(std::uint32_t count) {
   return {"OwedChanged", {count}, [](const Caller&) { return true; }};
 }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "csi-node/node/plugin_events.h"
 #include "mountd/base/caller.h"
 #include "mountd/operations/operations.h"
 #include "mountd/service/caller_access.h"
@@ -61,6 +62,9 @@ Event MountHealthChanged(const CallerAccess& access, std::uint32_t uid,
                          const std::string& reason);
 Event PluginChanged(const CallerAccess& access,
                     const csi::PluginChange& change);
+Event TaskEventOfPlugin(const CallerAccess& access,
+                        const csi::PluginInstance& instance,
+                        const csi::PluginEvent& event);
 // Visible to the volume's owner.
 Event VolumeHealthChanged(const CallerAccess& access,
                           const VolumeRecord& volume, exec::MountHealth health,

@@ -33,6 +33,9 @@ void Daemon::Finished(const OperationSummary& summary) {
 
 void Daemon::PluginChanged(const csi::PluginChange& change) {
   Send(dbus::PluginChanged(services_.access, change));
+  if (const auto event = csi::EventOf(change)) {
+    Send(dbus::TaskEventOfPlugin(services_.access, change.now, *event));
+  }
   const csi::PluginInstance& now = change.now;
   if (change.kind == csi::PluginChange::Kind::kPlugin) {
     spdlog::info("plugin {} is {}{}{}", now.record.id,

@@ -46,6 +46,8 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     emitStuckChanged(1);
     emitMountLost("web", "app", "data", "why");
     emitMountHealth("web", "app", "data", "hung", "why");
+    emitPluginEvent("csi-local", "node", "web", "Plugin became unhealthy",
+                    "Error: why");
   }
 
  private:

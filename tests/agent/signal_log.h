@@ -43,6 +43,10 @@ class SignalLog {
     };
     handlers.plugin_added = instance("added");
     handlers.plugin_removed = instance("removed");
+    handlers.plugin_event = [this](const SignalHandlers::PluginEvent& one) {
+      Add("event " + one.plugin + " " + one.type + " " + one.allocation + " " +
+          one.event + ", " + one.message);
+    };
     handlers.owed_changed = [this](std::uint32_t count) {
       Add("owed " + std::to_string(count));
     };

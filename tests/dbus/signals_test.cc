@@ -51,6 +51,26 @@ TEST_P(Signals, APluginsStatesReachASubscriber) {
             R"("csi", "gone", "unregistered")");
 }
 
+// An agent hands these texts on unchanged.
+TEST_P(Signals, APluginsTaskHasEventsInWords) {
+  Subscribe(*client_);
+  ASSERT_TRUE(client_->Call("PrepareAllocation", "sa{sv}", "web", 0).ok());
+  ASSERT_TRUE(
+      client_->Call("RegisterPlugin", "sssa{sv}", "csi", "node", "web", 0)
+          .ok());
+  EXPECT_EQ(
+      client_->AwaitSignal("PluginEvent").text,
+      R"("csi", "node", "web", "Plugin became healthy", "plugin: csi")");
+  csi().SetReady("csi", false);
+  EXPECT_EQ(client_->AwaitSignal("PluginEvent").text,
+            R"("csi", "node", "web", "Plugin became unhealthy", )"
+            R"("Error: reports that it is not ready")");
+  csi().SetReady("csi", true);
+  EXPECT_EQ(
+      client_->AwaitSignal("PluginEvent").text,
+      R"("csi", "node", "web", "Plugin became healthy", "plugin: csi")");
+}
+
 TEST_P(Signals, WhatIsOwedIsCountedToSubscribers) {
   FailToUnpublish();
   EXPECT_EQ(client_->AwaitSignal("OwedChanged").text, "1");
@@ -296,8 +316,10 @@ TEST_P(SignalsOfOthers, APluginIsSeenByWhoMayUseIt) {
   EXPECT_EQ(alice_->AwaitSignal("PluginChanged").text,
             R"("csi", "healthy", "")");
   EXPECT_EQ(bob_->AwaitSignal("PluginChanged").text, R"("csi", "healthy", "")");
+  EXPECT_EQ(bob_->AwaitSignal("PluginEvent").member, "PluginEvent");
   stranger_->Fence();
   EXPECT_FALSE(Has(*stranger_, "PluginChanged"));
+  EXPECT_FALSE(Has(*stranger_, "PluginEvent"));
 }
 
 // Signals about a mount of alice's.

@@ -110,6 +110,14 @@ void AddPluginHandlers(bool json, SignalHandlers& handlers) {
   };
   handlers.plugin_added = instance("PluginAdded");
   handlers.plugin_removed = instance("PluginRemoved");
+  handlers.plugin_event = [json](const SignalHandlers::PluginEvent& one) {
+    PrintEvent(json, {{"signal", "PluginEvent"},
+                      {"plugin", one.plugin},
+                      {"type", one.type},
+                      {"allocation", one.allocation},
+                      {"event", one.event},
+                      {"message", one.message}});
+  };
 }
 
 void AddNodeHandlers(bool json, SignalHandlers& handlers) {

@@ -41,6 +41,10 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
           [this](const csi::PluginChange& change) {
             loop_->Post([this, change] {
               Send(dbus::PluginChanged(services_.access, change));
+              if (const auto event = csi::EventOf(change)) {
+                Send(dbus::TaskEventOfPlugin(services_.access, change.now,
+                                             *event));
+              }
               if (change.now.state == csi::PluginState::kHealthy) {
                 owed_.Check();
                 restorer_.Look(change.now.record.id);

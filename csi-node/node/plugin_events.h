@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "csi-node/node/plugin_status.h"
+
+namespace mountd::csi {
+
+// An event of a plugin's task, in the words in which orchestrators show it
+// (Nomad: TaskEvent.DisplayMessage). An agent hands both texts on unchanged.
+struct PluginEvent {
+  std::string event;    // "Plugin became healthy"; one of a few fixed texts
+  std::string message;  // "plugin: <id>", "Error: <reason>"; on one line
+};
+
+// Returns the event of a change of an instance; nullopt if the instance is as
+// healthy as before. The first health of a plugin after mountd's start is an
+// event, because mountd keeps no record of a plugin's health.
+std::optional<PluginEvent> EventOf(const PluginChange& change);
+
+}  // namespace mountd::csi
