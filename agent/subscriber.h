@@ -50,6 +50,15 @@ struct SignalHandlers {
     std::string message;
   };
   std::function<void(const PluginEvent& event)> plugin_event;
+  // A plugin says something else of this node than before. `text` is one line.
+  struct NodeInfoChange {
+    std::string plugin;
+    std::string type;
+    std::string allocation;
+    NodeInfo node;
+    std::string text;
+  };
+  std::function<void(const NodeInfoChange& change)> node_info_changed;
   std::function<void(std::uint32_t count)> owed_changed;
   std::function<void(const OwedSummary& owed)> owed_overdue;
   // Executors that hang in the kernel and that mountd has abandoned.

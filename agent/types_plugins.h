@@ -47,6 +47,14 @@ struct PluginMount {
   std::string propagation;
 };
 
+// Describes this node in the words of a plugin (CSI: NodeGetInfo).
+struct NodeInfo {
+  std::string node_id;
+  std::int64_t max_volumes = 0;  // 0: no limit
+  std::map<std::string, std::string> topology;
+  std::vector<std::string> changed;  // the names of the members that changed
+};
+
 struct PluginRegistration {
   bool operator==(const PluginRegistration&) const = default;
 

@@ -312,6 +312,20 @@ void ManagerProxy::onPluginEvent(const std::string& plugin,
   }
 }
 
+// Ignores a node that does not follow the contract.
+void ManagerProxy::onNodeInfoChanged(const std::string& plugin,
+                                     const std::string& type,
+                                     const std::string& allocation,
+                                     const dbus::Dict& node,
+                                     const std::string& text) {
+  if (handlers_->node_info_changed) {
+    if (Result<NodeInfo> now = FromDict<NodeInfo>(node)) {
+      handlers_->node_info_changed(
+          {plugin, type, allocation, *std::move(now), text});
+    }
+  }
+}
+
 void ManagerProxy::onAddressesScarce(const std::string& network,
                                      const std::uint32_t& capacity,
                                      const std::uint32_t& free) {

@@ -59,6 +59,9 @@ class ManagerProxy final
   void onPluginEvent(const std::string& plugin, const std::string& type,
                      const std::string& allocation, const std::string& event,
                      const std::string& message) override;
+  void onNodeInfoChanged(const std::string& plugin, const std::string& type,
+                         const std::string& allocation, const dbus::Dict& node,
+                         const std::string& text) override;
   void onAddressesScarce(const std::string& network,
                          const std::uint32_t& capacity,
                          const std::uint32_t& free) override;

@@ -104,8 +104,16 @@ RpcResult<std::string> Controller::Try(const std::string& plugin,
       return {RpcError{RpcCode::kUnavailable, session.error().detail}};
     }
     context.progress.At(Step::kController);
-    return {client_.CallController(session->channel, call, context.secrets,
-                                   Clock::now() + timeouts_.rpc)};
+    Tried tried{client_.CallController(session->channel, call, context.secrets,
+                                       Clock::now() + timeouts_.rpc)};
+    // For ControllerPublishVolume the code means that no more volumes may be
+    // attached (CSI spec, "ControllerPublishVolume Errors").
+    if (!tried.outcome &&
+        tried.outcome.error().code == RpcCode::kResourceExhausted &&
+        rpc.name == "ControllerPublishVolume") {
+      plugins_.DoubtNodeInfo(plugin);
+    }
+    return tried;
   };
   if (!rpc.changes) {
     // Only one try. For a list ABORTED means that its token is not valid, and
@@ -197,9 +205,9 @@ Result<void> Controller::Unpublish(const std::string& plugin,
   // detached below it are lost.
   std::optional<KeyedLocks::Guard> unused;
   const std::optional<PluginStatus> status = plugins_.Get(plugin);
-  // Without a node id the plugin may be on any node, so also on this one.
-  const bool here = !status || status->node.node_id.empty() ||
-                    status->node.node_id == request.node_id;
+  // Without a node id the plugin may be on any node, so also on this one. A
+  // volume in use here may be attached to an id that the plugin said before.
+  const bool here = !status || status->MayCallThisNode(request.node_id);
   if (here) {
     MOUNTD_ASSIGN(KeyedLocks::Guard guard,
                   volumes_.LockUnused(plugin, request.volume_id));

@@ -20,4 +20,22 @@ struct PluginEvent {
 // event, because mountd keeps no record of a plugin's health.
 std::optional<PluginEvent> EventOf(const PluginChange& change);
 
+// A change of what a plugin says of this node (NodeGetInfo).
+struct NodeInfoChange {
+  bool node_id = false;
+  bool max_volumes = false;
+  bool topology = false;
+  // "max_volumes 10 -> 16; topology zone=a -> zone=b"; on one line.
+  std::string text;
+};
+
+// Returns the change of the NodeInfo of an instance; nullopt if there is none,
+// and for the first NodeInfo of an instance.
+std::optional<NodeInfoChange> NodeInfoChangeOf(const PluginChange& change);
+
+// True if a plugin says another node id than before.
+bool HasOtherNodeId(const NodeInfo& before, const NodeInfo& now);
+// Returns why another node id needs an operator; one line.
+std::string ConcernOf(const NodeInfo& before, const NodeInfo& now);
+
 }  // namespace mountd::csi

@@ -37,6 +37,12 @@ bool PluginInstance::stages() const {
   return Offers(capabilities, NodeRpc::kStageUnstageVolume);
 }
 
+bool PluginInstance::MayCallThisNode(const std::string& node_id) const {
+  return node.node_id.empty() || node.node_id == node_id ||
+         std::find(former_node_ids.begin(), former_node_ids.end(), node_id) !=
+             former_node_ids.end();
+}
+
 PluginStatus StatusOf(std::vector<PluginInstance> instances) {
   const auto rank = [](const PluginInstance& one) {
     return (one.serves_node() ? 2 : 0) +

@@ -37,11 +37,17 @@ struct PluginInstance : Fingerprint {
   std::string reason;
   std::uint64_t generation = 0;  // of its connection; unique in the plugin
   std::uint64_t updated_us = 0;  // when state or fingerprint came, since 1970
+  // The ids of this node that this mountd has learned before node.node_id, the
+  // newest first, at most kMostFormerNodeIds.
+  std::vector<std::string> former_node_ids{};
+  static constexpr std::size_t kMostFormerNodeIds = 16;
 
   InstanceKey key() const;
   bool serves_node() const { return record.type != "controller"; }
   bool serves_controller() const { return record.type != "node"; }
   bool stages() const;  // NodeServiceCapability STAGE_UNSTAGE_VOLUME
+  // True if the plugin calls or has called this node so, or has said no id.
+  bool MayCallThisNode(const std::string& node_id) const;
 };
 
 // A plugin: its base is the instance that node calls go to.

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "csi-node/node/plugin_events.h"
 #include "mountd/base/wall_clock.h"
 #include "mountd/plan/wire.h"
 
@@ -18,6 +19,12 @@ namespace mountd::csi {
 namespace {
 
 constexpr std::chrono::milliseconds kLookPause{200};
+// The least pause between two questions for the NodeInfo. A caller can make
+// mountd doubt it with each call that fails.
+constexpr std::chrono::milliseconds kNodeInfoPause{1000};
+// So many pauses between probes of a healthy plugin are one pause between two
+// questions for the NodeInfo: five minutes by default.
+constexpr int kProbesPerNodeInfo = 10;
 
 // Makes the plugin's text one printable line, because operators see it.
 std::string OneLine(std::string text) {
@@ -123,6 +130,14 @@ void PluginSupervisor::Reconnect() {
   eventfd_write(wake_.get(), 1);
 }
 
+void PluginSupervisor::DoubtNodeInfo() {
+  {
+    const std::lock_guard lock(mutex_);
+    doubts_node_info_ = true;
+  }
+  eventfd_write(wake_.get(), 1);
+}
+
 void PluginSupervisor::SetRemoving(bool removing) {
   const std::lock_guard lock(directory_mutex_);
   removing_ = removing;
@@ -183,6 +198,10 @@ PluginSupervisor::Wake PluginSupervisor::Wait(std::chrono::milliseconds timeout,
       }
       if (std::exchange(reconnect_, false)) {
         return Wake::kReconnect;
+      }
+      // Without a connection the next one brings the NodeInfo.
+      if (std::exchange(doubts_node_info_, false) && hang_up_fd >= 0) {
+        return Wake::kNodeInfo;
       }
     }
     if (ready > 0 && entries[1].revents != 0) {
@@ -338,7 +357,7 @@ PluginSupervisor::Attempt PluginSupervisor::ConnectAndFingerprint() {
     return Attempt::kFailed;
   }
   was_ready_ = true;
-  SetState(PluginState::kHealthy, "");
+  SetState(PluginState::kHealthy, concern_);
   return Attempt::kReady;
 }
 
@@ -362,9 +381,58 @@ RpcResult<void> PluginSupervisor::ReadFingerprint(const ChannelRef& ref) {
       return std::move(node).error();
     }
     now.node = *std::move(node);
+    node_info_asked_ = Clock::now();
+    node_info_due_ = NextNodeInfo();
   }
   Learn(std::move(now));
   return {};
+}
+
+Clock::time_point PluginSupervisor::NextNodeInfo() const {
+  return Clock::now() + kProbesPerNodeInfo * parts_.timeouts.probe_ready;
+}
+
+// Keeps what is known after a failure, because the probes find out whether the
+// plugin has gone. An answer without a node id is one, too.
+void PluginSupervisor::AskNodeInfo() {
+  node_info_asked_ = Clock::now();
+  RpcResult<NodeInfo> node =
+      parts_.client.NodeGetInfo(channel(), ProbeDeadline());
+  node_info_due_ = NextNodeInfo();
+  const PluginInstance known = status();
+  if (!node || node->node_id.empty() ||
+      known.state != PluginState::kHealthy) {
+    return;
+  }
+  Fingerprint now = known;
+  now.node = *std::move(node);
+  Learn(std::move(now));
+  SetState(PluginState::kHealthy, concern_);
+}
+
+PluginSupervisor::Wake PluginSupervisor::AwaitProbe() {
+  const PluginInstance known = status();
+  const bool healthy = known.state == PluginState::kHealthy;
+  const bool asks = healthy && known.serves_node();
+  const Clock::time_point probe =
+      Clock::now() + (healthy ? parts_.timeouts.probe_ready
+                              : parts_.timeouts.probe_starting);
+  for (;;) {
+    if (asks && node_info_due_ <= Clock::now()) {
+      AskNodeInfo();
+    }
+    const Clock::time_point next =
+        asks ? std::min(probe, node_info_due_) : probe;
+    const Wake wake = Wait(std::chrono::ceil<std::chrono::milliseconds>(
+                               next - Clock::now()),
+                           connection_.get());
+    if (wake == Wake::kNodeInfo) {
+      node_info_due_ =
+          std::min(node_info_due_, node_info_asked_ + kNodeInfoPause);
+    } else if (wake != Wake::kTimeout || Clock::now() >= probe) {
+      return wake;
+    }
+  }
 }
 
 void PluginSupervisor::Learn(Fingerprint fingerprint) {
@@ -373,6 +441,13 @@ void PluginSupervisor::Learn(Fingerprint fingerprint) {
     const std::lock_guard lock(mutex_);
     if (static_cast<const Fingerprint&>(status_) == fingerprint) {
       return;
+    }
+    if (HasOtherNodeId(status_.node, fingerprint.node)) {
+      concern_ = ConcernOf(status_.node, fingerprint.node);
+      auto& former = status_.former_node_ids;
+      former.insert(former.begin(), status_.node.node_id);
+      former.resize(
+          std::min(former.size(), PluginInstance::kMostFormerNodeIds));
     }
     static_cast<Fingerprint&>(status_) = fingerprint;
     learned_ = true;
@@ -397,10 +472,7 @@ bool PluginSupervisor::WasReplaced() {
 
 PluginSupervisor::Wake PluginSupervisor::Watch() {
   for (;;) {
-    const Wake wake = Wait(status().state == PluginState::kHealthy
-                               ? parts_.timeouts.probe_ready
-                               : parts_.timeouts.probe_starting,
-                           connection_.get());
+    const Wake wake = AwaitProbe();
     if (wake == Wake::kHangUp) {
       SetState(PluginState::kUnhealthy, "closed its connection");
     }
@@ -413,7 +485,7 @@ PluginSupervisor::Wake PluginSupervisor::Watch() {
     const RpcResult<bool> ready =
         parts_.client.Probe(channel(), ProbeDeadline());
     if (ready && *ready) {
-      SetState(PluginState::kHealthy, "");
+      SetState(PluginState::kHealthy, concern_);
     } else {
       SetState(PluginState::kUnhealthy,
                ready ? "reports that it is not ready" : Reason(ready.error()));

@@ -62,6 +62,9 @@ class PluginSupervisor {
   void SetObstacle(const std::string& why);
   // Closes the channel and connects again.
   void Reconnect();
+  // Asks the plugin for its NodeInfo soon, because an answer of the plugin lets
+  // doubt what mountd knows. At most once a second.
+  void DoubtNodeInfo();
   // Ends the thread: at once, or when its current RPC ends (bounded by
   // timeouts.probe_timeout). Only one thread may call this.
   void Stop();
@@ -71,7 +74,7 @@ class PluginSupervisor {
   void SetRemoving(bool removing);
 
  private:
-  enum class Wake { kTimeout, kHangUp, kReconnect, kStop };
+  enum class Wake { kTimeout, kHangUp, kReconnect, kNodeInfo, kStop };
   enum class Attempt { kReady, kAbsent, kFailed };
 
   void Run();
@@ -83,8 +86,13 @@ class PluginSupervisor {
   Attempt Failed(Attempt attempt, const std::string& reason);
   RpcResult<void> ReadFingerprint(const ChannelRef& ref);
   void Learn(Fingerprint fingerprint);
+  // Asks for the NodeInfo again, and reports a change.
+  void AskNodeInfo();
+  Clock::time_point NextNodeInfo() const;
   // Probes until Stop, Reconnect, or the loss of the connection.
   Wake Watch();
+  // Waits for the next probe; asks for the NodeInfo in between when it is due.
+  Wake AwaitProbe();
   bool WasReplaced();
   Wake Wait(std::chrono::milliseconds timeout, int hang_up_fd);
   void SetState(PluginState state, const std::string& reason);
@@ -99,6 +107,7 @@ class PluginSupervisor {
   std::string obstacle_;
   bool stopping_ = false;
   bool reconnect_ = false;
+  bool doubts_node_info_ = false;
   bool attempted_ = false;
   PluginInstance told_;  // as of the last on_change
   mutable std::condition_variable first_attempt_;
@@ -111,6 +120,10 @@ class PluginSupervisor {
   bool prepared_ = false;
   bool was_ready_ = false;
   bool learned_ = false;  // the fingerprint has changed
+  // Why a healthy instance needs an operator; "": it does not.
+  std::string concern_;
+  Clock::time_point node_info_asked_;
+  Clock::time_point node_info_due_;
   Clock::time_point awaited_since_;
   Clock::time_point started_;
   std::jthread thread_;

@@ -101,6 +101,10 @@ class Plugins {
   // replaces the one seen at its socket. "": mountd knows nothing.
   void SetObstacle(const std::string& id, const std::string& why);
 
+  // Asks the plugin's instances for their NodeInfo soon, because the plugin has
+  // refused a volume for want of room.
+  void DoubtNodeInfo(const std::string& id) const;
+
   // Reconnects all instances, because mountd-csi died and every channel is
   // lost.
   void ReconnectAll();

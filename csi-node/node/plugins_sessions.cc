@@ -64,6 +64,12 @@ void Plugins::SetObstacle(const std::string& id, const std::string& why) {
   }
 }
 
+void Plugins::DoubtNodeInfo(const std::string& id) const {
+  for (const auto& instance : InstancesOf(id)) {
+    instance->DoubtNodeInfo();
+  }
+}
+
 void Plugins::ReconnectAll() {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, plugin] : plugins_) {

@@ -42,7 +42,12 @@ RpcResult<T> Volumes::CallNode(const NodeCall& node, F call) {
           return RpcError{RpcCode::kUnavailable, session.error().Message()};
         }
         node.progress.At(node.step);
-        return call(*session, Clock::now() + config_.timeouts.rpc);
+        RpcResult<T> outcome =
+            call(*session, Clock::now() + config_.timeouts.rpc);
+        if (!outcome && outcome.error().code == RpcCode::kResourceExhausted) {
+          plugins_.DoubtNodeInfo(node.plugin);
+        }
+        return outcome;
       },
       node.progress);
 }

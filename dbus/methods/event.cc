@@ -2,7 +2,6 @@
 #include "dbus/methods/event.h"
 
 #include <memory>
-#include <type_traits>
 
 #include "dbus/dict/error_name.h"
 #include "dbus/methods/plugin_object.h"
@@ -16,19 +15,21 @@ struct UnrefMessage {
   }
 };
 
-template <typename Entries>
-int Append(sd_bus_message* message, const Entries& dict);
-
-int AppendRows(sd_bus_message* message, const char* key,
-               const std::vector<EventRow>& rows) {
+// Appends {`key`: `items`}. `type` is the signature of an item in sd-bus's
+// form, a dict entry's in braces, and `append` appends one.
+template <typename Items, typename AppendItem>
+int AppendArray(sd_bus_message* message, const char* key, const char* type,
+                const Items& items, AppendItem append) {
   int status = sd_bus_message_open_container(message, 'e', "sv");
   status = status < 0 ? status : sd_bus_message_append(message, "s", key);
-  status = status < 0 ? status
-                      : sd_bus_message_open_container(message, 'v', "aa{sv}");
-  status = status < 0 ? status
-                      : sd_bus_message_open_container(message, 'a', "a{sv}");
-  for (const EventRow& row : rows) {
-    status = status < 0 ? status : Append(message, row);
+  status = status < 0
+               ? status
+               : sd_bus_message_open_container(
+                     message, 'v', (std::string("a") + type).c_str());
+  status =
+      status < 0 ? status : sd_bus_message_open_container(message, 'a', type);
+  for (const auto& item : items) {
+    status = status < 0 ? status : append(item);
   }
   for (int container = 0; container < 3; ++container) {
     status = status < 0 ? status : sd_bus_message_close_container(message);
@@ -36,14 +37,10 @@ int AppendRows(sd_bus_message* message, const char* key,
   return status;
 }
 
+// Appends an entry of one of the types that EventRow and EventDict share.
 template <typename Entry>
-int AppendValue(sd_bus_message* message, const Entry& entry) {
+int AppendPlain(sd_bus_message* message, const Entry& entry) {
   const char* const key = entry.first.c_str();
-  if constexpr (std::is_same_v<Entry, EventDict::value_type>) {
-    if (const auto* rows = std::get_if<std::vector<EventRow>>(&entry.second)) {
-      return AppendRows(message, key, *rows);
-    }
-  }
   if (const auto* text = std::get_if<std::string>(&entry.second)) {
     return sd_bus_message_append(message, "{sv}", key, "s", text->c_str());
   }
@@ -58,8 +55,39 @@ int AppendValue(sd_bus_message* message, const Entry& entry) {
                                std::get<std::uint32_t>(entry.second));
 }
 
-template <typename Entries>
-int Append(sd_bus_message* message, const Entries& dict) {
+int AppendRow(sd_bus_message* message, const EventRow& row) {
+  int status = sd_bus_message_open_container(message, 'a', "{sv}");
+  for (const auto& entry : row) {
+    status = status < 0 ? status : AppendPlain(message, entry);
+  }
+  return status < 0 ? status : sd_bus_message_close_container(message);
+}
+
+int AppendValue(sd_bus_message* message, const EventDict::value_type& entry) {
+  const char* const key = entry.first.c_str();
+  if (const auto* number = std::get_if<std::int64_t>(&entry.second)) {
+    return sd_bus_message_append(message, "{sv}", key, "x", *number);
+  }
+  if (const auto* list = std::get_if<std::vector<std::string>>(&entry.second)) {
+    return AppendArray(message, key, "s", *list, [&](const std::string& text) {
+      return sd_bus_message_append_basic(message, 's', text.c_str());
+    });
+  }
+  if (const auto* map = std::get_if<StringMap>(&entry.second)) {
+    return AppendArray(message, key, "{ss}", *map, [&](const auto& one) {
+      return sd_bus_message_append(message, "{ss}", one.first.c_str(),
+                                   one.second.c_str());
+    });
+  }
+  if (const auto* rows = std::get_if<std::vector<EventRow>>(&entry.second)) {
+    return AppendArray(message, key, "a{sv}", *rows, [&](const EventRow& row) {
+      return AppendRow(message, row);
+    });
+  }
+  return AppendPlain(message, entry);
+}
+
+int Append(sd_bus_message* message, const EventDict& dict) {
   int status = sd_bus_message_open_container(message, 'a', "{sv}");
   for (const auto& entry : dict) {
     status = status < 0 ? status : AppendValue(message, entry);
@@ -268,6 +296,30 @@ Event TaskEventOfPlugin(const CallerAccess& access,
   return {"PluginEvent",
           {instance.record.id, instance.record.type, instance.record.allocation,
            event.event, event.message},
+          [&access, record = instance.record](const Caller& caller) {
+            return access.SeesPlugin(caller, record);
+          }};
+}
+
+Event NodeInfoChanged(const CallerAccess& access,
+                      const csi::PluginInstance& instance,
+                      const csi::NodeInfoChange& change) {
+  std::vector<std::string> changed;
+  for (const auto& [name, is_changed] :
+       {std::pair("node_id", change.node_id),
+        std::pair("max_volumes", change.max_volumes),
+        std::pair("topology", change.topology)}) {
+    if (is_changed) {
+      changed.emplace_back(name);
+    }
+  }
+  const EventDict node = {{"node_id", instance.node.node_id},
+                          {"max_volumes", instance.node.max_volumes},
+                          {"topology", instance.node.topology},
+                          {"changed", changed}};
+  return {"NodeInfoChanged",
+          {instance.record.id, instance.record.type, instance.record.allocation,
+           node, change.text},
           [&access, record = instance.record](const Caller& caller) {
             return access.SeesPlugin(caller, record);
           }};

@@ -28,10 +28,11 @@ using EventRow = std::vector<
     std::pair<std::string,
               std::variant<bool, std::string, std::uint32_t, std::uint64_t>>>;
 
-// An a{sv} that may also have an aa{sv}.
-using EventDict = std::vector<
-    std::pair<std::string, std::variant<bool, std::string, std::uint32_t,
-                                        std::uint64_t, std::vector<EventRow>>>>;
+// An a{sv} that may also have lists, maps and rows.
+using EventValue =
+    std::variant<bool, std::string, std::uint32_t, std::uint64_t, std::int64_t,
+                 std::vector<std::string>, StringMap, std::vector<EventRow>>;
+using EventDict = std::vector<std::pair<std::string, EventValue>>;
 
 using EventArgument = std::variant<std::string, std::uint32_t, std::uint64_t,
                                    ObjectPathText, EventDict>;
@@ -65,6 +66,9 @@ Event PluginChanged(const CallerAccess& access,
 Event TaskEventOfPlugin(const CallerAccess& access,
                         const csi::PluginInstance& instance,
                         const csi::PluginEvent& event);
+Event NodeInfoChanged(const CallerAccess& access,
+                      const csi::PluginInstance& instance,
+                      const csi::NodeInfoChange& change);
 // Visible to the volume's owner.
 Event VolumeHealthChanged(const CallerAccess& access,
                           const VolumeRecord& volume, exec::MountHealth health,

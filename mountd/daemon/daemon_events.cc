@@ -37,6 +37,15 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
     Send(dbus::TaskEventOfPlugin(services_.access, change.now, *event));
   }
   const csi::PluginInstance& now = change.now;
+  if (const auto node = csi::NodeInfoChangeOf(change)) {
+    if (node->node_id) {
+      spdlog::error("plugin {}: {}", now.record.id,
+                    csi::ConcernOf(change.before.node, now.node));
+    }
+    spdlog::info("plugin {}: its node information changed: {}", now.record.id,
+                 node->text);
+    Send(dbus::NodeInfoChanged(services_.access, now, *node));
+  }
   if (change.kind == csi::PluginChange::Kind::kPlugin) {
     spdlog::info("plugin {} is {}{}{}", now.record.id,
                  csi::PluginStateName(now.state),

@@ -48,6 +48,14 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     emitMountHealth("web", "app", "data", "hung", "why");
     emitPluginEvent("csi-local", "node", "web", "Plugin became unhealthy",
                     "Error: why");
+    emitNodeInfoChanged(
+        "csi-local", "node", "web",
+        {{"node_id", dbus::Value(std::string("n1"))},
+         {"max_volumes", dbus::Value(std::int64_t{16})},
+         {"topology",
+          dbus::Value(std::map<std::string, std::string>{{"zone", "a"}})},
+         {"changed", dbus::Value(std::vector<std::string>{"max_volumes"})}},
+        "max_volumes 10 -> 16");
   }
 
  private:

@@ -86,7 +86,7 @@ TEST(FieldsTest, TheContractHasEachKeyOfTasksWithItsType) {
 TEST(FieldsTest, TheContractHasEachKeyOfNetworksAndVolumesWithItsType) {
   ExpectDocumented<NetworkSpec, NetworkStatus, VolumeUsage, PublishedVolume,
                    VolumeStats, VolumeStatus, StagedVolume, PluginRegistration,
-                   PluginStatus, VolumeCreation, VolumeValidation, PluginVolume,
+                   PluginStatus, NodeInfo, VolumeCreation, VolumeValidation, PluginVolume,
                    PluginVolumePage, ControllerExpansion, PluginCapacity>();
 }
 

@@ -205,7 +205,7 @@ std::string MountctlGolden::Events(const Words& words) {
     std::this_thread::yield();
   }
   std::string text = "$ mountctl " + Joined(words, ' ') + "\n";
-  constexpr int kSignals = 12;
+  constexpr int kSignals = 13;
   for (int i = 0; i < kSignals; ++i) {
     text += events.ReadLine() + "\n";
   }

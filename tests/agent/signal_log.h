@@ -47,6 +47,14 @@ class SignalLog {
       Add("event " + one.plugin + " " + one.type + " " + one.allocation + " " +
           one.event + ", " + one.message);
     };
+    handlers.node_info_changed =
+        [this](const SignalHandlers::NodeInfoChange& change) {
+          Add("node " + change.plugin + " " + change.type + " " +
+              change.allocation + " " + change.node.node_id + " " +
+              std::to_string(change.node.max_volumes) + " " +
+              change.node.topology.at("zone") + " " +
+              change.node.changed.at(0) + ", " + change.text);
+        };
     handlers.owed_changed = [this](std::uint32_t count) {
       Add("owed " + std::to_string(count));
     };

@@ -20,14 +20,16 @@ TEST(Subscriber, GetsEachSignalWithItsValuesInOrder) {
       Subscriber::Start({.address = server.address()}, log.Handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().Message();
   ASSERT_TRUE(server.EmitSignals());
-  EXPECT_EQ(log.Wait(12),
+  EXPECT_EQ(log.Wait(13),
             (std::vector<std::string>{
                 "done op-1 Busy in use", "progress op-1 RemoveTree 7",
                 "step op-1 stage 3 Unavailable", "added csi-local node web",
                 "plugin csi-local healthy []", "removed csi-local node web",
                 "owed 2", "overdue 2 1700000000000000", "stuck 1",
                 "lost web/app/data why", "health web/app/data hung why",
-                "event csi-local node web Plugin became unhealthy, Error: why"}));
+                "event csi-local node web Plugin became unhealthy, Error: why",
+                "node csi-local node web n1 16 a max_volumes, "
+                "max_volumes 10 -> 16"}));
 }
 
 TEST(Subscriber, MayLeaveHandlersOut) {

@@ -71,6 +71,27 @@ TEST_P(Signals, APluginsTaskHasEventsInWords) {
       R"("csi", "node", "web", "Plugin became healthy", "plugin: csi")");
 }
 
+// GetPlugin has the same values as the signal.
+TEST_P(Signals, WhatAPluginSaysOfTheNodeIsTold) {
+  csi::FakeCsiClient::Plugin plugin = csi::FakeCsiClient::DefaultPlugin("csi");
+  plugin.node = {"n1", 10, {{"zone", "a"}}};
+  csi().SetPlugin("csi", plugin);
+  Subscribe(*client_);
+  RegisterPlugin(*client_);
+  client_->AwaitSignal("PluginChanged");
+  plugin.node = {"n2", 16, {{"zone", "a"}}};
+  csi().SetPlugin("csi", plugin);
+  EXPECT_EQ(client_->AwaitSignal("NodeInfoChanged").text,
+            R"("csi", "node", "", {"node_id": "n2", "max_volumes": 16, )"
+            R"("topology": {"zone": "a"}, "changed": ["node_id", )"
+            R"("max_volumes"]}, "node_id n1 -> n2; max_volumes 10 -> 16")");
+  const Answer now = client_->Call("GetPlugin", "sa{sv}", "csi", 0);
+  EXPECT_EQ(now.values.at("node_id"), R"("n2")");
+  EXPECT_EQ(now.values.at("max_volumes"), "16");
+  EXPECT_NE(now.values.at("reason").find("its node id changed from n1 to n2"),
+            std::string::npos);
+}
+
 TEST_P(Signals, WhatIsOwedIsCountedToSubscribers) {
   FailToUnpublish();
   EXPECT_EQ(client_->AwaitSignal("OwedChanged").text, "1");

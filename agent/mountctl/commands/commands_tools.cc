@@ -118,6 +118,16 @@ void AddPluginHandlers(bool json, SignalHandlers& handlers) {
                       {"event", one.event},
                       {"message", one.message}});
   };
+  handlers.node_info_changed =
+      [json](const SignalHandlers::NodeInfoChange& change) {
+        Json event = {{"signal", "NodeInfoChanged"},
+                      {"plugin", change.plugin},
+                      {"type", change.type},
+                      {"allocation", change.allocation},
+                      {"text", change.text}};
+        event.update(ToJson(change.node));
+        PrintEvent(json, event);
+      };
 }
 
 void AddNodeHandlers(bool json, SignalHandlers& handlers) {

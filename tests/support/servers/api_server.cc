@@ -45,6 +45,10 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
                 Send(dbus::TaskEventOfPlugin(services_.access, change.now,
                                              *event));
               }
+              if (const auto node = csi::NodeInfoChangeOf(change)) {
+                Send(
+                    dbus::NodeInfoChanged(services_.access, change.now, *node));
+              }
               if (change.now.state == csi::PluginState::kHealthy) {
                 owed_.Check();
                 restorer_.Look(change.now.record.id);

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// mountd asks a plugin again for what the plugin says of this node.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "csi-node/node/plugin_events.h"
+#include "tests/support/fakes/core.h"
+#include "tests/support/outcome.h"
+#include "tests/unit/csi-node/node/await_status.h"
+
+namespace mountd::csi {
+namespace {
+
+Config WithProbesEach(std::chrono::milliseconds pause) {
+  Config config = Core::DefaultConfig();
+  config.timeouts.probe_ready = pause;
+  return config;
+}
+
+void Say(Core& core, const NodeInfo& node) {
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
+  plugin.node = node;
+  plugin.capabilities.controller_rpcs = {1, 2};
+  core.client->SetPlugin("nfs", plugin);
+}
+
+bool AwaitMaxVolumes(Core& core, std::int64_t most) {
+  return AwaitStatus(*core.plugins, "nfs", [&](const PluginStatus& status) {
+    return status.node.max_volumes == most;
+  });
+}
+
+std::size_t Questions(Core& core) {
+  return core.client->script().Count("NodeGetInfo");
+}
+
+TEST(NodeInfoTest, AHealthyPluginIsAskedNowAndThen) {
+  Core core(WithProbesEach(std::chrono::milliseconds(2)));
+  Say(core, {"n1", 10, {}});
+  ASSERT_TRUE(core.AddPlugin("nfs"));
+  Say(core, {"n1", 16, {{"zone", "a"}}});
+  EXPECT_TRUE(AwaitMaxVolumes(core, 16));
+  EXPECT_EQ(core.plugins->Get("nfs")->generation, 1U);
+  EXPECT_EQ(core.plugins->Get("nfs")->reason, "");
+  // The next start knows it.
+  EXPECT_EQ(core.state->plugins.ListFingerprints()->begin()->second.node,
+            (NodeInfo{"n1", 16, {{"zone", "a"}}}));
+}
+
+TEST(NodeInfoTest, AnAnswerThatFailsOrHasNoIdChangesNothing) {
+  Core core(WithProbesEach(std::chrono::milliseconds(2)));
+  Say(core, {"n1", 10, {}});
+  ASSERT_TRUE(core.AddPlugin("nfs"));
+  core.client->script().FailNext("NodeGetInfo", {RpcCode::kInternal, "why"},
+                                 FailWhen::kBefore, 2);
+  const std::size_t before = Questions(core);
+  ASSERT_TRUE(core.client->script().AwaitCalls("NodeGetInfo", before + 3));
+  Say(core, {"", 11, {}});
+  ASSERT_TRUE(
+      core.client->script().AwaitCalls("NodeGetInfo", Questions(core) + 2));
+  EXPECT_EQ(core.plugins->Get("nfs")->node, (NodeInfo{"n1", 10, {}}));
+  EXPECT_EQ(core.events.All(), std::vector<std::string>{"nfs healthy 1"});
+}
+
+class NodeInfoDoubtTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Say(core_, {"n1", 10, {}});
+    ASSERT_TRUE(core_.AddPlugin("nfs", "monolith"));
+    ASSERT_EQ(
+        Outcome(core_.state->allocations.AddAllocation(
+            {"web", Core::kAgent, 1, "", AllocationState::kPrepared})),
+        "Ok");
+    Say(core_, {"n1", 8, {}});
+  }
+  std::string Publish() {
+    PublishSpec spec;
+    spec.allocation = "web";
+    spec.alias = "alias";
+    spec.plugin = "nfs";
+    spec.volume_id = "v1";
+    spec.uid = Core::kAgent;
+    return Outcome(core_.volumes->Publish(spec, UniqueFd(), nullptr));
+  }
+
+  // No probe and no ordinary question comes in time.
+  Core core_{WithProbesEach(std::chrono::hours(1))};
+};
+
+TEST_F(NodeInfoDoubtTest, AVolumeThatDoesNotFitIsReasonToAsk) {
+  for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
+    SCOPED_TRACE(rpc);
+    Say(core_, {"n1", 9, {}});
+    core_.client->FailNext(rpc, RpcCode::kInternal);
+    EXPECT_EQ(Publish(), "Internal");
+    const std::size_t before = Questions(core_);
+    core_.client->FailNext(rpc, RpcCode::kResourceExhausted);
+    EXPECT_EQ(Publish(), "Ok");
+    EXPECT_TRUE(core_.client->script().AwaitCalls("NodeGetInfo", before + 1));
+    EXPECT_TRUE(AwaitMaxVolumes(core_, 9));
+    ASSERT_EQ(Outcome(core_.volumes->Unpublish("web", "alias")), "Ok");
+  }
+}
+
+TEST_F(NodeInfoDoubtTest, SoIsAVolumeThatCannotBeAttached) {
+  core_.client->SetController([](const ControllerCall&) {
+    return RpcResult<std::string>(std::string("{}"));
+  });
+  const UniqueFd none;
+  const CancelToken never;
+  core_.client->FailNext("ControllerPublishVolume",
+                         RpcCode::kResourceExhausted);
+  EXPECT_EQ(Outcome(core_.controller->Publish(
+                "nfs", {"v1", "n1", {}, false, {}}, {none, never})),
+            "Ok");
+  EXPECT_TRUE(AwaitMaxVolumes(core_, 8));
+}
+
+// The volume is attached to the id that this node had then.
+TEST_F(NodeInfoDoubtTest, UnderAFormerIdAVolumeInUseIsNotDetached) {
+  core_.client->SetController([](const ControllerCall&) {
+    return RpcResult<std::string>(std::string("{}"));
+  });
+  const UniqueFd none;
+  const CancelToken never;
+  const auto detach = [&](const char* node) {
+    return Outcome(core_.controller->Unpublish("nfs", {"v1", node},
+                                               {none, never}));
+  };
+  ASSERT_EQ(Publish(), "Ok");
+  Say(core_, {"n2", 8, {}});
+  core_.plugins->DoubtNodeInfo("nfs");
+  ASSERT_TRUE(AwaitMaxVolumes(core_, 8));
+  EXPECT_EQ(detach("n1"), "Busy");
+  EXPECT_EQ(detach("n2"), "Busy");
+  EXPECT_EQ(detach("n3"), "Ok");
+}
+
+// A caller whose volumes do not fit cannot make mountd ask without a pause.
+TEST_F(NodeInfoDoubtTest, DoubtsAreGatheredForASecond) {
+  const auto begin = Clock::now();
+  const std::size_t before = Questions(core_);
+  for (int i = 0; i < 100; ++i) {
+    core_.plugins->DoubtNodeInfo("nfs");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_TRUE(AwaitMaxVolumes(core_, 8));
+  const auto seconds =
+      std::chrono::ceil<std::chrono::seconds>(Clock::now() - begin).count();
+  EXPECT_LE(Questions(core_) - before, static_cast<std::size_t>(seconds) + 1);
+}
+
+TEST_F(NodeInfoDoubtTest, AnotherNodeIdIsTheReason) {
+  Say(core_, {"n2", 8, {}});
+  core_.plugins->DoubtNodeInfo("nfs");
+  ASSERT_TRUE(AwaitMaxVolumes(core_, 8));
+  const PluginStatus now = core_.plugins->Get("nfs").value();
+  EXPECT_EQ(now.state, PluginState::kHealthy);
+  EXPECT_TRUE(AwaitReason(*core_.plugins, "nfs",
+                          "its node id changed from n1 to n2"));
+  core_.plugins->DoubtNodeInfo("no such plugin");
+}
+
+// ---- The texts ----
+
+PluginChange Change(const NodeInfo& before, const NodeInfo& now) {
+  PluginChange change;
+  change.before.node = before;
+  change.now.node = now;
+  return change;
+}
+
+std::string TextOf(const PluginChange& change) {
+  const auto changed = NodeInfoChangeOf(change);
+  return changed ? changed->text : "";
+}
+
+TEST(NodeInfoChangeTest, SaysWhatChanged) {
+  const NodeInfo known{"n1", 10, {{"zone", "a"}}};
+  EXPECT_EQ(TextOf(Change(known, known)), "");
+  EXPECT_EQ(TextOf(Change({}, known)), "") << "the first is no change";
+  EXPECT_EQ(TextOf(Change(known, {"n1", 16, {{"zone", "a"}}})),
+            "max_volumes 10 -> 16");
+  EXPECT_EQ(TextOf(Change(known, {"n\n2", 10, {}})),
+            "node_id n1 -> n?2; topology zone=a -> none");
+  const auto all = NodeInfoChangeOf(Change(known, {"n2", 0, {}}));
+  EXPECT_TRUE(all->node_id && all->max_volumes && all->topology);
+  PluginChange added = Change(known, {"n2", 0, {}});
+  added.kind = PluginChange::Kind::kRemoved;
+  EXPECT_EQ(TextOf(added), "");
+}
+
+}  // namespace
+}  // namespace mountd::csi
