@@ -121,6 +121,13 @@ class Client {
 
   Result<NetworkStatus> SetupNetwork(std::string_view allocation,
                                      const NetworkSpec& spec);
+  // Returns the network of the interface; without an interface the only one.
+  Result<NetworkStatus> GetNetwork(std::string_view allocation,
+                                   std::string_view interface = {});
+  // Returns an fd of the allocation's network namespace, which lives until its
+  // last fd is closed; ListHandedOut lists the processes that have one.
+  Result<UniqueFd> OpenNamespace(std::string_view allocation,
+                                 std::string_view interface = {});
   Result<void> TeardownNetwork(std::string_view allocation,
                                std::string_view interface = {});
 
@@ -184,8 +191,9 @@ class Client {
   Result<Holders> ListHolders(std::string_view allocation,
                               std::string_view task, std::string_view name,
                               bool node = false);
-  // Returns the mounts that OpenTree and OpenInbox handed out of the allocation
-  // and that a process still has, even after the release.
+  // Returns the mounts that OpenTree and OpenInbox, and the namespaces that
+  // OpenNamespace handed out of the allocation, and that a process still has,
+  // even after the release.
   Result<HandedOutList> ListHandedOut(std::string_view allocation);
   // Returns whether the mounts of the task are as mountd made them. `pidfd` is
   // of any process of the task.

@@ -34,7 +34,7 @@ struct Holders {
 struct HandedOut {
   bool operator==(const HandedOut&) const = default;
 
-  std::string kind;         // "detached" or "inbox"
+  std::string kind;         // "detached", "inbox" or "namespace"
   std::string source_type;  // "host", "volume", "filesystem"; "" for an inbox
   std::string source;
   std::string task;  // for an inbox only

@@ -27,6 +27,7 @@ constexpr std::string_view kToUnmount =
 
 constexpr auto kActions = std::to_array<AdministratorAction>({
     {"GetAllocation", kInspect, kToInspect},
+    {"GetNetwork", kInspect, kToInspect},
     {"GetReceipt", kInspect, kToInspect},
     {"GetPlugin", kInspect, kToInspect},
     {"GetVolumeStats", kInspect, kToInspect},

@@ -310,14 +310,32 @@ Dict ToDict(const HolderReport& report) {
           {"complete", Value(report.complete)}};
 }
 
+namespace {
+
+std::string HandedOutKindText(HandedOutKind kind) {
+  switch (kind) {
+    case HandedOutKind::kInbox:
+      return "inbox";
+    case HandedOutKind::kNamespace:
+      return "namespace";
+    case HandedOutKind::kDetached:
+      break;
+  }
+  return "detached";
+}
+
+}  // namespace
+
 Dict ToDict(const HandedOutReport& report) {
   std::vector<Dict> descriptors;
   for (const HandedOutReport::Descriptor& one : report.descriptors) {
     Dict dict = ToDict(one.holders);
-    const bool is_inbox = one.record.kind == HandedOutKind::kInbox;
-    dict.emplace("kind", Value(std::string(is_inbox ? "inbox" : "detached")));
-    dict.emplace(is_inbox ? "task" : "source", Value(one.record.name));
-    if (!is_inbox) {
+    dict.emplace("kind", Value(HandedOutKindText(one.record.kind)));
+    if (one.record.kind == HandedOutKind::kInbox) {
+      dict.emplace("task", Value(one.record.name));
+    }
+    if (one.record.kind == HandedOutKind::kDetached) {
+      dict.emplace("source", Value(one.record.name));
       dict.emplace("source_type",
                    Value(std::string(SourceKindName(one.record.source_kind))));
     }

@@ -118,6 +118,8 @@ class ManagerAdaptor final
   void SetupNetwork(sdbus::Result<Dict>&& answer, std::string allocation,
                     std::string mode, std::vector<PortStruct> ports,
                     Dict options) override;
+  void GetNetwork(sdbus::Result<Dict>&& answer, std::string allocation,
+                  Dict options) override;
   void TeardownNetwork(sdbus::Result<>&& answer, std::string allocation,
                        Dict options) override;
   void PublishVolume(sdbus::Result<Dict>&& answer, std::string allocation,

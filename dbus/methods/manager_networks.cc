@@ -131,6 +131,42 @@ void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
       [](const NetworkStatus& status) { return ToDict(status); });
 }
 
+void ManagerAdaptor::GetNetwork(sdbus::Result<Dict>&& answer,
+                                std::string allocation, Dict options) {
+  using T = NetworkVerbs::Network;
+  Serve<T>(
+      std::move(answer), "GetNetwork",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const auto interface = reader.Get<std::string>("interface", "");
+        const bool open = reader.Get<bool>("netns_fd", false);
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        if (!interface.empty()) {
+          MOUNTD_TRY(Name::Parse("interface", interface));
+        }
+        if (open) {
+          call.strand = AllocationStrand(id.str());
+        }
+        call.arguments =
+            Arguments::Of(allocation, interface, open ? "netns_fd" : "");
+        call.work = [id, interface, open](Services& services,
+                                          const CallContext& context) {
+          return services.networks.GetNetwork(context, id, interface, open);
+        };
+        return call;
+      },
+      [](const T& network) {
+        Dict dict = ToDict(network.status);
+        if (network.netns != nullptr) {
+          dict.emplace("netns", Value(sdbus::UnixFd(network.netns->get())));
+        }
+        return dict;
+      });
+}
+
 void ManagerAdaptor::TeardownNetwork(sdbus::Result<>&& answer,
                                      std::string allocation, Dict options) {
   Serve<void>(

@@ -144,6 +144,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kWatchNetworks:
     case PlanKind::kListNetworks:
     case PlanKind::kCheckHostPorts:
+    case PlanKind::kOpenNamespace:
       return CarryNetwork(request, fds, answer, send);
     case PlanKind::kInspectCgroup:
     case PlanKind::kFindHolders:

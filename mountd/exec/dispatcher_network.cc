@@ -5,6 +5,7 @@
 #include "mountd/exec/dispatcher.h"
 #include "mountd/exec/dispatcher_answers.h"
 #include "netns/plans/found.h"
+#include "netns/plans/open_namespace.h"
 #include "propagation/ground/base.h"
 #include "propagation/look/process_sockets.h"
 
@@ -50,6 +51,12 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
           tell);
     case PlanKind::kCheckHostPorts:
       return netns::CheckHostPorts(context, plan, kept);
+    case PlanKind::kOpenNamespace: {
+      HandedOutMount* mount = &answer->reply.body.handed_out;
+      *mount = HandedOutMount{};
+      MOUNTD_ASSIGN(answer->fd, netns::OpenNamespace(context, plan, mount));
+      return Ok();
+    }
     case PlanKind::kDeleteNetwork:
       return netns::DeleteNetwork(context, plan);
     case PlanKind::kRepairNetwork: {

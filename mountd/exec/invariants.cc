@@ -448,6 +448,7 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kCreateNetwork:
     case PlanKind::kRepairNetwork:
     case PlanKind::kCheckHostPorts:
+    case PlanKind::kOpenNamespace:
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
     case PlanKind::kWriteNetworkFile:

@@ -152,6 +152,24 @@ Result<void> CheckPortsToAskFor(const NetworkPlan& plan, const Config& config) {
   return CheckPortsGranted(plan, config);
 }
 
+// Checks a namespace to open. It has a record, so its inode is known. All that
+// the plan does not need is empty.
+Result<void> CheckNamespaceToOpen(const NetworkPlan& plan) {
+  MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
+  if (plan.netns_inode == 0) {
+    return Invalid("netns_inode");
+  }
+  if (plan.origin != NamespaceOrigin::kExisting) {
+    return Invalid("origin");
+  }
+  if (plan.network.size != 0 || plan.port_count != 0 || plan.flags != 0 ||
+      plan.has_keeper != 0 || plan.may_be_hosts != 0 ||
+      !netns::IsNone(plan.ipv4) || !netns::IsNone(plan.ipv6)) {
+    return Invalid("network", "must be empty");
+  }
+  return Ok();
+}
+
 Result<void> CheckNetworkFile(const NetworkFilePlan& plan) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
   switch (plan.kind) {
@@ -215,6 +233,8 @@ Result<void> CheckNetworkRequest(const Request& request, const Config& config) {
       return CheckNetworkToMake(body.network, config);
     case PlanKind::kCheckHostPorts:
       return CheckPortsToAskFor(body.network, config);
+    case PlanKind::kOpenNamespace:
+      return CheckNamespaceToOpen(body.network);
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
       return CheckNetwork(body.network);

@@ -106,6 +106,7 @@ class ExecutorPool final : public Executor {
   Result<void> DeleteNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> RepairNetwork(const NetworkPlan& plan) override;
+  Result<HandedOut> OpenNamespace(const NetworkPlan& plan) override;
   Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) override;
   Result<void> WriteNetworkFile(const NetworkFilePlan& plan,
                                 int content) override;
@@ -145,7 +146,8 @@ class ExecutorPool final : public Executor {
                      std::span<const int> fds = {});
   Result<Answer> RunInTurn(ExecutorLane& lane, const Request& request,
                            std::span<const int> fds);
-  Result<HandedOut> RunForHandedOut(const Request& request);
+  Result<HandedOut> RunForHandedOut(ExecutorLane& lane,
+                                    const Request& request);
   Result<UniqueFd> RunForFd(ExecutorLane& lane, const Request& request,
                             std::span<const int> fds = {});
   std::chrono::milliseconds DeadlineOf(PlanKind kind) const;

@@ -60,8 +60,8 @@ Result<UniqueFd> ExecutorPool::RunForFd(ExecutorLane& lane,
 }
 
 Result<Executor::HandedOut> ExecutorPool::RunForHandedOut(
-    const Request& request) {
-  MOUNTD_ASSIGN(Answer answer, Run(mounts_, request));
+    ExecutorLane& lane, const Request& request) {
+  MOUNTD_ASSIGN(Answer answer, Run(lane, request));
   if (!answer.fd.valid()) {
     return MakeError(Code::kInternal, "plan", "executor",
                      "did not send the file descriptor");
@@ -100,6 +100,7 @@ Result<MountState> ExecutorPool::Attach(const AttachPlan& plan, int fd) {
 
 Result<Executor::HandedOut> ExecutorPool::OpenTree(const OpenTreePlan& plan) {
   return RunForHandedOut(
+      mounts_,
       MakeRequest(PlanKind::kOpenTree, &PlanBody::open_tree, plan));
 }
 
@@ -130,7 +131,7 @@ Result<void> ExecutorPool::RemoveInbox(const TaskPlan& plan) {
 
 Result<Executor::HandedOut> ExecutorPool::OpenInbox(const TaskPlan& plan) {
   return RunForHandedOut(
-      MakeRequest(PlanKind::kOpenInbox, &PlanBody::task, plan));
+      mounts_, MakeRequest(PlanKind::kOpenInbox, &PlanBody::task, plan));
 }
 
 Result<MountState> ExecutorPool::PreparePlugin(const PluginPlan& plan) {
@@ -240,6 +241,12 @@ Result<void> ExecutorPool::WriteNetworkFile(const NetworkFilePlan& plan,
 Result<void> ExecutorPool::RemoveNetworkFiles(const NetworkFilePlan& plan) {
   return RunForNothing(mounts_, MakeRequest(PlanKind::kRemoveNetworkFiles,
                                             &PlanBody::network_file, plan));
+}
+
+Result<Executor::HandedOut> ExecutorPool::OpenNamespace(
+    const NetworkPlan& plan) {
+  return RunForHandedOut(networks_, MakeRequest(PlanKind::kOpenNamespace,
+                                                &PlanBody::network, plan));
 }
 
 Result<UniqueFd> ExecutorPool::WatchNetworks(NetworkWatchKind kind) {

@@ -89,6 +89,14 @@ class Networks {
                         const Progress& progress = Progress());
   // Returns the networks in the order of their interfaces.
   Result<std::vector<NetworkStatus>> Of(const std::string& allocation);
+  // Returns the network of the interface; with "" the only one. NotFound if
+  // there is none; InvalidArgument for "" if there are several.
+  Result<NetworkStatus> Get(const std::string& allocation,
+                            const std::string& interface);
+  // Opens the namespace of the network. FailedPrecondition if the network is
+  // the host's, or if its namespace is gone.
+  Result<exec::Executor::HandedOut> OpenNamespace(const std::string& allocation,
+                                                  const NetworkStatus& network);
   // Returns the interfaces in an order in which each can be removed.
   Result<std::vector<std::string>> TeardownOrder(const std::string& allocation);
 

@@ -105,6 +105,9 @@ class Executor {
   virtual Result<NetworkState> InspectNetwork(const NetworkPlan& plan) = 0;
   // FailedPrecondition if the network's namespace is gone.
   virtual Result<NetworkState> RepairNetwork(const NetworkPlan& plan) = 0;
+  // Returns an fd of the allocation's namespace. FailedPrecondition if the
+  // namespace is gone.
+  virtual Result<HandedOut> OpenNamespace(const NetworkPlan& plan) = 0;
   virtual Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) = 0;
   // `content` is a memfd of at most kMaxNetworkFileBytes.
   virtual Result<void> WriteNetworkFile(const NetworkFilePlan& plan,

@@ -63,6 +63,7 @@ enum class PlanKind : std::uint32_t {
   kRunCni = 38,
   kListNetworks = 39,
   kCheckHostPorts = 80,
+  kOpenNamespace = 81,
   // Tasks, and the processes that use a mount.
   kInspectCgroup = 40,
   kFindHolders = 41,

@@ -41,7 +41,8 @@ enum class NamespaceOrigin : std::uint32_t {
 // (netns/address/address.h). Addresses are in network byte order; all zero
 // means none of that family. They must lie in the ranges that the root-owned
 // config declares for `network`. A plan without an IPv4 address concerns only
-// the namespace.
+// the namespace. A plan of kOpenNamespace has only `allocation`, `netns_inode`
+// and the origin kExisting.
 struct NetworkPlan {
   WireName allocation;
   WireName network;                   // the config's [network.<name>]

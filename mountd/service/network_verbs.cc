@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/service/network_verbs.h"
 
+#include <utility>
+
+#include "mountd/service/handed_out.h"
+
 namespace mountd {
 
 Result<NetworkStatus> NetworkVerbs::SetupNetwork(const CallContext& call,
@@ -20,6 +24,37 @@ Result<NetworkStatus> NetworkVerbs::SetupNetwork(const CallContext& call,
   MOUNTD_TRY(teardowns_.Forgive(OwedKind::kTeardownNetwork,
                                 allocation.str() + "/" + status.interface));
   return status;
+}
+
+Result<NetworkVerbs::Network> NetworkVerbs::GetNetwork(
+    const CallContext& call, const Name& allocation,
+    const std::string& interface, bool open) {
+  MOUNTD_ASSIGN(const AllocationRecord record,
+                open ? access_.FindPrepared(call, allocation.str())
+                     : access_.Find(call, allocation.str()));
+  Network network;
+  MOUNTD_ASSIGN(network.status,
+                parts_.networks.Get(allocation.str(), interface));
+  if (!open) {
+    return network;
+  }
+  // An administrator may look at others' networks. An fd is more than a look,
+  // because its holder keeps the namespace alive.
+  if (call.caller.uid != record.uid) {
+    return MakeError(Code::kPermissionDenied, "open",
+                     "namespace of " + allocation.str(),
+                     "only the user of the allocation gets its namespace");
+  }
+  HandedOutRecord handed_out;
+  handed_out.allocation = record.id;
+  handed_out.uid = record.uid;
+  handed_out.kind = HandedOutKind::kNamespace;
+  MOUNTD_ASSIGN(UniqueFd netns, HandOut(parts_, std::move(handed_out), [&] {
+                  return parts_.networks.OpenNamespace(record.id,
+                                                       network.status);
+                }));
+  network.netns = std::make_shared<UniqueFd>(std::move(netns));
+  return network;
 }
 
 Result<void> NetworkVerbs::TeardownNetwork(const CallContext& call,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "mountd/base/unique_fd.h"
 #include "mountd/service/caller_access.h"
 #include "mountd/service/service_parts.h"
 #include "mountd/service/teardowns.h"
@@ -23,6 +25,14 @@ class NetworkVerbs {
                                      const Name& allocation,
                                      const NetworkRequest& spec,
                                      GivenNetns given = {});
+  struct Network {
+    NetworkStatus status;
+    std::shared_ptr<UniqueFd> netns;  // shared, because results are copied
+  };
+  // Returns the network of the interface; with "" the only one. With `open`
+  // also opens its namespace, for the allocation's owner alone.
+  Result<Network> GetNetwork(const CallContext& call, const Name& allocation,
+                             const std::string& interface, bool open);
   // Removes one network; "" removes all.
   Result<void> TeardownNetwork(const CallContext& call, const Name& allocation,
                                const std::string& interface = "");

@@ -40,9 +40,10 @@ struct InboxRecord {
   std::string task;
 };
 
-enum class HandedOutKind : int { kDetached = 1, kInbox = 2 };
+enum class HandedOutKind : int { kDetached = 1, kInbox = 2, kNamespace = 3 };
 
-// A mount that a caller has as an fd. No unmount removes it from processes that
+// A mount, or a network namespace by the mount of its pin, that a caller has
+// as an fd. No unmount removes it from processes that
 // hold it. So the record outlives the allocation, and mountd removes it when no
 // process holds the mount.
 struct HandedOutRecord {
@@ -51,7 +52,7 @@ struct HandedOutRecord {
   std::uint32_t uid = 0;  // the allocation's owner
   HandedOutKind kind = HandedOutKind::kDetached;
   exec::SourceKind source_kind = exec::SourceKind::kHostVolume;  // kDetached
-  std::string name{};  // of the source or the task
+  std::string name{};  // of the source or the task; "" for a namespace
 };
 
 // A mount that mountd made once for all its users: a host volume's anchor, or a

@@ -131,6 +131,19 @@ TEST_F(ClientTest, PublishVolumeSendsUsageAndContexts) {
   EXPECT_FALSE(volume.is_device);
 }
 
+TEST_F(ClientTest, ANetworkIsReadAndItsNamespaceOpened) {
+  const NetworkStatus network = client_->GetNetwork("web").value();
+  EXPECT_EQ(script().last_call(), "GetNetwork web {}");
+  EXPECT_EQ(network.address, "10.88.0.2");
+  ASSERT_TRUE(client_->GetNetwork("web", "eth1"));
+  EXPECT_EQ(script().last_call(), "GetNetwork web {interface=eth1;}");
+  const Result<UniqueFd> netns = client_->OpenNamespace("web", "eth1");
+  ASSERT_TRUE(netns);
+  EXPECT_TRUE(netns->valid());
+  EXPECT_EQ(script().last_call(),
+            "GetNetwork web {interface=eth1;netns_fd=true;}");
+}
+
 TEST_F(ClientTest, CallsWithoutAnAnswerNameWhatTheyUndo) {
   ASSERT_TRUE(client_->TeardownNetwork("web"));
   EXPECT_EQ(script().last_call(), "TeardownNetwork web {}");

@@ -96,6 +96,14 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     }
     Answer("SetupNetwork", text + Show(options), std::move(reply), Network());
   }
+  void GetNetwork(MapReply&& reply, std::string id,
+                  dbus::Dict options) override {
+    dbus::Dict answer = Network();
+    if (options.contains("netns_fd")) {
+      answer.emplace("netns", V(sdbus::UnixFd(STDERR_FILENO)));
+    }
+    Answer("GetNetwork", id + " " + Show(options), std::move(reply), answer);
+  }
   void TeardownNetwork(sdbus::Result<>&& reply, std::string id,
                        dbus::Dict options) override {
     Answer("TeardownNetwork", id + " " + Show(options), std::move(reply));

@@ -132,9 +132,11 @@ std::vector<Case> Cases() {
       {"open-tree",
        {{"open-tree", "web", "--source", "host:shared", "--", "echo", "ran"}}},
       {"open-inbox", {{"open-inbox", "web", "server", "--", "echo", "ran"}}},
+      {"open-namespace", {{"open-namespace", "web", "--", "echo", "ran"}}},
       {"remove-tree", {{"remove-tree", "/"}}},
       {"chown-tree", {{"chown-tree", "/", "1000", "100"}}},
       {"network status", {{"network", "status", "web"}}},
+      {"network show", {{"network", "show", "web"}}},
       {"network list", {{"network", "list"}}},
       {"holders", {{"holders", "web", "server", "data"}}},
       {"handed-out", {{"handed-out", "web"}}},
@@ -155,10 +157,11 @@ std::vector<Case> Cases() {
       {"call", {{"call", "GetPlugin", "[\"csi-local\"]"}}}};
 }
 
-// The first two run a command that takes all further words, and the others
+// The first three run a command that takes all further words, and the others
 // print the same with --json.
 bool HasJson(const std::string& command) {
   return command != "open-tree" && command != "open-inbox" &&
+         command != "open-namespace" &&
          command != "call" && command != "metrics";
 }
 

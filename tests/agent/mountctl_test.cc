@@ -253,6 +253,24 @@ TEST_F(MountctlTest, NetworkStatusOfAnAllocationWithoutOneIsNotFound) {
   EXPECT_THAT(outcome.err, HasSubstr("org.mountd1.Error.NotFound"));
 }
 
+TEST_F(MountctlTest, NetworkShowAsksForOneNetwork) {
+  EXPECT_EQ(RunJson({"network", "show", "web"})["address"], "10.88.0.2");
+  EXPECT_EQ(script().last_call(), "GetNetwork web {}");
+  EXPECT_EQ(Run({"network", "show", "web", "eth1"}).status, 0);
+  EXPECT_EQ(script().last_call(), "GetNetwork web {interface=eth1;}");
+}
+
+TEST_F(MountctlTest, OpenNamespaceRunsACommandWithTheNamespaceAsItsFd) {
+  const ProgramOutcome outcome =
+      Run({"open-namespace", "web", "--", "sh", "-c",
+           "echo \"$0\" >&3; exit 7", "x"});
+  EXPECT_EQ(outcome.status, 7);
+  EXPECT_EQ(script().last_call(),
+            "GetNetwork web {interface=eth0;netns_fd=true;}");
+  script().Fail("GetNetwork", {"org.mountd1.Error.PermissionDenied", "no"});
+  EXPECT_EQ(Run({"open-namespace", "web", "--", "true"}).status, 1);
+}
+
 TEST_F(MountctlTest, OpenTreeRunsACommandWithTheTreeAsItsFd) {
   const ProgramOutcome outcome =
       Run({"open-tree", "web", "--source", "host:shared", "--propagation",

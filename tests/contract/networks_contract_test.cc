@@ -162,6 +162,30 @@ TEST_F(NetworksContract, ARepairNeedsTheNamespace) {
   ExpectNone(plan);
 }
 
+TEST_F(NetworksContract, OnlyTheRecordedNamespaceIsOpened) {
+  NetworkPlan plan = Plan("web", 2, 18080);
+  ASSERT_OK_AND_ASSIGN(const NetworkState made, Create(plan));
+  NetworkPlan open;
+  open.allocation = exec::ToWire("web");
+  open.origin = exec::NamespaceOrigin::kExisting;
+  open.netns_inode = made.netns_inode;
+  const auto before = machine().Made();
+  ASSERT_OK_AND_ASSIGN(const exec::Executor::HandedOut opened,
+                       executor().OpenNamespace(open));
+  EXPECT_TRUE(opened.fd.valid());
+  // Its holders are found by the mount alone, which only the host has.
+  EXPECT_EQ(opened.mount.reusable_id, 0U);
+  EXPECT_EQ(opened.mount.device, 0U);
+  ExpectUnchanged(before);
+  open.netns_inode = made.netns_inode + 1;
+  EXPECT_THAT(executor().OpenNamespace(open),
+              IsErr(Code::kFailedPrecondition));
+  open.netns_inode = made.netns_inode;
+  machine().LoseNamespace("web");
+  EXPECT_THAT(executor().OpenNamespace(open),
+              IsErr(Code::kFailedPrecondition));
+}
+
 TEST_F(NetworksContract, AreListedWithTheirPorts) {
   ASSERT_OK_AND_ASSIGN(const NetworkState made, Create(Plan("web", 2, 18080)));
   ASSERT_OK_AND_ASSIGN(const std::vector<exec::FoundNetwork> found,

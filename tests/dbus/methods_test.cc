@@ -90,6 +90,30 @@ TEST_P(Methods, SetupNetworkOfCni) {
   EXPECT_EQ(unknown.error, "org.mountd1.Error.InvalidArgument");
 }
 
+TEST_P(Methods, GetNetwork) {
+  MustPrepare();
+  EXPECT_EQ(client_->Call("GetNetwork", "sa{sv}", "web", 0).error,
+            "org.mountd1.Error.NotFound");
+  const Answer made =
+      client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 1,
+                    "http", "", 20080, 80, 1, "tcp", 0);
+  ASSERT_TRUE(made.ok()) << made.message;
+  const Answer answer = client_->Call("GetNetwork", "sa{sv}", "web", 1,
+                                      "interface", "s", "eth0");
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types, kNetworkTypes);
+  EXPECT_EQ(answer.text, made.text);
+  const Answer open =
+      client_->Call("GetNetwork", "sa{sv}", "web", 1, "netns_fd", "b", true);
+  ASSERT_TRUE(open.ok()) << open.message;
+  Types types = kNetworkTypes;
+  types.emplace("netns", "h");
+  EXPECT_EQ(open.types, types);
+  const Answer list = client_->Call("ListHandedOut", "sa{sv}", "web", 0);
+  ASSERT_TRUE(list.ok()) << list.message;
+  EXPECT_EQ(list.values.at("descriptors"), "[]") << "nobody has it any more";
+}
+
 TEST_P(Methods, TeardownNetwork) {
   MustPrepare();
   ASSERT_TRUE(

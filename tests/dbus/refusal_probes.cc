@@ -33,6 +33,10 @@ const std::vector<Probe>& WithOption() {
          return c.Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 0,
                        1, k, "s", "x");
        }},
+      {"GetNetwork",
+       [](auto& c, auto* k) {
+         return c.Call("GetNetwork", "sa{sv}", "web", 1, k, "s", "x");
+       }},
       {"TeardownNetwork",
        [](auto& c, auto* k) {
          return c.Call("TeardownNetwork", "sa{sv}", "web", 1, k, "s", "x");
@@ -225,6 +229,13 @@ const std::vector<Probe>& WithName() {
                        1, "interface", "s", n);
        },
        true},
+      {"GetNetwork interface",
+       [](auto& c, auto* n) {
+         return c.Call("GetNetwork", "sa{sv}", "web", 1, "interface", "s", n);
+       },
+       true},
+      {"GetNetwork allocation",
+       [](auto& c, auto* n) { return c.Call("GetNetwork", "sa{sv}", n, 0); }},
       {"TeardownNetwork interface",
        [](auto& c, auto* n) {
          return c.Call("TeardownNetwork", "sa{sv}", "web", 1, "interface", "s",

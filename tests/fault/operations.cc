@@ -465,6 +465,11 @@ std::vector<Operation> OfNetworks() {
          const auto status = agent.Status();
          return status && status->networks.size() == 1 ? "" : "no network";
        }},
+      {"GetNetwork", "GetNetwork", All({Prepare, SetUp(bridge)}),
+       [](Agent& agent) {
+         return agent.Told(agent.client().OpenNamespace(agent.allocation()));
+       },
+       HasNetwork},
       {"TeardownNetwork", "TeardownNetwork", All({Prepare, SetUp(bridge)}),
        TearDown, HasNoNetwork},
       {"TeardownNetworkOfCni", "TeardownNetwork", All({Prepare, SetUp(cni)}),

@@ -140,6 +140,10 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<exec::NetworkState>(
         "RepairNetwork", [&] { return executor_.RepairNetwork(plan); });
   }
+  Result<HandedOut> OpenNamespace(const exec::NetworkPlan& plan) override {
+    return Pass<HandedOut>("OpenNamespace",
+                           [&] { return executor_.OpenNamespace(plan); });
+  }
   Result<UniqueFd> WatchNetworks(exec::NetworkWatchKind kind) override {
     return Pass<UniqueFd>("WatchNetworks",
                           [&] { return executor_.WatchNetworks(kind); });

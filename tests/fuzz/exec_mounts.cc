@@ -573,6 +573,11 @@ void ExecKernel::CheckAnswer(int fd) {
               "an inbox is handed out that does not only follow");
       return;
     }
+    case PlanKind::kOpenNamespace:
+      Require(node.path == std::string(paths::kNetnsDir) + "/" +
+                               Text(plan_->body.network.allocation),
+              "another namespace is handed out than the allocation's");
+      return;
     case PlanKind::kConnectPlugin:
       Require(node.kind == Kind::kSocket, "no socket is handed out");
       return;

@@ -64,6 +64,7 @@ constexpr PlanKind kKinds[] = {
     PlanKind::kFindProcesses,
     PlanKind::kCheckHostPorts,
     PlanKind::kFindCopies,
+    PlanKind::kOpenNamespace,
 };
 
 constexpr std::string_view kVolume = "0123456789abcdef0123456789abcdef";
@@ -285,6 +286,12 @@ void SetOtherBody(Input* input, Request* request) {
     case PlanKind::kCheckHostPorts:
       body.network = NetworkPlan{};
       SetNetwork(input, &body.network);
+      break;
+    case PlanKind::kOpenNamespace:
+      body.network = NetworkPlan{};
+      body.network.allocation = Allocation(input);
+      body.network.origin = NamespaceOrigin::kExisting;
+      body.network.netns_inode = kGivenNetns + (input->Byte() & 1U);
       break;
     case PlanKind::kPrepareNetworks:
       body.prepare_networks = {input->Byte() & 1U};

@@ -60,8 +60,8 @@ struct OpenArguments {
   std::vector<std::string> command;
 };
 
-// Replaces this process by the command, with the fd that `open` returns as fd
-// 3.
+// Replaces this process by the command, with the fd that `open` returns, of a
+// mount or of a namespace, as fd 3.
 int RunWithTree(const Context& context, const OpenArguments& arguments,
                 const std::function<Result<UniqueFd>(Client&)>& open) {
   constexpr int kTree = 3;
@@ -151,11 +151,43 @@ void AddOpenInbox(CLI::App& app, Context& context) {
   });
 }
 
+void AddOpenNamespace(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "open-namespace",
+      "Run a command that gets an allocation's network namespace in fd 3");
+  command->group(kPartsGroup);
+  auto arguments = std::make_shared<OpenArguments>();
+  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
+      ->required();
+  command
+      ->add_option("COMMAND", arguments->command,
+                   "The command and its arguments, after --")
+      ->required();
+  command->callback([&context, arguments] {
+    context.chosen = [&context, arguments] {
+      return RunWithTree(context, *arguments,
+                         [&](Client& client) -> Result<UniqueFd> {
+                           // All networks are in one namespace, so any
+                           // network's interface will do.
+                           MOUNTD_ASSIGN(
+                               const AllocationStatus allocation,
+                               client.GetAllocation(arguments->allocation));
+                           return client.OpenNamespace(
+                               arguments->allocation,
+                               allocation.networks.empty()
+                                   ? ""
+                                   : allocation.networks.front().interface);
+                         });
+    };
+  });
+}
+
 }  // namespace
 
 void AddFileTreeCommands(CLI::App& app, Context& context) {
   AddOpenTree(app, context);
   AddOpenInbox(app, context);
+  AddOpenNamespace(app, context);
   auto arguments = std::make_shared<TreeArguments>();
   auto* remove = app.add_subcommand(
       "remove-tree", "Remove everything in a directory, whoever owns it");

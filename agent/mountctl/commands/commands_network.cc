@@ -74,6 +74,18 @@ Result<void> ShowNetworks(Client& client, const std::string& id, bool json) {
   return Ok();
 }
 
+Result<void> ShowNetwork(Client& client, const std::string& id,
+                         const std::string& interface, bool json) {
+  MOUNTD_ASSIGN(const NetworkStatus network, client.GetNetwork(id, interface));
+  if (json) {
+    std::cout << Dump(ToJson(network)) << std::endl;
+    return Ok();
+  }
+  std::cout << "network of " << id << '\n';
+  PrintNetwork(std::cout, network);
+  return Ok();
+}
+
 // Prints only the addresses, a line each, for scripts.
 Result<void> ShowAddresses(Client& client, const std::string& id, bool json) {
   MOUNTD_ASSIGN(const std::vector<NetworkStatus> networks,
@@ -113,6 +125,23 @@ void AddForAllocation(CLI::App& parent, Context& context, const char* name,
   });
 }
 
+void AddShowNetwork(CLI::App& parent, Context& context) {
+  auto* command =
+      parent.add_subcommand("show", "Show one network of an allocation");
+  auto id = std::make_shared<std::string>();
+  auto interface = std::make_shared<std::string>();
+  command->add_option("ALLOC", *id, "The allocation's id")->required();
+  command->add_option("INTERFACE", *interface,
+                      "The network's interface, if there are several networks");
+  command->callback([&context, id, interface] {
+    context.chosen = [&context, id, interface] {
+      return WithClient(context, [&](Client& client) {
+        return ShowNetwork(client, *id, *interface, context.json);
+      });
+    };
+  });
+}
+
 }  // namespace
 
 void AddNetworkCommands(CLI::App& app, Context& context) {
@@ -121,6 +150,7 @@ void AddNetworkCommands(CLI::App& app, Context& context) {
   network->group(kPartsGroup)->require_subcommand(1);
   AddForAllocation(*network, context, "status", "Show an allocation's networks",
                    ShowNetworks);
+  AddShowNetwork(*network, context);
   network
       ->add_subcommand("list",
                        "List the node's networks and their free addresses")

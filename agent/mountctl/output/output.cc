@@ -253,10 +253,10 @@ void PrintHolders(std::ostream& out, const Holders& holders) {
 
 void PrintHandedOut(std::ostream& out, const HandedOutList& list) {
   for (const HandedOut& one : list.descriptors) {
-    out << one.kind << " "
-        << (one.source_type.empty() ? one.task
-                                    : one.source_type + ":" + one.source)
-        << "\n";
+    const std::string what = one.source_type.empty()
+                                 ? one.task
+                                 : one.source_type + ":" + one.source;
+    out << one.kind << (what.empty() ? "" : " ") << what << "\n";
     PrintHolders(out, one.holders);
   }
   if (!list.complete) {

@@ -89,6 +89,28 @@ TEST_F(NetworkFailurePoints, AListIsWholeOrAnError) {
   EXPECT_EQ(list().size(), 2U);
 }
 
+// ---- Hand out ----
+
+TEST_F(NetworkFailurePoints, ANamespaceIsHandedOutOrAnError) {
+  NetworkPlan open;
+  open.allocation = exec::ToWire("web");
+  open.origin = NamespaceOrigin::kExisting;
+  open.netns_inode = Create(Plan("web", 2, 18080)).netns_inode;
+  const Inventory before = Inventory::Take();
+  AtEachCall(
+      [&] {
+        last_fd_.reset();
+        return Do(PlanKind::kOpenNamespace, open);
+      },
+      false,
+      [&](const Reply& reply) {
+        EXPECT_EQ(reply.code == 0, last_fd_.valid());
+        last_fd_.reset();
+        EXPECT_EQ(Difference(before, Inventory::Take()), "");
+      });
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kOpenNamespace, open)), "");
+}
+
 // ---- Prepare ----
 
 TEST_F(NetworkFailurePoints, APreparationIsFinishedByTheNext) {

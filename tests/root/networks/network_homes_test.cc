@@ -86,6 +86,11 @@ class NetworkHomes : public Networks {
     plan.origin = origin;
     return plan;
   }
+  static NetworkPlan Opening(std::uint64_t inode) {
+    NetworkPlan plan = Alone(NamespaceOrigin::kExisting);
+    plan.netns_inode = inode;
+    return plan;
+  }
   // Returns the plan of the attacker, an ordinary user.
   static NetworkPlan PlanGiven(const std::string& allocation = "web") {
     NetworkPlan plan = Plan(allocation, 2, 18080);
@@ -561,6 +566,49 @@ TEST_F(NetworkGivenAttacks, APlanAndItsFdsGoTogether) {
             "InvalidArgument");
   PutBeside(UniqueFd());
   EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+// ---- Handed out ----
+
+TEST_F(NetworkHomes, ANamespaceIsHandedOutAndOutlivesItsNetwork) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  const std::uint64_t inode = Create(plan).netns_inode;
+  const exec::Reply reply = Do(PlanKind::kOpenNamespace, Opening(inode));
+  ASSERT_EQ(ErrorOf(reply), "");
+  const UniqueFd netns = std::move(last_fd_);
+  ASSERT_EQ(InodeOf(netns.get()), inode);
+  EXPECT_EQ(LinksIn(PathOf(netns)), "lo up\neth0 up\n");
+  EXPECT_EQ(reply.body.handed_out.mount_id != 0, HasUniqueMountIds());
+  Delete(plan);
+  EXPECT_FALSE(Exists(kWeb));
+  // The holder of the fd keeps the namespace, so mountd deletes the link.
+  Delete(plan);
+  EXPECT_EQ(StateOf(plan).host_ifindex, 0U);
+  EXPECT_EQ(LinksIn(PathOf(netns)), "lo up\n");
+}
+
+TEST_F(NetworkHomes, OnlyTheNamespaceOfTheRecordIsHandedOut) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  const std::uint64_t inode = Create(plan).netns_inode;
+  const auto refused = [&](std::uint64_t asked) {
+    last_fd_.reset();
+    const exec::Reply reply = Do(PlanKind::kOpenNamespace, Opening(asked));
+    EXPECT_FALSE(last_fd_.valid());
+    return CodeOf(reply);
+  };
+  EXPECT_EQ(refused(inode + 1), "FailedPrecondition");
+  EXPECT_EQ(refused(0), "InvalidArgument");
+  // Root pins its own namespace at the name: the marker names another one.
+  ASSERT_EQ(::umount2(kWeb, MNT_DETACH), 0);
+  ASSERT_EQ(::mount("/proc/self/ns/net", kWeb, nullptr, MS_BIND, nullptr), 0);
+  const UniqueFd own(::open(kWeb, O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(own.valid());
+  EXPECT_EQ(refused(InodeOf(own.get())), "FailedPrecondition");
+  EXPECT_EQ(refused(inode), "FailedPrecondition");
+  ASSERT_EQ(::umount2(kWeb, MNT_DETACH), 0);
+  EXPECT_EQ(refused(inode), "FailedPrecondition");
+  Delete(plan);
+  Delete(plan);
 }
 
 }  // namespace

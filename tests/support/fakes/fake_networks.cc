@@ -2,6 +2,7 @@
 //
 // The namespaces, links and port maps of FakeExecutor.
 #include <linux/rtnetlink.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -260,6 +261,26 @@ Result<NetworkState> FakeExecutor::RepairNetwork(const NetworkPlan& plan) {
         NetworkState state = StateLocked(plan);
         state.repaired = repaired;
         return state;
+      });
+}
+
+// A memfd stands for the namespace, because only the kernel looks at an fd's
+// kind.
+Result<Executor::HandedOut> FakeExecutor::OpenNamespace(
+    const NetworkPlan& plan) {
+  const std::string id = Text(plan.allocation);
+  return Run<Result<HandedOut>>(
+      PlanKind::kOpenNamespace, "OpenNamespace", id, BodyOf(plan),
+      [&]() -> Result<HandedOut> {
+        const auto found = networks_.find(id);
+        if (found == networks_.end() || found->second != plan.netns_inode) {
+          return MakeError(Code::kFailedPrecondition, "open namespace", id,
+                           "the allocation's namespace no longer exists; "
+                           "release the allocation");
+        }
+        HandedOutMount mount;
+        mount.mount_id = HandedOutLocked().mount_id;
+        return HandedOut{UniqueFd(memfd_create("netns", MFD_CLOEXEC)), mount};
       });
 }
 

@@ -423,6 +423,32 @@ TEST(Invariants, PortsThatAreAskedForAreGranted) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, OnlyARecordedNamespaceIsOpened) {
+  const auto with = [](auto change) {
+    Request request;
+    request.kind = PlanKind::kOpenNamespace;
+    request.body.network = NetworkPlan{};
+    request.body.network.allocation = ToWire("web");
+    request.body.network.origin = NamespaceOrigin::kExisting;
+    request.body.network.netns_inode = 5;
+    change(request.body.network);
+    return request;
+  };
+  EXPECT_TRUE(Passes(with([](NetworkPlan&) {})));
+  EXPECT_TRUE(CheckFds(with([](NetworkPlan&) {}), 0).has_value());
+  EXPECT_FALSE(CheckFds(with([](NetworkPlan&) {}), 1).has_value());
+  EXPECT_FALSE(Passes(with([](NetworkPlan& n) { n.netns_inode = 0; })));
+  EXPECT_FALSE(Passes(with([](NetworkPlan& n) { n.allocation = {}; })));
+  EXPECT_FALSE(
+      Passes(with([](NetworkPlan& n) { n.origin = NamespaceOrigin::kNew; })));
+  EXPECT_FALSE(Passes(with([](NetworkPlan& n) { n.ipv4 = {10, 88, 0, 2}; })));
+  EXPECT_FALSE(Passes(with([](NetworkPlan& n) { n.ipv6 = {0xfd}; })));
+  EXPECT_FALSE(Passes(with([](NetworkPlan& n) { n.port_count = 1; })));
+  EXPECT_FALSE(Passes(with([](NetworkPlan& n) { n.flags = kIsolated; })));
+  EXPECT_FALSE(Passes(with([](NetworkPlan& n) { n.may_be_hosts = 1; })));
+  EXPECT_FALSE(Passes(with([](NetworkPlan& n) { n.has_keeper = 1; })));
+}
+
 TEST(Invariants, RefusesPortsThatAreZeroUnknownOrTooMany) {
   const auto with = [](const PortMap& port) {
     Request request = NetworkRequest();

@@ -50,6 +50,35 @@ class NetworkModesTest : public NetworksTest {
   }
 };
 
+TEST_F(NetworkModesTest, OneNetworkIsReadByItsInterface) {
+  EXPECT_EQ(Outcome(networks().Get("web", "")), "NotFound");
+  ASSERT_EQ(SetUpNetwork(On("eth0")), "Ok");
+  EXPECT_EQ(networks().Get("web", "")->interface, "eth0");
+  EXPECT_EQ(networks().Get("web", "eth0")->netns_path, "/run/netns/web");
+  EXPECT_EQ(Outcome(networks().Get("web", "eth1")), "NotFound");
+  EXPECT_EQ(Outcome(networks().Get("db", "eth0")), "NotFound");
+  ASSERT_EQ(SetUpNetwork(On("eth1")), "Ok");
+  const auto unclear = networks().Get("web", "");
+  EXPECT_EQ(Outcome(unclear), "InvalidArgument");
+  EXPECT_NE(MessageOf(unclear).find("eth0, eth1"), std::string::npos);
+  EXPECT_EQ(networks().Get("web", "eth1")->interface, "eth1");
+}
+
+TEST_F(NetworkModesTest, OnlyANamespaceOfItsOwnIsOpened) {
+  ASSERT_EQ(SetUpNetwork(Mode(NetworkMode::kNone)), "Ok");
+  const NetworkStatus alone = networks().Get("web", "").value();
+  EXPECT_EQ(Outcome(networks().OpenNamespace("web", alone)), "Ok");
+  EXPECT_EQ(LastPlan().netns_inode, alone.netns_inode);
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kExisting);
+  ASSERT_EQ(Outcome(networks().Setup("db", Mode(NetworkMode::kHost))), "Ok");
+  const NetworkStatus hosts = networks().Get("db", "").value();
+  EXPECT_EQ(Outcome(networks().OpenNamespace("db", hosts)),
+            "FailedPrecondition");
+  executor().TakeNamespace("web");
+  EXPECT_EQ(Outcome(networks().OpenNamespace("web", alone)),
+            "FailedPrecondition");
+}
+
 TEST_F(NetworkModesTest, NoneIsANamespaceWithoutAnAddress) {
   const auto status = networks().Setup("web", Mode(NetworkMode::kNone));
   ASSERT_EQ(MessageOf(status), "Ok");

@@ -96,6 +96,60 @@ TEST_F(HandedOutTest, IsListedUntilNobodyHasIt) {
   EXPECT_TRUE(core_.boot->handed_out.HandedOutOf("web")->empty());
 }
 
+// Every process of the host can open the namespace by its path, so the fd needs
+// no rule (detached). It still counts and is listed, because it outlives the
+// release.
+TEST_F(HandedOutTest, ANamespaceIsListedAndOnlyItsUsers) {
+  const auto get = [&](std::uint32_t uid, bool open) {
+    return Outcome(services().networks.GetNetwork(
+        Core::By(uid), NameOf("web"), "", open));
+  };
+  EXPECT_EQ(get(Core::kAgent, true), "NotFound");
+  NetworkRequest alone;
+  alone.mode = NetworkMode::kNone;
+  ASSERT_THAT(services().networks.SetupNetwork(Core::By(Core::kAgent),
+                                               NameOf("web"), alone),
+              IsOk());
+  EXPECT_EQ(get(Core::kAgent, false), "Ok");
+  EXPECT_EQ(Listed(), 0);
+  EXPECT_EQ(get(Core::kOther, false), "PermissionDenied");
+  EXPECT_EQ(get(Core::kOther, true), "PermissionDenied");
+  EXPECT_EQ(get(Core::kAdmin, false), "Ok");
+  EXPECT_EQ(get(Core::kAdmin, true), "PermissionDenied");
+  EXPECT_EQ(executor().script().Count("OpenNamespace"), 0U);
+  ASSERT_EQ(get(Core::kAgent, true), "Ok");
+  Hold(10);
+  Release("web");
+  core_.Restart();
+  const auto list = List();
+  ASSERT_THAT(list, IsOk());
+  ASSERT_EQ(list->descriptors.size(), 1U);
+  EXPECT_EQ(list->descriptors[0].record.kind, HandedOutKind::kNamespace);
+  ASSERT_EQ(list->descriptors[0].holders.holders.size(), 1U);
+  EXPECT_EQ(list->descriptors[0].holders.holders[0].pid, 10U);
+  executor().EndProcesses();
+  EXPECT_EQ(Listed(), 0);
+}
+
+TEST_F(HandedOutTest, NamespacesCountAgainstTheLimit) {
+  NetworkRequest alone;
+  alone.mode = NetworkMode::kNone;
+  const auto open = [&] {
+    return Outcome(services().networks.GetNetwork(
+        Core::By(Core::kAgent), NameOf("web"), "", true));
+  };
+  ASSERT_THAT(services().networks.SetupNetwork(Core::By(Core::kAgent),
+                                               NameOf("web"), alone),
+              IsOk());
+  for (std::uint32_t pid = 10; pid < 12; ++pid) {
+    ASSERT_EQ(Open(), "Ok");
+    Hold(pid);
+  }
+  EXPECT_EQ(open(), "ResourceExhausted");
+  executor().EndProcesses();
+  EXPECT_EQ(open(), "Ok");
+}
+
 TEST_F(HandedOutTest, IsListedAfterTheRelease) {
   ASSERT_EQ(Open(), "Ok");
   Hold(10);
