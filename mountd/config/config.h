@@ -52,7 +52,9 @@ struct PluginConfig {
 
 // [network.<name>]: a network and its ranges of addresses.
 struct NetworkConfig {
-  std::vector<netns::Ipv4Range> ipv4;  // at least one
+  // At least one range of one of both. An allocation gets an address of each
+  // family that has a range.
+  std::vector<netns::Ipv4Range> ipv4;
   std::vector<netns::Ipv6Range> ipv6;
   std::uint32_t mtu = 0;  // 0: the kernel's default
   // Destinations that see the allocations' own addresses, because they have

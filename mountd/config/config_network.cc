@@ -78,8 +78,9 @@ Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
                         network.ipv4));
   MOUNTD_TRY(ReadRanges(reader, table, "ipv6", where, netns::ParseIpv6Range,
                         network.ipv6));
-  if (network.ipv4.empty()) {
-    return reader.At(table, where + "ipv4", "must name a range of addresses");
+  if (network.ipv4.empty() && network.ipv6.empty()) {
+    return reader.At(table, where + "ipv4",
+                     "must name a range of addresses, or ipv6 must");
   }
   MOUNTD_TRY(reader.Strings(
       table, "no_masquerade", where,

@@ -75,8 +75,7 @@ Result<void> CheckInterface(const std::array<char, 16>& interface) {
 
 Result<void> CheckNamespaceAlone(const NetworkPlan& plan) {
   if (plan.network.size != 0 || plan.port_count != 0 || plan.flags != 0 ||
-      plan.has_keeper != 0 || !netns::IsNone(plan.ipv6) ||
-      plan.origin == NamespaceOrigin::kExisting) {
+      plan.has_keeper != 0 || plan.origin == NamespaceOrigin::kExisting) {
     return Invalid("network", "must be empty in a mode without network");
   }
   return Ok();
@@ -105,7 +104,7 @@ Result<void> CheckNetwork(const NetworkPlan& plan) {
     default:
       return Invalid("origin");
   }
-  if (netns::IsNone(plan.ipv4)) {
+  if (!netns::HasAddress(plan)) {
     return CheckNamespaceAlone(plan);
   }
   if ((plan.flags & ~kAllNetworkFlags) != 0) {
@@ -123,7 +122,7 @@ Result<void> CheckNetwork(const NetworkPlan& plan) {
 // addresses and grant its ports.
 Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config) {
   MOUNTD_TRY(CheckNetwork(plan));
-  if (netns::IsNone(plan.ipv4)) {
+  if (!netns::HasAddress(plan)) {
     return Ok();
   }
   MOUNTD_TRY(CheckPortsGranted(plan, config));
@@ -131,7 +130,10 @@ Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config) {
   if (network == config.networks.end()) {
     return Invalid("network", "is not declared in mountd.toml");
   }
-  if (netns::RangeOf(network->second.ipv4, plan.ipv4) == nullptr) {
+  // A network that has IPv6 alone stays so after the configuration declares an
+  // IPv4 range for others, so a missing address is no error.
+  if (!netns::IsNone(plan.ipv4) &&
+      netns::RangeOf(network->second.ipv4, plan.ipv4) == nullptr) {
     return Invalid("ipv4", "is not an address of the network");
   }
   if (!netns::IsNone(plan.ipv6) &&
@@ -164,7 +166,7 @@ Result<void> CheckNamespaceToOpen(const NetworkPlan& plan) {
   }
   if (plan.network.size != 0 || plan.port_count != 0 || plan.flags != 0 ||
       plan.has_keeper != 0 || plan.may_be_hosts != 0 ||
-      !netns::IsNone(plan.ipv4) || !netns::IsNone(plan.ipv6)) {
+      netns::HasAddress(plan)) {
     return Invalid("network", "must be empty");
   }
   return Ok();

@@ -154,8 +154,10 @@ void SetAddresses(const NetworkRecord& record, NetworkStatus* status) {
   }
   status->ipv4 = record.ipv4;
   status->ipv6 = record.ipv6;
+  if (netns::HasAddress(record)) {
+    status->host_interface = netns::LinkNameOf(record);
+  }
   if (!netns::IsNone(record.ipv4)) {
-    status->host_interface = netns::HostLinkName(record.ipv4);
     status->gateway4 = netns::kGateway4;
   }
   if (!netns::IsNone(record.ipv6)) {

@@ -209,6 +209,7 @@ Result<NetworkStatus> Networks::TakeOver(
         return one.state == NetworkRecordState::kFound &&
                one.mode == request.mode && one.network == request.network &&
                (netns::IsNone(request.ipv4) || one.ipv4 == request.ipv4) &&
+               (netns::IsNone(request.ipv6) || one.ipv6 == request.ipv6) &&
                (!given.valid() || one.netns_inode == given.inode) &&
                EachPort(one.ports) == EachPort(request.ports);
       });

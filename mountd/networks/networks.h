@@ -166,7 +166,7 @@ class Networks {
   Usage UsageOf(const Pool& pool) const;
 
   // Returns whether the quarantined link has had its time to end by itself.
-  bool IsOverdue(const netns::Ipv4& ipv4);
+  bool IsOverdue(const std::string& link);
 
   struct Making {
     const GivenNetns& given;
@@ -191,7 +191,8 @@ class Networks {
   mutable std::mutex mutex_;
   std::map<std::string, Pool> pools_;
   netns::PortTable ports_;
-  std::map<netns::Ipv4, Clock::time_point> dying_;  // since when; mutex_
+  // The links that are dying, since when; mutex_.
+  std::map<std::string, Clock::time_point> dying_;
 };
 
 }  // namespace mountd

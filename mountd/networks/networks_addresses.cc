@@ -15,9 +15,16 @@ std::string OwnerOf(const NetworkRecord& record) {
   return record.allocation + "/" + record.interface;
 }
 
-// A port on an IPv6 address of the host needs an IPv6 address to lead to.
+// A port on an address of the host needs an address of its family to lead to.
 Result<void> CheckFamilies(const NetworkRecord& record) {
   for (const PortMapping& port : record.ports) {
+    if (port.host_address.family == netns::HostIp::Family::kIpv4 &&
+        netns::IsNone(record.ipv4)) {
+      return MakeError(
+          Code::kInvalidArgument, "map", "port " + port.label,
+          "network " + record.network +
+              " has no IPv4 range; map an IPv6 address or declare a range");
+    }
     if (port.host_address.family == netns::HostIp::Family::kIpv6 &&
         netns::IsNone(record.ipv6)) {
       return MakeError(
@@ -66,11 +73,11 @@ Result<void> Networks::TakeAddresses(const NetworkRequest& request,
                      "is not declared in mountd.toml");
   }
   Pool& pool = found->second;
-  if (netns::IsNone(request.ipv4)) {
-    MOUNTD_ASSIGN(record->ipv4, pool.ipv4.Allocate());
-  } else {
+  if (!netns::IsNone(request.ipv4)) {
     MOUNTD_TRY(pool.ipv4.Take(request.ipv4));
     record->ipv4 = request.ipv4;
+  } else if (!pool.ipv4.empty()) {
+    MOUNTD_ASSIGN(record->ipv4, pool.ipv4.Allocate());
   }
   if (!netns::IsNone(request.ipv6)) {
     MOUNTD_TRY(pool.ipv6.Take(request.ipv6));
@@ -133,7 +140,10 @@ Networks::Usage Networks::UsageOf(const Pool& pool) const {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   std::uint64_t capacity = pool.ipv4.capacity();
   std::uint64_t free = pool.ipv4.free_count();
-  if (!pool.ipv6.empty()) {
+  if (pool.ipv4.empty()) {
+    capacity = pool.ipv6.capacity();
+    free = pool.ipv6.free_count();
+  } else if (!pool.ipv6.empty()) {
     // A network runs out with its smaller family.
     capacity = std::min(capacity, pool.ipv6.capacity());
     free = std::min(free, pool.ipv6.free_count());

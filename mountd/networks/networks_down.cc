@@ -80,10 +80,10 @@ Result<std::vector<std::string>> Networks::TeardownOrder(
   return interfaces;
 }
 
-bool Networks::IsOverdue(const netns::Ipv4& ipv4) {
+bool Networks::IsOverdue(const std::string& link) {
   const std::lock_guard lock(mutex_);
   // emplace keeps the time of the first look.
-  const auto since = dying_.emplace(ipv4, Clock::now()).first->second;
+  const auto since = dying_.emplace(link, Clock::now()).first->second;
   return Clock::now() - since >= events_.link_grace;
 }
 
@@ -108,9 +108,9 @@ void Networks::ReapQuarantine() {
         PlanOf(former, exec::NamespaceOrigin::kExisting);
     const Result<exec::NetworkState> state = executor_.InspectNetwork(plan);
     if (!state || state->host_ifindex != 0 ||
-        !store_.networks.EndQuarantine(record.ipv4)) {
+        !store_.networks.EndQuarantine(record)) {
       some_left = true;
-      if (IsOverdue(record.ipv4)) {
+      if (IsOverdue(netns::LinkNameOf(record))) {
         // A process may keep the namespace alive, so delete the link itself.
         IgnoreBecauseBestEffort(executor_.DeleteNetwork(plan));
       }
@@ -118,7 +118,7 @@ void Networks::ReapQuarantine() {
     }
     {
       const std::lock_guard lock(mutex_);
-      dying_.erase(record.ipv4);
+      dying_.erase(netns::LinkNameOf(record));
     }
     FreeAddresses(record.network, record.ipv4, record.ipv6);
   }

@@ -28,11 +28,15 @@ PortMapping PortOf(const exec::PortMap& found) {
 
 // Returns the network whose range has the address; "" if no network does any
 // more.
-std::string NetworkOf(const Config& config, const netns::Ipv4& address) {
+std::string NetworkOf(const Config& config, const exec::FoundNetwork& found) {
+  const auto is_in = [](const auto& ranges, const auto& address) {
+    return std::any_of(
+        ranges.begin(), ranges.end(),
+        [&](const auto& range) { return range.Contains(address); });
+  };
   for (const auto& [name, network] : config.networks) {
-    if (std::any_of(
-            network.ipv4.begin(), network.ipv4.end(),
-            [&](const auto& range) { return range.Contains(address); })) {
+    if (netns::IsNone(found.ipv4) ? is_in(network.ipv6, found.ipv6)
+                                  : is_in(network.ipv4, found.ipv4)) {
       return name;
     }
   }
@@ -48,10 +52,10 @@ NetworkRecord RecordOf(const exec::FoundNetwork& found, const Config& config) {
   record.interface = kLoopbackInterface;
   // Its files are unknown. A hostname makes the tear-down remove all of them.
   record.files.hostname = record.allocation;
-  record.network = NetworkOf(config, found.ipv4);
-  if (!netns::IsNone(found.ipv4) && !record.network.empty()) {
+  record.network = NetworkOf(config, found);
+  if (netns::HasAddress(found) && !record.network.empty()) {
     record.mode = NetworkMode::kBridge;
-    record.interface = netns::HostLinkName(found.ipv4);
+    record.interface = netns::LinkNameOf(found);
     record.ipv4 = found.ipv4;
     record.ipv6 = found.ipv6;
     record.flags = found.flags;
@@ -68,24 +72,25 @@ Result<void> Networks::RecordFound() {
   MOUNTD_ASSIGN(const std::vector<exec::FoundNetwork> all,
                 executor_.ListNetworks());
   std::set<std::string> allocations;
-  std::set<netns::Ipv4> addresses;
+  std::set<std::string> links;
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
                 store_.networks.ListNetworks());
   for (const NetworkRecord& record : records) {
     allocations.insert(record.allocation);
-    addresses.insert(record.ipv4);
+    if (netns::HasAddress(record)) {
+      links.insert(netns::LinkNameOf(record));
+    }
   }
   MOUNTD_ASSIGN(const std::vector<QuarantineRecord> dying,
                 store_.networks.ListQuarantine());
   for (const QuarantineRecord& record : dying) {
-    addresses.insert(record.ipv4);
+    links.insert(netns::LinkNameOf(record));
   }
   for (const exec::FoundNetwork& one : all) {
     const NetworkRecord record = RecordOf(one, config_);
-    // An address names a link. Without a link, only an allocation that has no
-    // record at all is new.
+    // Without a link, only an allocation that has no record at all is new.
     const bool fresh = record.mode == NetworkMode::kBridge
-                           ? addresses.insert(record.ipv4).second
+                           ? links.insert(netns::LinkNameOf(record)).second
                            : !allocations.contains(record.allocation);
     if (!fresh) {
       continue;

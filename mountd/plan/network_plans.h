@@ -40,8 +40,8 @@ enum class NamespaceOrigin : std::uint32_t {
 // The executor derives the host end's name, the MAC and the gateway
 // (netns/address/address.h). Addresses are in network byte order; all zero
 // means none of that family. They must lie in the ranges that the root-owned
-// config declares for `network`. A plan without an IPv4 address concerns only
-// the namespace. A plan of kOpenNamespace has only `allocation`, `netns_inode`
+// config declares for `network`. A plan without an address concerns only the
+// namespace. A plan of kOpenNamespace has only `allocation`, `netns_inode`
 // and the origin kExisting.
 struct NetworkPlan {
   WireName allocation;

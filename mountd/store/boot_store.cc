@@ -93,11 +93,23 @@ CREATE TABLE handed_out(
 )sql";
 constexpr std::string_view kTakenOver =
     "ALTER TABLE networks ADD COLUMN taken_over INTEGER NOT NULL DEFAULT 0;";
-constexpr std::array<std::string_view, 12> kBootSchema = {
+// All networks with IPv6 alone have the same IPv4 address, which is none.
+constexpr std::string_view kQuarantineByBoth = R"sql(
+ALTER TABLE quarantine RENAME TO ipv4_quarantine;
+CREATE TABLE quarantine(
+  ipv4 TEXT NOT NULL, ipv6 TEXT NOT NULL, network TEXT NOT NULL,
+  allocation TEXT NOT NULL, netns_inode INTEGER NOT NULL,
+  PRIMARY KEY(ipv4, ipv6)) WITHOUT ROWID;
+INSERT INTO quarantine SELECT ipv4, ipv6, network, allocation, netns_inode
+  FROM ipv4_quarantine;
+DROP TABLE ipv4_quarantine;
+)sql";
+constexpr std::array<std::string_view, 13> kBootSchema = {
     kBootSchema1,    kTmpfsMounts,         kMappedIds,
     kAnchorsOfKinds, kMountsById,          kTargetsAndInboxes,
     kFewerIndexes,   kNetworksByInterface, kCniNetworks,
-    kMeta,           kHandedOut,           kTakenOver};
+    kMeta,           kHandedOut,           kTakenOver,
+    kQuarantineByBoth};
 
 }  // namespace
 

@@ -125,9 +125,11 @@ Result<std::vector<QuarantineRecord>> NetworkTable::ListQuarantine() {
   return all;
 }
 
-Result<void> NetworkTable::EndQuarantine(const netns::Ipv4& address) {
-  MOUNTD_TRY(database_->Run("DELETE FROM quarantine WHERE ipv4=?1",
-                            netns::ToString(address)));
+Result<void> NetworkTable::EndQuarantine(const QuarantineRecord& record) {
+  MOUNTD_TRY(
+      database_->Run("DELETE FROM quarantine WHERE ipv4=?1 AND ipv6=?2",
+                     netns::ToString(record.ipv4),
+                     netns::ToString(record.ipv6)));
   return Ok();
 }
 

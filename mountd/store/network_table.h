@@ -33,7 +33,7 @@ class NetworkTable {
   // Removes the record and quarantines its addresses, in one transaction.
   Result<void> QuarantineNetwork(const NetworkRecord& record);
   Result<std::vector<QuarantineRecord>> ListQuarantine();
-  Result<void> EndQuarantine(const netns::Ipv4& address);
+  Result<void> EndQuarantine(const QuarantineRecord& record);
 
  private:
   Result<std::vector<NetworkRecord>> SelectNetworks(

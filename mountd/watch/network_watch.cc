@@ -26,7 +26,7 @@ bool AreOnLink(const netns::LinkEvents& events, const netns::Ipv4& ipv4,
                const netns::Ipv6& ipv6) {
   return events.overflowed || events.ipv4.contains(ipv4) ||
          events.ipv6.contains(ipv6) ||
-         events.links.contains(netns::HostLinkName(ipv4));
+         events.links.contains(netns::HostLinkName(ipv4, ipv6));
 }
 
 bool Concern(const netns::LinkEvents& events, const NetworkRecord& record) {
@@ -62,6 +62,10 @@ std::vector<std::string> KeysOf(const netns::LinkEvents& events) {
   for (const std::string& link : events.links) {
     if (const auto address = AddressOf(link)) {
       keys.push_back(netns::ToString(*address));
+    } else {
+      // The name of a link with IPv6 alone does not say the address. Every such
+      // network has the IPv4 address 0.0.0.0 in its record.
+      keys.push_back(netns::ToString(netns::Ipv4{}));
     }
   }
   return keys;

@@ -90,6 +90,24 @@ bool IsNone(const Ipv6& address);
 // is used again.
 std::string HostLinkName(const Ipv4& address);
 Mac LinkMac(const Ipv4& address);
+// The same for the addresses of a network. A network with IPv6 alone has a name
+// of "md" + 13 digits of base 32, from a hash of the address, because the
+// address does not fit into a link's name. The kernel makes no second link of a
+// name.
+std::string HostLinkName(const Ipv4& ipv4, const Ipv6& ipv6);
+Mac LinkMac(const Ipv4& ipv4, const Ipv6& ipv6);
+
+// Returns whether the plan or record of a network has an address, and so a
+// link.
+template <typename Network>
+bool HasAddress(const Network& network) {
+  return !IsNone(network.ipv4) || !IsNone(network.ipv6);
+}
+// Returns the name of the host end.
+template <typename Network>
+std::string LinkNameOf(const Network& network) {
+  return HostLinkName(network.ipv4, network.ipv6);
+}
 
 // The allocation's end of the link, in its namespace.
 inline constexpr char kAllocationLink[] = "eth0";

@@ -213,18 +213,29 @@ ElementBytes& ElementBytes::AppendPort(std::uint16_t port) {
 
 std::vector<Element> ElementsOf(const exec::NetworkPlan& plan) {
   std::vector<Element> elements;
-  if (IsNone(plan.ipv4)) {
-    return elements;
-  }
-  const std::string host_link = HostLinkName(plan.ipv4);
   const auto ports =
       std::span(plan.ports)
           .first(std::min<std::size_t>(plan.port_count, plan.ports.size()));
-  AddPorts(kPortMaps4, ports, 6, plan.ipv4, &elements);
+  if (!IsNone(plan.ipv4)) {
+    AddPorts(kPortMaps4, ports, 6, plan.ipv4, &elements);
+  }
   if (!IsNone(plan.ipv6)) {
     AddPorts(kPortMaps6, ports, 4, plan.ipv6, &elements);
   }
-  elements.push_back(SourceElement("src4", host_link, plan.ipv4));
+  const std::vector<Element> of_link = LinkElementsOf(plan);
+  elements.insert(elements.end(), of_link.begin(), of_link.end());
+  return elements;
+}
+
+std::vector<Element> LinkElementsOf(const exec::NetworkPlan& plan) {
+  std::vector<Element> elements;
+  if (!HasAddress(plan)) {
+    return elements;
+  }
+  const std::string host_link = LinkNameOf(plan);
+  if (!IsNone(plan.ipv4)) {
+    elements.push_back(SourceElement("src4", host_link, plan.ipv4));
+  }
   if (!IsNone(plan.ipv6)) {
     elements.push_back(SourceElement("src6", host_link, plan.ipv6));
   }

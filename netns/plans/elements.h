@@ -46,6 +46,10 @@ struct Element {
 // links that may talk to each other.
 std::vector<Element> ElementsOf(const exec::NetworkPlan& plan);
 
+// Returns those of them that have the link's name in their key, so that no
+// other network can have them.
+std::vector<Element> LinkElementsOf(const exec::NetworkPlan& plan);
+
 Element VersionElement(std::uint32_t version);
 
 // Returns for each of `elements` whether the table has it with exactly these

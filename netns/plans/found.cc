@@ -236,15 +236,26 @@ void PutRows(FoundNetwork row, const std::vector<PortMap>& ports,
   } while (at < ports.size());
 }
 
+// Reads the addresses of a link. Returns false if the name is none that an
+// executor derives from them. The name of a link with IPv6 alone does not say
+// the address, so the table has to have it.
+bool ReadAddresses(const Table& table, const std::string& link,
+                   FoundNetwork* row) {
+  row->ipv4 = AddressOf(link).value_or(Ipv4{});
+  if (const auto ipv6 = table.ipv6.find(link); ipv6 != table.ipv6.end()) {
+    row->ipv6 = ipv6->second;
+  }
+  return HasAddress(*row) && LinkNameOf(*row) == link;
+}
+
 void PutLink(const Table& table, const std::string& link, FoundNetwork row,
              std::vector<FoundNetwork>* all) {
-  if (const auto ipv6 = table.ipv6.find(link); ipv6 != table.ipv6.end()) {
-    row.ipv6 = ipv6->second;
-  }
   row.flags = table.open.contains(link) ? 0U : exec::kIsolated;
   Ports ports;
   for (const std::size_t i : {0U, 1U}) {
-    Add(table.ports4.at(i), row.ipv4, &ports);
+    if (!IsNone(row.ipv4)) {
+      Add(table.ports4.at(i), row.ipv4, &ports);
+    }
     if (!IsNone(row.ipv6)) {
       Add(table.ports6.at(i), row.ipv6, &ports);
     }
@@ -283,13 +294,12 @@ Result<std::vector<FoundNetwork>> ListNetworks(const Context& context) {
     const auto attributes = AttributesAfter<ifinfomsg>(answer.payload);
     const std::string link = attributes.Text(IFLA_IFNAME);
     const std::string owner = attributes.Text(IFLA_IFALIAS);
-    const std::optional<Ipv4> address = AddressOf(link);
-    if (!address || owner.empty() || owner.size() > kMaxNameBytes) {
+    FoundNetwork row;
+    if (!ReadAddresses(table, link, &row) || owner.empty() ||
+        owner.size() > kMaxNameBytes) {
       continue;
     }
-    FoundNetwork row;
     row.allocation = exec::ToWire(owner);
-    row.ipv4 = *address;
     if (const auto home = namespaces.find(owner); home != namespaces.end()) {
       row.netns_inode = home->second;
       bare.erase(owner);

@@ -57,9 +57,9 @@ Result<Before> LookBefore(const Context& context, Access* access,
                           const NetworkPlan& plan) {
   Before before;
   MOUNTD_ASSIGN(before.pin, FindPin(context.kernel, access->place));
-  if (before.pin.ours && !IsNone(plan.ipv4)) {
+  if (before.pin.ours && HasAddress(plan)) {
     MOUNTD_ASSIGN(before.link,
-                  FindLink(access->route, HostLinkName(plan.ipv4)));
+                  FindLink(access->route, LinkNameOf(plan)));
   }
   return before;
 }
@@ -75,7 +75,7 @@ Result<bool> IsMade(const Context& context, Access* access,
       before.pin.inode != plan.netns_inode) {
     return false;  // another namespace was given then
   }
-  if (IsNone(plan.ipv4)) {
+  if (!HasAddress(plan)) {
     return true;
   }
   if (before.link.index == 0 || IsOfAnother(before.link, plan)) {
@@ -173,14 +173,14 @@ Result<NetworkState> MakeNetwork(const Context& context, Access* access,
                                  Home* home, exec::Undo* undo) {
   NetworkState state;
   state.elements_present = 1;
-  if (!IsNone(plan.ipv4)) {
+  if (HasAddress(plan)) {
     MOUNTD_ASSIGN(state.host_ifindex,
                   MakeLink(access->route, veth, home->fd, &home->inside, undo));
   }
   if (plan.origin != exec::NamespaceOrigin::kExisting) {
     MOUNTD_TRY(MakePin(context.kernel, access->place, home->fd, undo));
   }
-  if (!IsNone(plan.ipv4)) {
+  if (HasAddress(plan)) {
     MOUNTD_TRY(MakeElements(access, plan, undo));
   }
   // Look again, because another process of root's may have removed the name.
@@ -209,13 +209,15 @@ Result<NetworkPlan> WithOwnAddresses(Access* access, NetworkPlan plan,
 // Deletes everything with the plan's addresses as its key, except the link.
 Result<void> DeleteAddressed(Access* access, const NetworkPlan& asked,
                              const Pin& pin, const LinkFacts& link) {
-  if (IsNone(asked.ipv4) || IsOfAnother(link, asked)) {
+  if (!HasAddress(asked) || IsOfAnother(link, asked)) {
     return Ok();
   }
   MOUNTD_ASSIGN(const NetworkPlan plan, WithOwnAddresses(access, asked, link));
   const std::string name = NameOf(plan);
-  MOUNTD_TRY(DeleteElements(access->netfilter, ElementsOf(plan), name));
-  if (pin.marked || link.alias == name) {
+  MOUNTD_TRY(DeleteElements(
+      access->netfilter,
+      HasAddress(plan) ? ElementsOf(plan) : LinkElementsOf(asked), name));
+  if (HasAddress(plan) && (pin.marked || link.alias == name)) {
     // Flush only if a marker or alias proves that this allocation has the
     // address.
     FlushConnections(access->netfilter, plan.ipv4, plan.ipv6);
@@ -248,7 +250,7 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
                            const Passed& passed,
                            const exec::Tell<NetworkState>& tell) {
   Veth veth;
-  if (!IsNone(plan.ipv4)) {
+  if (HasAddress(plan)) {
     MOUNTD_ASSIGN(const NetworkConfig* declared, DeclaredFor(context, plan));
     veth = VethFor(plan, *declared);
   }
@@ -286,8 +288,8 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
   MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access.place));
   LinkFacts link;
-  if (!IsNone(plan.ipv4)) {
-    MOUNTD_ASSIGN(link, FindLink(access.route, HostLinkName(plan.ipv4)));
+  if (HasAddress(plan)) {
+    MOUNTD_ASSIGN(link, FindLink(access.route, LinkNameOf(plan)));
   }
   // Elements go first, so that no port leads to a network that is going.
   MOUNTD_TRY(DeleteAddressed(&access, plan, pin, link));
@@ -302,7 +304,7 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
                          pin.ours && pin.inode != 0 && !foreign;
   if (link.index != 0 && !IsOfAnother(link, plan) && !link_dies) {
     // The namespace stays, or it lost its name earlier and something holds it.
-    MOUNTD_TRY(DeleteLink(access.route, HostLinkName(plan.ipv4)));
+    MOUNTD_TRY(DeleteLink(access.route, LinkNameOf(plan)));
   }
   if (foreign) {
     return MakeError(Code::kFailedPrecondition, "delete network", name,
@@ -317,12 +319,12 @@ Result<NetworkState> InspectNetwork(const Context& context,
   NetworkState state;
   MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access.place));
   state.netns_inode = pin.inode;
-  if (IsNone(plan.ipv4)) {
+  if (!HasAddress(plan)) {
     state.elements_present = 1;  // it has none
     return state;
   }
   MOUNTD_ASSIGN(const LinkFacts link,
-                FindLink(access.route, HostLinkName(plan.ipv4)));
+                FindLink(access.route, LinkNameOf(plan)));
   if (IsOfAnother(link, plan)) {
     return state;
   }

@@ -89,7 +89,7 @@ Error IsAnothers(const exec::NetworkPlan& plan) {
 }
 
 // FailedPrecondition if another link has the IPv6 address. The route tells,
-// because no link's name contains an IPv6 address.
+// because no link's name says its IPv6 address.
 Result<void> CheckIpv6IsOwn(Channel* route, const exec::NetworkPlan& plan,
                             const LinkFacts& link) {
   if (IsNone(plan.ipv6)) {
@@ -109,7 +109,7 @@ Result<exec::NetworkState> RepairNetwork(const Context& context,
   MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
   MOUNTD_ASSIGN(Home home, PinnedHome(context.kernel, plan, access.place));
   exec::NetworkState state{plan.netns_inode, 0, 1, 0};
-  if (IsNone(plan.ipv4)) {
+  if (!HasAddress(plan)) {
     return state;
   }
   MOUNTD_ASSIGN(const NetworkConfig* declared, DeclaredFor(context, plan));

@@ -202,7 +202,9 @@ Result<void> PrepareRuleset(exec::Kernel& kernel, Channel* nft,
 void FlushConnections(Channel* netfilter, const Ipv4& ipv4, const Ipv6& ipv6) {
   std::vector<Message> messages;
   for (const int tuple : {CTA_TUPLE_ORIG, CTA_TUPLE_REPLY}) {
-    messages.push_back(FlushOne(tuple, ipv4));
+    if (!IsNone(ipv4)) {
+      messages.push_back(FlushOne(tuple, ipv4));
+    }
     if (!IsNone(ipv6)) {
       messages.push_back(FlushOne(tuple, ipv6));
     }

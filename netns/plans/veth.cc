@@ -93,11 +93,11 @@ Error GoneAgain(const Veth& veth) {
 Veth VethFor(const exec::NetworkPlan& plan, const NetworkConfig& network) {
   Veth veth;
   veth.object = std::string(plan.allocation.view());
-  veth.host_name = HostLinkName(plan.ipv4);
+  veth.host_name = LinkNameOf(plan);
   veth.name = plan.interface.data();
   veth.ipv4 = plan.ipv4;
   veth.ipv6 = plan.ipv6;
-  veth.mac = LinkMac(plan.ipv4);
+  veth.mac = LinkMac(plan.ipv4, plan.ipv6);
   veth.host_ipv4 = HostAddressFor(network.ipv4, plan.ipv4);
   veth.host_ipv6 = HostAddressFor(network.ipv6, plan.ipv6);
   veth.mtu = network.mtu;
@@ -211,7 +211,9 @@ Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
   // NOARP, because each question from inside would leave an entry in the
   // neighbour table, of which the whole machine has only one.
   messages.push_back(LinkUp(index, IFF_NOARP));
-  AddHostEnd(index, veth.ipv4, veth.host_ipv4, veth.mac, flags, &messages);
+  if (!IsNone(veth.ipv4)) {
+    AddHostEnd(index, veth.ipv4, veth.host_ipv4, veth.mac, flags, &messages);
+  }
   if (!IsNone(veth.ipv6)) {
     AddHostEnd(index, veth.ipv6, veth.host_ipv6, veth.mac, flags, &messages);
   }

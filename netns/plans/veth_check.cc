@@ -70,7 +70,8 @@ bool IsRight(const Answer& answer, const Veth& veth, std::uint32_t index) {
     return answer.type == RTM_NEWLINK && IsHostLinkRight(answer.payload);
   }
   const bool neighbour = answer.request % 2 == 1;
-  const std::size_t prefix = answer.request < 3 ? 32 : 128;
+  const std::size_t prefix =
+      answer.request < 3 && !IsNone(veth.ipv4) ? 32 : 128;
   return neighbour ? IsNeighbour(answer, veth.mac)
                    : IsHostRoute(answer, index, prefix);
 }
@@ -81,8 +82,10 @@ Result<bool> IsHostEndRight(Channel* host, const Veth& veth,
                             std::uint32_t index) {
   std::vector<Message> messages;
   messages.push_back(GetLink(index));
-  messages.push_back(GetNeighbour(index, veth.ipv4));
-  messages.push_back(GetRoute(veth.ipv4));
+  if (!IsNone(veth.ipv4)) {
+    messages.push_back(GetNeighbour(index, veth.ipv4));
+    messages.push_back(GetRoute(veth.ipv4));
+  }
   if (!IsNone(veth.ipv6)) {
     messages.push_back(GetNeighbour(index, veth.ipv6));
     messages.push_back(GetRoute(veth.ipv6));

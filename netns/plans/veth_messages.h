@@ -160,7 +160,9 @@ void AddFamily(std::uint32_t index, const Address& address,
 inline void AddAllocationEnd(std::uint32_t index, const Veth& veth,
                              std::vector<Message>* messages) {
   messages->push_back(LinkUp(index));
-  AddFamily(index, veth.ipv4, kGateway4, veth.routes4, messages);
+  if (!IsNone(veth.ipv4)) {
+    AddFamily(index, veth.ipv4, kGateway4, veth.routes4, messages);
+  }
   if (!IsNone(veth.ipv6)) {
     AddFamily(index, veth.ipv6, kGateway6, veth.routes6, messages);
   }

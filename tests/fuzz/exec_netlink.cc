@@ -84,13 +84,13 @@ const exec::NetworkPlan& ExecNetlink::Plan() const {
               (plan_->kind == exec::PlanKind::kCreateNetwork ||
                plan_->kind == exec::PlanKind::kDeleteNetwork ||
                plan_->kind == exec::PlanKind::kRepairNetwork) &&
-              !netns::IsNone(plan_->body.network.ipv4),
+              netns::HasAddress(plan_->body.network),
           "a plan without a network changes one");
   return plan_->body.network;
 }
 
 std::string ExecNetlink::HostLink() const {
-  return netns::HostLinkName(Plan().ipv4);
+  return netns::LinkNameOf(Plan());
 }
 
 std::vector<std::byte> ExecNetlink::Answer(int protocol, bool inside,
@@ -233,7 +233,7 @@ void ExecNetlink::PutLink(const Asked& asked, const std::string& name,
           .Put(IFLA_LINK, &peer, sizeof(peer)),
       asked.sequence, out);
   if (plan_ != nullptr &&
-      (name == netns::HostLinkName(plan_->body.network.ipv4) ||
+      (name == netns::LinkNameOf(plan_->body.network) ||
        link.alias == Text(plan_->body.network.allocation))) {
     own_.insert(link.index);
   }

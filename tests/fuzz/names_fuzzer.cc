@@ -137,6 +137,11 @@ void CheckAddresses(std::string_view text) {
                 netns::HostLinkName(*address).size() < 16,
             "a link's name is none");
   }
+  if (const auto address = netns::ParseIpv6(text)) {
+    Require(IsValidName(netns::HostLinkName(netns::Ipv4{}, *address)) &&
+                netns::HostLinkName(netns::Ipv4{}, *address).size() < 16,
+            "an IPv6 link's name is none");
+  }
 }
 
 // The text becomes a header of plugins' RPCs and a variable of root's programs.

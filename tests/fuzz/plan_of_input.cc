@@ -167,7 +167,11 @@ void SetNetwork(Input* input, NetworkPlan* plan) {
     plan->ipv6 = {0xfd, 0x88};
     plan->ipv6.back() = plan->ipv4.back();
   }
-  if (input->Byte() % 8 == 7) {
+  const std::uint8_t addresses = input->Byte() % 8;
+  if (addresses == 6 && !mountd::netns::IsNone(plan->ipv6)) {
+    plan->ipv4 = {};  // IPv6 alone
+  }
+  if (addresses == 7) {
     const WireName allocation = plan->allocation;
     *plan = NetworkPlan{};
     plan->allocation = allocation;
@@ -191,9 +195,9 @@ void SetNetwork(Input* input, NetworkPlan* plan) {
   plan->owner_uid = 1000;
   plan->may_be_hosts = input->Byte() & 1U;
   plan->has_keeper = plan->may_be_hosts;
-  plan->port_count = mountd::netns::IsNone(plan->ipv4) ? 0 : plan->port_count;
-  plan->flags = mountd::netns::IsNone(plan->ipv4) ? 0 : plan->flags;
-  plan->has_keeper = mountd::netns::IsNone(plan->ipv4) ? 0 : plan->has_keeper;
+  plan->port_count = mountd::netns::HasAddress(*plan) ? plan->port_count : 0;
+  plan->flags = mountd::netns::HasAddress(*plan) ? plan->flags : 0;
+  plan->has_keeper = mountd::netns::HasAddress(*plan) ? plan->has_keeper : 0;
 }
 
 void SetVolumeDir(Input* input, VolumeDirPlan* plan) {

@@ -54,7 +54,7 @@ class Networks : public ExecutorFixture {
     EXPECT_EQ(ErrorOf(Do(exec::PlanKind::kDeleteNetwork, plan)), "");
   }
   static std::string LinkOf(const exec::NetworkPlan& plan) {
-    return netns::HostLinkName(plan.ipv4);
+    return netns::LinkNameOf(plan);
   }
   // Runs the command as an operator at a terminal would.
   static void Shell(const std::string& command) {

@@ -33,6 +33,12 @@ bool SharePort(const NetworkPlan& a, const NetworkPlan& b) {
   });
 }
 
+// Returns the address that names the link.
+std::string KeyOf(const NetworkPlan& plan) {
+  return netns::IsNone(plan.ipv4) ? netns::ToString(plan.ipv6)
+                                  : netns::ToString(plan.ipv4);
+}
+
 PlanBody BodyOf(const NetworkPlan& plan) {
   PlanBody body;
   body.network = plan;
@@ -113,7 +119,7 @@ Result<void> FakeExecutor::CheckNetworkLocked(const NetworkPlan& plan) const {
       (wants_it && found->second != plan.netns_inode)) {
     return OtherNamespace(id);
   }
-  if (links_.contains(netns::ToString(plan.ipv4))) {
+  if (links_.contains(KeyOf(plan))) {
     return MakeError(
         Code::kBusy, "create network", id,
         "an earlier link with this address still exists; call again");
@@ -134,8 +140,8 @@ bool FakeExecutor::IsMadeLocked(const NetworkPlan& plan) const {
                                   home->second != plan.netns_inode)) {
     return false;
   }
-  const auto link = links_.find(netns::ToString(plan.ipv4));
-  return netns::IsNone(plan.ipv4) ||
+  const auto link = links_.find(KeyOf(plan));
+  return !netns::HasAddress(plan) ||
          (link != links_.end() && !link->second.dying &&
           Text(link->second.plan.allocation) == id);
 }
@@ -144,7 +150,7 @@ NetworkState FakeExecutor::StateLocked(const NetworkPlan& plan) const {
   NetworkState state;
   const auto found = networks_.find(Text(plan.allocation));
   state.netns_inode = found == networks_.end() ? 0 : found->second;
-  const auto link = links_.find(netns::ToString(plan.ipv4));
+  const auto link = links_.find(KeyOf(plan));
   state.host_ifindex = link == links_.end() ? 0 : link->second.index;
   state.elements_present = link != links_.end() && !link->second.dying ? 1 : 0;
   return state;
@@ -187,7 +193,7 @@ Result<NetworkState> FakeExecutor::CreateNetwork(const NetworkPlan& plan,
   return Run<Result<NetworkState>>(
       PlanKind::kCreateNetwork, "CreateNetwork", id, BodyOf(plan),
       [&]() -> Result<NetworkState> {
-        const std::string address = netns::ToString(plan.ipv4);
+        const std::string address = KeyOf(plan);
         if (IsMadeLocked(plan)) {
           return StateLocked(plan);
         }
@@ -200,7 +206,7 @@ Result<NetworkState> FakeExecutor::CreateNetwork(const NetworkPlan& plan,
         networks_.emplace(id, plan.origin == NamespaceOrigin::kGiven
                                   ? plan.netns_inode
                                   : ++last_id_);
-        if (!netns::IsNone(plan.ipv4)) {
+        if (netns::HasAddress(plan)) {
           links_[address] = {static_cast<std::uint32_t>(++last_id_), plan};
         }
         return StateLocked(plan);
@@ -221,7 +227,7 @@ Result<void> FakeExecutor::DeleteNetwork(const NetworkPlan& plan) {
         if (busy_.contains(id)) {
           return ErrnoError(EBUSY, "umount2", id);
         }
-        const auto link = links_.find(netns::ToString(plan.ipv4));
+        const auto link = links_.find(KeyOf(plan));
         if (link != links_.end() && Text(link->second.plan.allocation) == id) {
           link->second.dying = true;
           if (!keep_links_) {
@@ -252,9 +258,9 @@ Result<NetworkState> FakeExecutor::RepairNetwork(const NetworkPlan& plan) {
                            "the allocation's namespace no longer exists; "
                            "release the allocation");
         }
-        const std::string address = netns::ToString(plan.ipv4);
+        const std::string address = KeyOf(plan);
         std::uint32_t repaired = 0;
-        if (!netns::IsNone(plan.ipv4) && !links_.contains(address)) {
+        if (netns::HasAddress(plan) && !links_.contains(address)) {
           links_[address] = {static_cast<std::uint32_t>(++last_id_), plan};
           repaired = kRepairedLink;
         }

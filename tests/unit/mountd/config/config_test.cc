@@ -303,7 +303,7 @@ const Bad kBad[] = {
   {"NamespaceAsANumber", "[mounts]\nnamespace = 1", "mountd.toml:2: mounts.namespace: has the wrong type"},
   {"MountsOther", "[mounts]\nbase = \"/srv\"", "mountd.toml:2: mounts.base: "},
   {"VolumesAreNoTable", "host_volume = 3", "mountd.toml:1: host_volume: must be a table"},
-  {"NoIpv4", "[network.n]\nmtu = 1500", "network.n.ipv4"},
+  {"NoAddresses", "[network.n]\nmtu = 1500", "network.n.ipv4: must name a range of addresses, or ipv6 must"},
   {"Ipv4HostBits", "[network.n]\nipv4 = \"10.0.0.1/24\"", "network.n.ipv4: must have no host bits set"},
   {"Ipv6Prefix", "[network.n]\nipv4 = \"10.0.0.0/24\"\nipv6 = \"fd00::/16\"", "network.n.ipv6: its prefix must be"},
   {"SmallMtu", "[network.n]\nipv4 = \"10.0.0.0/24\"\nmtu = 1279", "mountd.toml:3: network.n.mtu"},

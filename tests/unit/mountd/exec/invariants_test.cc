@@ -330,8 +330,8 @@ TEST(Invariants, VolumeDirsNeedAnAllocationOnlyWhenPublished) {
 
 TEST(Invariants, RefusesAddressesThatNoAllocationMayHave) {
   for (const char* address :
-       {"10.88.0.0", "10.88.0.1", "10.88.0.255", "10.88.1.2", "0.0.0.0",
-        "127.0.0.1", "169.254.1.1"}) {
+       {"10.88.0.0", "10.88.0.1", "10.88.0.255", "10.88.1.2", "127.0.0.1",
+        "169.254.1.1"}) {
     Request request = NetworkRequest();
     request.body.network.ipv4 = netns::ParseIpv4(address).value();
     EXPECT_FALSE(Passes(request)) << address;
@@ -354,7 +354,28 @@ TEST(Invariants, ANetworkOfAnEarlierConfigCanBeTakenDown) {
   request.kind = PlanKind::kDeleteNetwork;
   EXPECT_TRUE(Passes(request));
   request.body.network.ipv4 = {};
-  EXPECT_FALSE(Passes(request));
+  request.body.network.ipv6 = {};
+  EXPECT_FALSE(Passes(request)) << "a namespace alone has no network";
+}
+
+TEST(Invariants, ANetworkMayHaveIpv6Alone) {
+  Request request = NetworkRequest();
+  request.body.network.ipv4 = {};
+  request.body.network.ipv6 = netns::ParseIpv6("fd88::2").value();
+  for (const PlanKind kind :
+       {PlanKind::kCreateNetwork, PlanKind::kRepairNetwork,
+        PlanKind::kDeleteNetwork, PlanKind::kInspectNetwork}) {
+    request.kind = kind;
+    EXPECT_TRUE(Passes(request));
+  }
+  request.kind = PlanKind::kCreateNetwork;
+  for (const char* address : {"fd88::", "fd88::1", "fd88::1:2", "::1"}) {
+    request.body.network.ipv6 = netns::ParseIpv6(address).value();
+    EXPECT_FALSE(Passes(request)) << address;
+  }
+  request.body.network.ipv6 = netns::ParseIpv6("fd88::2").value();
+  request.body.network.ports[0] = At(22);
+  EXPECT_FALSE(Passes(request)) << "no rule grants the port";
 }
 
 TEST(Invariants, RefusesInterfacesFlagsAndOriginsThatAreNone) {

@@ -79,6 +79,72 @@ TEST_F(NetworkModesTest, OnlyANamespaceOfItsOwnIsOpened) {
             "FailedPrecondition");
 }
 
+class Ipv6AloneTest : public ::testing::Test {
+ protected:
+  static Config WithIpv6Alone() {
+    Config config = Core::DefaultConfig();
+    config.networks["six"].ipv6 = {*netns::ParseIpv6Range("fd66::/120")};
+    return config;
+  }
+  static NetworkRequest Six(std::uint16_t host_port = 0) {
+    NetworkRequest request = Spec(host_port);
+    request.network = "six";
+    return request;
+  }
+  Networks& networks() { return *core_.networks; }
+
+  Core core_{WithIpv6Alone()};
+};
+
+TEST_F(Ipv6AloneTest, ANetworkHasNoIpv4AtAll) {
+  EXPECT_EQ(networks().GetUsage().at("six").capacity, 254U);
+  const auto web = networks().Setup("web", Six(20080));
+  ASSERT_EQ(MessageOf(web), "Ok");
+  EXPECT_TRUE(netns::IsNone(web->ipv4));
+  EXPECT_TRUE(netns::IsNone(web->gateway4));
+  EXPECT_EQ(netns::ToString(web->ipv6), "fd66::2");
+  EXPECT_EQ(web->gateway6, netns::kGateway6);
+  EXPECT_EQ(web->host_interface, netns::HostLinkName({}, web->ipv6));
+  EXPECT_EQ(networks().GetUsage().at("six").free, 253U);
+  EXPECT_EQ(MessageOf(networks().Setup("web", Six(20080))), "Ok");
+  const auto db = networks().Setup("db", Six());
+  ASSERT_EQ(MessageOf(db), "Ok");
+  EXPECT_EQ(netns::ToString(db->ipv6), "fd66::3");
+}
+
+TEST_F(Ipv6AloneTest, WhatNeedsIpv4IsRefused) {
+  NetworkRequest address = Six();
+  address.ipv4 = {10, 0, 0, 2};
+  EXPECT_EQ(Outcome(networks().Setup("web", address)), "InvalidArgument");
+  NetworkRequest port = Six(20080);
+  port.ports[0].host_address = netns::ParseHostIp("127.0.0.1").value();
+  const auto refused = networks().Setup("web", port);
+  EXPECT_EQ(Outcome(refused), "InvalidArgument");
+  EXPECT_NE(MessageOf(refused).find("has no IPv4 range"), std::string::npos);
+  EXPECT_EQ(networks().GetUsage().at("six").free, 254U);
+  port.ports[0].host_address = netns::ParseHostIp("::").value();
+  EXPECT_EQ(MessageOf(networks().Setup("web", port)), "Ok");
+}
+
+TEST_F(Ipv6AloneTest, AnAddressIsFreeOnlyOnceItsLinkIsGone) {
+  NetworkRequest exactly = Six();
+  exactly.ipv6 = *netns::ParseIpv6("fd66::9");
+  core_.executor->KeepLinks();
+  for (const std::string allocation : {"web", "db"}) {
+    ASSERT_EQ(MessageOf(networks().Setup(allocation, Six())), "Ok");
+    ASSERT_EQ(MessageOf(networks().Teardown(allocation, "eth0")), "Ok");
+  }
+  networks().ReapQuarantine();
+  EXPECT_EQ(networks().GetUsage().at("six").free, 252U);
+  core_.Restart();
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  EXPECT_EQ(networks().GetUsage().at("six").free, 252U);
+  core_.executor->EndLinks();
+  networks().ReapQuarantine();
+  EXPECT_EQ(networks().GetUsage().at("six").free, 254U);
+  EXPECT_TRUE(core_.boot->networks.ListQuarantine()->empty());
+}
+
 TEST_F(NetworkModesTest, NoneIsANamespaceWithoutAnAddress) {
   const auto status = networks().Setup("web", Mode(NetworkMode::kNone));
   ASSERT_EQ(MessageOf(status), "Ok");

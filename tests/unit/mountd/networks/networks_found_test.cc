@@ -116,6 +116,33 @@ TEST_F(NetworksFoundTest, ItsAddressAndNamespaceMayBeNamed) {
   EXPECT_TRUE(RecordOf("web")->netns_given);
 }
 
+TEST(NetworksWithIpv6Alone, AreTakenOverToo) {
+  Config config = Core::DefaultConfig();
+  config.networks["six"].ipv6 = {*netns::ParseIpv6Range("fd66::/64")};
+  Core core(config);
+  NetworkRequest spec = Spec(20080);
+  spec.network = "six";
+  ASSERT_EQ(Outcome(core.networks->Setup("web", spec)), "Ok");
+  const NetworkStatus web = core.networks->Get("web", "").value();
+  for (const NetworkRecord& record : *core.boot->networks.ListNetworks()) {
+    ASSERT_EQ(Outcome(core.boot->networks.RemoveNetwork(record)), "Ok");
+  }
+  core.Restart();
+  ASSERT_EQ(MessageOf(core.networks->Recover()), "Ok");
+  const auto found = core.boot->networks.NetworksOf("web").value();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found.front().state, NetworkRecordState::kFound);
+  EXPECT_EQ(found.front().network, "six");
+  EXPECT_EQ(found.front().ipv6, web.ipv6);
+  NetworkRequest other = spec;
+  other.ipv6 = *netns::ParseIpv6("fd66::9");
+  EXPECT_EQ(Outcome(core.networks->Setup("web", other)), "FailedPrecondition");
+  const auto again = core.networks->Setup("web", spec);
+  ASSERT_EQ(MessageOf(again), "Ok");
+  EXPECT_EQ(again->ipv6, web.ipv6);
+  EXPECT_EQ(again->netns_inode, web.netns_inode);
+}
+
 // The kernel has the ports one by one, so their grouping does not matter.
 TEST_F(NetworksFoundTest, PortsAreComparedHoweverTheyArePutTogether) {
   NetworkRequest range;
@@ -183,7 +210,8 @@ TEST_F(NetworksFoundTest, WhatIsOnItsWayOutIsQuarantined) {
   executor().KeepLinks();
   Make(Spec());
   ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
-  ASSERT_EQ(Outcome(core_.boot->networks.EndQuarantine({10, 0, 0, 2})), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->networks.EndQuarantine(
+                core_.boot->networks.ListQuarantine()->front())), "Ok");
   const std::uint32_t all = Free();
   LoseRecords();
   ASSERT_EQ(core_.boot->networks.ListQuarantine()->size(), 1U);

@@ -288,8 +288,26 @@ TEST_F(BootStoreTest, AQuarantinedNetworkKeepsItsAddressOnly) {
   EXPECT_EQ(
       MessageOf(store_->networks.AddNetwork(Network("db", 3, 80, exec::kTcp))),
       "Ok");
-  ASSERT_EQ(Outcome(store_->networks.EndQuarantine(web.ipv4)), "Ok");
+  ASSERT_EQ(Outcome(store_->networks.EndQuarantine(quarantine->front())), "Ok");
   EXPECT_TRUE(store_->networks.ListQuarantine()->empty());
+}
+
+TEST_F(BootStoreTest, NetworksWithIpv6AloneAreQuarantinedApart) {
+  for (const std::uint8_t host : {std::uint8_t{2}, std::uint8_t{3}}) {
+    NetworkRecord one = Network("web" + std::to_string(host), host, 80,
+                                exec::kTcp);
+    one.ipv4 = {};
+    one.ipv6 = {0xfd, 0x66};
+    one.ipv6.back() = host;
+    ASSERT_EQ(MessageOf(store_->networks.AddNetwork(one)), "Ok");
+    ASSERT_EQ(MessageOf(store_->networks.QuarantineNetwork(one)), "Ok");
+  }
+  const auto both = store_->networks.ListQuarantine();
+  ASSERT_EQ(both->size(), 2U);
+  ASSERT_EQ(Outcome(store_->networks.EndQuarantine(both->front())), "Ok");
+  const auto left = store_->networks.ListQuarantine();
+  ASSERT_EQ(left->size(), 1U);
+  EXPECT_EQ(left->front().ipv6, both->back().ipv6);
 }
 
 TEST_F(BootStoreTest, ALogThatIsCopiedBackLosesNothing) {

@@ -22,7 +22,7 @@ namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
 constexpr int kStateVersions = 8;
-constexpr int kBootVersions = 12;
+constexpr int kBootVersions = 13;
 
 struct CloseRaw {
   void operator()(sqlite3* database) const { sqlite3_close(database); }

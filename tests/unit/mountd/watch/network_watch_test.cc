@@ -130,6 +130,20 @@ TEST_F(NetworkWatchTest, AnAddressOutsideOfAllRangesIsNoChange) {
   EXPECT_EQ(Count("RepairNetwork gone"), 1U) << "a link of ours is one";
 }
 
+// The name of such a link does not say the address.
+TEST_F(NetworkWatchTest, ALinkWithIpv6AloneIsLookedAt) {
+  SetUpNetwork("web");
+  Start();
+  NetworkRecord six = core_.boot->networks.NetworksOf("web").value().front();
+  six.allocation = "six";
+  six.ipv4 = {};
+  ASSERT_EQ(Outcome(core_.boot->networks.AddNetwork(six)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->networks.SetNetworkState(six)), "Ok");
+  SayOfLinks({LinkGoes(netns::HostLinkName({}, six.ipv6))});
+  EXPECT_EQ(Count("RepairNetwork six"), 1U);
+  EXPECT_EQ(Count("RepairNetwork web"), 0U);
+}
+
 TEST_F(NetworkWatchTest, TheHostsOwnAddressIsPutBack) {
   SetUpNetwork("web");
   Start();

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "tests/support/outcome.h"
 
 namespace mountd::netns {
@@ -84,6 +87,31 @@ TEST(AddressTest, ARangeContainsWhatSharesItsPrefix) {
 TEST(AddressTest, NamesOnTheHostAreDerived) {
   EXPECT_EQ(HostLinkName({10, 88, 0, 254}), "md0a5800fe");
   EXPECT_EQ(LinkMac({10, 88, 0, 254}), (Mac{0x02, 0x4d, 10, 88, 0, 254}));
+}
+
+// The names must not change, because links of an earlier release have them.
+TEST(AddressTest, NamesOfIpv6AloneAreHashes) {
+  const Ipv6 first = *ParseIpv6("fd66::2");
+  const std::string name = HostLinkName(Ipv4{}, first);
+  EXPECT_EQ(name.size(), 15U) << "IFNAMSIZ without the NUL";
+  EXPECT_EQ(name.substr(0, 2), "md");
+  EXPECT_EQ(name.find_first_not_of("0123456789abcdefghijklmnopqrstuv", 2),
+            std::string::npos);
+  EXPECT_EQ(LinkMac(Ipv4{}, first)[0], 0x02);
+  EXPECT_EQ(LinkMac(Ipv4{}, first)[1], 0x4d);
+  std::set<std::string> names;
+  for (const char* range : {"fd66::", "fd67::", "fd66:0:0:1::"}) {
+    Ipv6 address = *ParseIpv6(range);
+    for (int i = 0; i < 2000; ++i) {
+      address[14] = static_cast<std::uint8_t>(i >> 8);
+      address[15] = static_cast<std::uint8_t>(i);
+      names.insert(HostLinkName(Ipv4{}, address));
+    }
+  }
+  EXPECT_EQ(names.size(), 6000U);
+  EXPECT_EQ(HostLinkName({10, 88, 0, 254}, first), "md0a5800fe")
+      << "an IPv4 address alone decides the name";
+  EXPECT_EQ(LinkMac({10, 88, 0, 254}, first), LinkMac({10, 88, 0, 254}));
 }
 
 }  // namespace

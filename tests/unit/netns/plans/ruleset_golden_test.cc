@@ -40,6 +40,12 @@ TEST(RulesetGolden, OfANetworkWithoutIpv6) {
   ExpectGolden("ruleset/ipv4.nft", RulesetFor(config).commands);
 }
 
+TEST(RulesetGolden, OfANetworkWithIpv6Alone) {
+  Config config;
+  config.networks["default"] = Network({}, {"fd88::/64"});
+  ExpectGolden("ruleset/ipv6.nft", RulesetFor(config).commands);
+}
+
 TEST(RulesetGolden, OfTwoNetworksOneWithRangesThatHaveRoutesBack) {
   Config config;
   NetworkConfig& routed = config.networks["default"];
@@ -52,7 +58,8 @@ TEST(RulesetGolden, OfTwoNetworksOneWithRangesThatHaveRoutesBack) {
 }
 
 TEST(RulesetGolden, NoFileIsLeftBehind) {
-  ExpectGoldenFiles("ruleset", {"default.nft", "ipv4.nft", "two-networks.nft"});
+  ExpectGoldenFiles("ruleset", {"default.nft", "ipv4.nft", "ipv6.nft",
+                                "two-networks.nft"});
 }
 
 // mountd loads the rules again only if the version differs.
