@@ -19,24 +19,33 @@ std::string ProtocolsText(std::uint8_t protocols) {
   return text;
 }
 
-// Returns 0 if `text` is no list of protocols.
-std::uint8_t ParseProtocols(std::string_view text) {
+struct Protocols {
+  std::uint8_t all = 0;      // 0: the text is no list of protocols
+  std::uint8_t if_free = 0;  // those of `all` with a ? behind them
+};
+
+Protocols ParseProtocols(std::string_view text) {
   unsigned protocols = 0;
+  unsigned if_free = 0;
   while (!text.empty()) {
     const std::size_t plus = text.find('+');
-    const std::string_view word = text.substr(0, plus);
+    std::string_view word = text.substr(0, plus);
+    const bool only_if_free = word.ends_with('?');
+    word.remove_suffix(only_if_free ? 1 : 0);
     unsigned bit = 0;
     for (const auto& [value, name] : exec::kProtocolNames) {
       bit = name == word ? unsigned{value} : bit;
     }
     // A + at the end would leave an empty rest, on which the loop ends.
     if (bit == 0 || (protocols & bit) != 0 || plus == text.size() - 1) {
-      return 0;
+      return {};
     }
     protocols |= bit;
+    if_free |= only_if_free ? bit : 0;
     text = plus == std::string_view::npos ? "" : text.substr(plus + 1);
   }
-  return static_cast<std::uint8_t>(protocols);
+  return {static_cast<std::uint8_t>(protocols),
+          static_cast<std::uint8_t>(if_free)};
 }
 
 template <typename Address>
@@ -66,7 +75,9 @@ Result<PortMapping> PortFrom(const PortStruct& port) {
   mapping.host_port = port.get<2>();
   mapping.container_port = port.get<3>();
   mapping.count = port.get<4>();
-  mapping.protocols = ParseProtocols(port.get<5>());
+  const Protocols protocols = ParseProtocols(port.get<5>());
+  mapping.protocols = protocols.all;
+  mapping.if_free = protocols.if_free;
   if (!mapping.label.empty() && !IsValidName(mapping.label)) {
     return MakeError(Code::kInvalidArgument, "check", "port label",
                      "must be a valid name");
@@ -74,7 +85,8 @@ Result<PortMapping> PortFrom(const PortStruct& port) {
   if (mapping.protocols == 0) {
     return MakeError(
         Code::kInvalidArgument, "check", "port " + mapping.label,
-        "its protocols must be tcp, udp or sctp, or several joined with +");
+        "its protocols must be tcp, udp or sctp, or several joined with +, "
+        "each with or without a ? behind it");
   }
   Result<netns::HostIp> host = netns::ParseHostIp(port.get<1>());
   if (!host) {

@@ -13,7 +13,8 @@ Result<void> CheckPort(const PortMap& port) {
   if (port.host_port == 0 || port.container_port == 0 || port.count == 0 ||
       port.host_port + std::uint32_t{port.count} - 1 > kLast ||
       port.container_port + std::uint32_t{port.count} - 1 > kLast ||
-      port.protocols == 0 || (port.protocols & ~kAllProtocols) != 0) {
+      port.protocols == 0 || (port.protocols & ~kAllProtocols) != 0 ||
+      (port.if_free & ~port.protocols) != 0) {
     return Invalid("port");
   }
   const bool named = !netns::IsNone(port.host_address);

@@ -119,6 +119,14 @@ Result<void> CheckFitsMode(const NetworkRequest& request) {
         "takes no options for a CNI plugin; leave them out or use a "
         "cni/NAME mode");
   }
+  const bool some_if_free =
+      std::any_of(request.ports.begin(), request.ports.end(),
+                  [](const PortMapping& port) { return port.if_free != 0; });
+  if (request.mode != NetworkMode::kBridge && some_if_free) {
+    return BadRequest(mode,
+                      "maps no port only if it is free; leave the ? out or use "
+                      "mode bridge");
+  }
   if (!HasInterface(request.mode) && HasNamespace(request.mode) &&
       !request.ports.empty()) {
     return BadRequest(
@@ -285,12 +293,22 @@ Result<NetworkRequest> Normalised(NetworkRequest request) {
   return request;
 }
 
+std::vector<PortMapping> AsAskedFor(std::vector<PortMapping> ports) {
+  for (PortMapping& port : ports) {
+    port.protocols =
+        static_cast<std::uint8_t>(port.protocols | port.if_free);
+  }
+  return ports;
+}
+
 bool IsSame(const NetworkRecord& record, const NetworkRequest& request) {
   const auto as_asked = [](const auto& asked, const auto& is) {
     return netns::IsNone(asked) || asked == is;
   };
   const bool default_route = (record.flags & exec::kDefaultRoute) != 0;
-  return AskedFor(record) == AskedFor(request) &&
+  return record.mode == request.mode && record.network == request.network &&
+         AsAskedFor(record.ports) == request.ports &&
+         record.files == request.files && record.cni == request.cni &&
          as_asked(request.ipv4, record.ipv4) &&
          as_asked(request.ipv6, record.ipv6) &&
          ((record.flags & exec::kIsolated) != 0) == request.isolated &&

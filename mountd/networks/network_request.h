@@ -29,8 +29,10 @@ struct NetworkRequest {
 };
 
 // Returns the members that a record keeps as they were asked for, of a
-// NetworkRequest or of a NetworkRecord. The other members depend on the
-// allocation's other networks: an absent address or default route is no choice.
+// NetworkRequest or of a NetworkRecord. A record's ports lose protocols that
+// were to be mapped only if they are free (AsAskedFor). The other members depend
+// on the allocation's other networks: an absent address or default route is no
+// choice.
 template <typename T>
 auto AskedFor(T& of) {
   return std::tie(of.mode, of.network, of.ports, of.files, of.cni);
@@ -96,6 +98,10 @@ std::vector<NetworkFile> FilesOf(const NetworkRecord& record);
 // Returns the request with defaults filled in. InvalidArgument if it is
 // impossible.
 Result<NetworkRequest> Normalised(NetworkRequest request);
+
+// Returns the ports of a record as the caller asked for them, with the
+// protocols that were to be mapped only if they are free.
+std::vector<PortMapping> AsAskedFor(std::vector<PortMapping> ports);
 
 // Returns whether the record is what the request asks for. An unset default
 // route in the request matches either.

@@ -55,6 +55,21 @@ std::set<std::string> EachPort(const std::vector<PortMapping>& ports) {
   return all;
 }
 
+// Returns whether a network has the ports that are asked for, with or without
+// those that are mapped only if they are free.
+bool HasPortsOf(const std::vector<PortMapping>& found,
+                const std::vector<PortMapping>& asked) {
+  std::vector<PortMapping> needed = asked;
+  for (PortMapping& port : needed) {
+    port.protocols = static_cast<std::uint8_t>(port.protocols & ~port.if_free);
+  }
+  const std::set<std::string> has = EachPort(found);
+  const std::set<std::string> all = EachPort(asked);
+  const std::set<std::string> least = EachPort(needed);
+  return std::includes(has.begin(), has.end(), least.begin(), least.end()) &&
+         std::includes(all.begin(), all.end(), has.begin(), has.end());
+}
+
 // Returns whether another network of the allocation has made its files.
 bool OthersHaveFiles(const std::vector<NetworkRecord>& all,
                      const std::string& interface) {
@@ -211,7 +226,7 @@ Result<NetworkStatus> Networks::TakeOver(
                (netns::IsNone(request.ipv4) || one.ipv4 == request.ipv4) &&
                (netns::IsNone(request.ipv6) || one.ipv6 == request.ipv6) &&
                (!given.valid() || one.netns_inode == given.inode) &&
-               EachPort(one.ports) == EachPort(request.ports);
+               HasPortsOf(one.ports, request.ports);
       });
   if (found == all.end()) {
     return MakeError(
@@ -240,8 +255,11 @@ Result<NetworkStatus> Networks::TakeOver(
 Result<void> Networks::TakeOver(const GivenNetns& given, std::uint32_t uid,
                                 const NetworkRecord& found,
                                 NetworkRecord* record) {
-  MOUNTD_TRY(executor_.CreateNetwork(
-      PlanOf(*record, OriginOf(*record, /*alone=*/true)), given.fd, -1));
+  MOUNTD_ASSIGN(
+      const exec::NetworkState there,
+      executor_.CreateNetwork(
+          PlanOf(*record, OriginOf(*record, /*alone=*/true)), given.fd, -1));
+  TakeUnmapped(there, record);
   MOUNTD_TRY(WriteFiles(*record, uid));
   record->state = NetworkRecordState::kCreated;
   MOUNTD_TRY(PassPorts(found, *record));
@@ -307,6 +325,7 @@ Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
                   executor_.CreateNetwork(plan, passes ? given.fd : -1,
                                           KeeperOf(plan, given)));
     record->netns_inode = created.netns_inode;
+    MOUNTD_TRY(KeepMapped(created, record));
   }
   if (record->mode == NetworkMode::kCni) {
     making.progress.At(Step::kCniAdd);
@@ -314,6 +333,18 @@ Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
     making.progress.At(Step::kNetwork);
   }
   return WriteFiles(*record, making.uid);
+}
+
+// On a failure the record in the store still has all of the ports, so the
+// delete that follows finds their maps.
+Result<void> Networks::KeepMapped(const exec::NetworkState& state,
+                                  NetworkRecord* record) {
+  const NetworkRecord asked = *record;
+  if (!TakeUnmapped(state, record)) {
+    return Ok();
+  }
+  MOUNTD_TRY(PassPorts(asked, *record));
+  return store_.networks.SetNetworkPorts(*record);
 }
 
 Result<void> Networks::AttachCni(std::uint32_t uid, NetworkRecord* record) {

@@ -141,6 +141,12 @@ class Networks {
   Result<void> TakeOver(const GivenNetns& given, std::uint32_t uid,
                         const NetworkRecord& found, NetworkRecord* record);
 
+  // Removes protocols that are mapped only if they are free, and that another
+  // allocation has. The caller holds mutex_.
+  void DropTakenPorts(NetworkRecord* record) const;
+  // Takes over what the executor said of them, in memory and in the store.
+  Result<void> KeepMapped(const exec::NetworkState& state,
+                          NetworkRecord* record);
   // Reserves ports and addresses in memory, and writes the addresses into the
   // record.
   Result<void> Reserve(const NetworkRequest& request, NetworkRecord* record);

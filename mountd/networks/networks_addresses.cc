@@ -7,6 +7,7 @@
 
 #include "mountd/networks/networks.h"
 #include "mountd/networks/ports_to_table.h"
+#include "mountd/plan/protocols.h"
 
 namespace mountd {
 namespace {
@@ -89,9 +90,22 @@ Result<void> Networks::TakeAddresses(const NetworkRequest& request,
   return CheckFamilies(*record);
 }
 
+void Networks::DropTakenPorts(NetworkRecord* record) const {
+  for (PortMapping& port : record->ports) {
+    for (const auto& [bit, protocol] : exec::kProtocolNumbers) {
+      if ((port.if_free & bit) != 0 &&
+          !ports_.AreFree(
+              {protocol, port.host_port, port.count, port.host_address})) {
+        port.protocols = static_cast<std::uint8_t>(port.protocols & ~bit);
+      }
+    }
+  }
+}
+
 Result<void> Networks::Reserve(const NetworkRequest& request,
                                NetworkRecord* record) {
   const std::lock_guard lock(mutex_);
+  DropTakenPorts(record);
   MOUNTD_TRY(ports_.Take(OwnerOf(*record), HostPortsOf(record->ports)));
   if (record->mode != NetworkMode::kBridge) {
     return Ok();

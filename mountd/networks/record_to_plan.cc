@@ -17,14 +17,16 @@ exec::PortMap PortPlanOf(const PortMapping& port) {
   plan.protocols = port.protocols;
   plan.host_family = static_cast<std::uint8_t>(port.host_address.family);
   plan.host_address = port.host_address.bytes;
+  plan.if_free = static_cast<std::uint8_t>(port.if_free & port.protocols);
   return plan;
 }
 
+// Puts the ports into the plan, except those of which nothing is mapped.
 void PutPorts(const NetworkRecord& record, exec::NetworkPlan* plan) {
-  plan->port_count = static_cast<std::uint32_t>(
-      std::min(record.ports.size(), plan->ports.size()));
-  for (std::size_t i = 0; i < plan->port_count; ++i) {
-    plan->ports.at(i) = PortPlanOf(record.ports.at(i));
+  for (const PortMapping& port : record.ports) {
+    if (port.protocols != 0 && plan->port_count < plan->ports.size()) {
+      plan->ports.at(plan->port_count++) = PortPlanOf(port);
+    }
   }
 }
 
@@ -46,6 +48,20 @@ exec::NetworkPlan PlanOf(const NetworkRecord& record,
   plan.flags = record.flags;
   PutPorts(record, &plan);
   return plan;
+}
+
+bool TakeUnmapped(const exec::NetworkState& state, NetworkRecord* record) {
+  std::size_t place = 0;  // in the plan
+  bool any = false;
+  for (PortMapping& port : record->ports) {
+    if (port.protocols == 0 || place == state.unmapped.size()) {
+      continue;
+    }
+    const unsigned unmapped = state.unmapped.at(place++) & port.if_free;
+    any = any || (port.protocols & unmapped) != 0;
+    port.protocols = static_cast<std::uint8_t>(port.protocols & ~unmapped);
+  }
+  return any;
 }
 
 exec::NetworkPlan PortsPlanOf(const NetworkRecord& record) {

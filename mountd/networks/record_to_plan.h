@@ -12,6 +12,10 @@ namespace mountd {
 exec::NetworkPlan PlanOf(const NetworkRecord& record,
                          exec::NamespaceOrigin origin);
 
+// Removes from the record's ports the protocols that the state of its plan says
+// are not mapped, because they were taken. Returns whether there were any.
+bool TakeUnmapped(const exec::NetworkState& state, NetworkRecord* record);
+
 // Returns a plan with only the ports, for a network whose ports mountd does not
 // map.
 exec::NetworkPlan PortsPlanOf(const NetworkRecord& record);

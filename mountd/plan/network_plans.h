@@ -24,6 +24,8 @@ struct PortMap {
   // The host's address; IPv4 uses the first four bytes. All zero: any address
   // of the family.
   std::array<std::uint8_t, 16> host_address{};
+  // Those of `protocols` that kCreateNetwork maps only if they are free.
+  std::uint8_t if_free = 0;
 };
 inline constexpr std::uint32_t kMaxPortsInAll = 1024;
 
@@ -133,6 +135,9 @@ struct NetworkState {
   std::uint32_t host_ifindex = 0;      // 0: no host end of that name
   std::uint32_t elements_present = 0;  // 1: all of its nf_tables elements exist
   std::uint32_t repaired = 0;          // RepairNetwork only: NetworkRepair bits
+  // CreateNetwork only: for each port of the plan those of its `if_free` that
+  // are not mapped.
+  std::array<std::uint8_t, kMaxPorts> unmapped{};
 };
 
 // The same for ListNetworks: one for each link of an allocation, or several if

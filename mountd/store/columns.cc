@@ -93,7 +93,11 @@ std::string ToColumn(const std::vector<PortMapping>& ports) {
           unsigned{port.protocols}, unsigned{port.count}}) {
       text.append(",").append(std::to_string(number));
     }
-    text.append(",\"").append(netns::ToString(port.host_address)).append("\"]");
+    text.append(",\"").append(netns::ToString(port.host_address)).append("\"");
+    if (port.if_free != 0) {
+      text.append(",").append(std::to_string(unsigned{port.if_free}));
+    }
+    text.append("]");
   }
   return text.append("]");
 }
@@ -107,7 +111,8 @@ std::vector<PortMapping> PortsFromColumn(std::string_view text) {
           {Text(item, 0), Number<std::uint16_t>(item, 1),
            Number<std::uint16_t>(item, 2), Number<std::uint8_t>(item, 3),
            std::max<std::uint16_t>(Number<std::uint16_t>(item, 4), 1),
-           AddressFrom(netns::ParseHostIp(Text(item, 5)))});
+           AddressFrom(netns::ParseHostIp(Text(item, 5))),
+           Number<std::uint8_t>(item, 6)});
     }
   }
   return ports;

@@ -19,6 +19,9 @@ struct PortMapping {
   std::uint8_t protocols = 0;  // exec::Protocol bits
   std::uint16_t count = 1;     // so many consecutive host and container ports
   netns::HostIp host_address{};
+  // Protocols that the caller wants only if they are free. In a record,
+  // `protocols` has those of them that are mapped.
+  std::uint8_t if_free = 0;
   friend bool operator==(const PortMapping&, const PortMapping&) = default;
 };
 

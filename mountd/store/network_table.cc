@@ -93,6 +93,13 @@ Result<void> NetworkTable::SetNetworkState(const NetworkRecord& record) {
   return Ok();
 }
 
+Result<void> NetworkTable::SetNetworkPorts(const NetworkRecord& record) {
+  MOUNTD_TRY(database_->Run(
+      "UPDATE networks SET ports=?3 WHERE allocation=?1 AND interface=?2",
+      record.allocation, record.interface, ToColumn(record.ports)));
+  return Ok();
+}
+
 Result<void> NetworkTable::RemoveNetwork(const NetworkRecord& record) {
   MOUNTD_TRY(database_->Run(
       "DELETE FROM networks WHERE allocation=?1 AND interface=?2",

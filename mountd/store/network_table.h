@@ -29,6 +29,7 @@ class NetworkTable {
   // Updates the columns that creating or removing the network changes, not the
   // caller's request.
   Result<void> SetNetworkState(const NetworkRecord& record);
+  Result<void> SetNetworkPorts(const NetworkRecord& record);
   Result<void> RemoveNetwork(const NetworkRecord& record);
   // Removes the record and quarantines its addresses, in one transaction.
   Result<void> QuarantineNetwork(const NetworkRecord& record);

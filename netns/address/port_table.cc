@@ -52,6 +52,21 @@ Result<void> PortTable::Take(const std::string& owner,
   return Ok();
 }
 
+bool PortTable::AreFree(const HostPorts& ports) const {
+  for (std::uint32_t i = 0; i < ports.count; ++i) {
+    const auto port = static_cast<std::uint16_t>(ports.first + i);
+    const auto found = taken_.find({port, ports.protocol});
+    if (found != taken_.end() &&
+        std::any_of(found->second.begin(), found->second.end(),
+                    [&](const Holding& one) {
+                      return Overlap(one.address, ports.address);
+                    })) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void PortTable::Free(const std::string& owner) {
   const auto found = of_.find(owner);
   if (found == of_.end()) {

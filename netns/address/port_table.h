@@ -30,6 +30,8 @@ class PortTable {
   // an overlapping address; the error names the port. InvalidArgument if two of
   // `ports` overlap.
   Result<void> Take(const std::string& owner, std::span<const HostPorts> ports);
+  // Returns whether nobody has one of the ports at an overlapping address.
+  bool AreFree(const HostPorts& ports) const;
   // Frees all ports of the owner.
   void Free(const std::string& owner);
 

@@ -4,7 +4,9 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -89,6 +91,18 @@ Bounds BoundsOf(AskedPorts ports, std::uint8_t protocol) {
 Result<void> CheckHostPorts(const Context& context,
                             const exec::NetworkPlan& plan,
                             const KeptSockets& kept) {
+  exec::NetworkPlan all = plan;
+  for (PortMap& port : all.ports) {
+    port.if_free = 0;
+  }
+  std::array<std::uint8_t, exec::kMaxPorts> none{};
+  return CheckHostPorts(context, all, kept, &none);
+}
+
+Result<void> CheckHostPorts(
+    const Context& context, const exec::NetworkPlan& plan,
+    const KeptSockets& kept,
+    std::array<std::uint8_t, exec::kMaxPorts>* listened) {
   const AskedPorts ports =
       AskedPorts(plan.ports)
           .first(std::min<std::size_t>(plan.port_count, plan.ports.size()));
@@ -103,13 +117,14 @@ Result<void> CheckHostPorts(const Context& context,
                   FindHostSockets(context.kernel, &context.kept.sockets, number,
                                   bounds.first, bounds.last));
     for (const HostSocket& socket : sockets) {
-      const bool taken =
-          !IsKept(kept, socket) &&
-          std::any_of(ports.begin(), ports.end(), [&](const PortMap& port) {
-            return Takes(port, protocol, socket);
-          });
-      if (taken) {
-        return Listens(protocol, socket);
+      for (std::size_t i = 0; i < ports.size(); ++i) {
+        if (IsKept(kept, socket) || !Takes(ports[i], protocol, socket)) {
+          continue;
+        }
+        if ((ports[i].if_free & protocol) == 0) {
+          return Listens(protocol, socket);
+        }
+        listened->at(i) |= protocol;
       }
     }
   }

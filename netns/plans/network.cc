@@ -10,6 +10,7 @@
 #include "netns/plans/access.h"
 #include "netns/plans/elements.h"
 #include "netns/plans/forward_rules.h"
+#include "netns/plans/free_ports.h"
 #include "netns/plans/home.h"
 #include "netns/plans/ruleset.h"
 
@@ -246,9 +247,11 @@ Result<void> PrepareNetworks(const Context& context, bool anew) {
   return Ok();
 }
 
-Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
+Result<void> CreateNetwork(const Context& context, const NetworkPlan& asked,
                            const Passed& passed,
                            const exec::Tell<NetworkState>& tell) {
+  NetworkPlan plan = asked;  // loses ports that are mapped only if free
+  Unmapped unmapped{};
   Veth veth;
   if (HasAddress(plan)) {
     MOUNTD_ASSIGN(const NetworkConfig* declared, DeclaredFor(context, plan));
@@ -260,21 +263,28 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
   MOUNTD_TRY(exec::Locked(context.kernel, context.markers, name));
   MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
   MOUNTD_ASSIGN(const Before before, LookBefore(context, &access, plan));
+  if (before.link.index != 0) {
+    MOUNTD_TRY(KeepMappedPorts(access.netfilter, &plan, &unmapped));
+  }
   MOUNTD_ASSIGN(const bool made, IsMade(context, &access, plan, before));
   if (made) {
-    return tell({before.pin.inode, before.link.index, 1, 0});
+    return tell({before.pin.inode, before.link.index, 1, 0, unmapped});
   }
   MOUNTD_TRY(CheckIsFree(plan, before));
   // Look before anything is made, so that a taken port leaves nothing to undo.
-  MOUNTD_TRY(CheckHostPorts(context, plan, passed.kept));
+  plan = asked;
+  unmapped = {};
+  MOUNTD_TRY(KeepFreePorts(context, access.netfilter, passed.kept, &plan,
+                           &unmapped));
   // `home` closes after the answer, so that the caller does not wait for that.
   MOUNTD_ASSIGN(Home home, HomeFor(context, access, plan, passed.netns));
   exec::Undo undo;
   if (plan.origin == exec::NamespaceOrigin::kGiven) {
     MOUNTD_TRY(RaiseGivenLoopback(&home.inside, name, &undo));
   }
-  MOUNTD_ASSIGN(const NetworkState state,
+  MOUNTD_ASSIGN(NetworkState state,
                 MakeNetwork(context, &access, plan, veth, &home, &undo));
+  state.unmapped = unmapped;
   // Tell before the commit. If mountd no longer takes the answer, it has no
   // record of the network, so the undo has to remove it.
   MOUNTD_TRY(tell(state));

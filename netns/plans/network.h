@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -67,9 +68,16 @@ struct Passed {
 Result<void> CheckHostPorts(const Context& context,
                             const exec::NetworkPlan& plan,
                             const KeptSockets& kept);
+// The same. For protocols that the plan maps only if they are free (if_free),
+// sets their bits in `listened` instead of the error.
+Result<void> CheckHostPorts(
+    const Context& context, const exec::NetworkPlan& plan,
+    const KeptSockets& kept,
+    std::array<std::uint8_t, exec::kMaxPorts>* listened);
 
 // Makes the network, all or nothing. The same plan again answers with what is
-// there.
+// there. Leaves out protocols that the plan maps only if they are free, and
+// that are not.
 //
 // AlreadyExists if
 //   - a host port is mapped already; the error names the port

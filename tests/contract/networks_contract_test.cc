@@ -105,6 +105,29 @@ TEST_F(NetworksContract, APortOfTheHostIsRefusedAndNothingIsMade) {
   EXPECT_THAT(executor().CheckHostPorts(Plan("web", 2, 18081), -1), IsOk());
 }
 
+TEST_F(NetworksContract, AProtocolThatIsTakenIsLeftOutIfThePlanSaysSo) {
+  NetworkPlan udp = Plan("db", 3, 18080);
+  udp.ports[0].protocols = exec::kUdp;
+  ASSERT_THAT(Create(udp), IsOk());
+  NetworkPlan plan = Plan("web", 2, 18080);
+  plan.port_count = 2;
+  plan.ports[0].protocols = exec::kTcp | exec::kUdp;
+  plan.ports[0].if_free = exec::kUdp;
+  plan.ports[1] = plan.ports[0];
+  plan.ports[1].host_port = 18081;
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_OK_AND_ASSIGN(const NetworkState made, Create(plan));
+    EXPECT_EQ(made.unmapped[0], exec::kUdp);
+    EXPECT_EQ(made.unmapped[1], 0U);
+  }
+  plan.ports[0].protocols = exec::kTcp;
+  plan.ports[0].if_free = 0;
+  EXPECT_EQ(StateOf(plan).elements_present, 1U);
+  EXPECT_EQ(StateOf(udp).elements_present, 1U);
+  EXPECT_THAT(executor().DeleteNetwork(plan), IsOk());
+  EXPECT_EQ(StateOf(udp).elements_present, 1U);
+}
+
 TEST_F(NetworksContract, AnAddressThatIsTakenIsBusyAndNothingIsMade) {
   const NetworkPlan web = Plan("web", 2, 18080);
   ASSERT_OK_AND_ASSIGN(const NetworkState made, Create(web));

@@ -66,6 +66,25 @@ TEST_P(Methods, SetupNetwork) {
             R"(("", "127.0.0.1", 20443, 20443, 3, "tcp+sctp")])");
 }
 
+TEST_P(Methods, SetupNetworkMapsUdpIfItIsFree) {
+  MustPrepare();
+  executor().PutHostSocket(20080, exec::kUdp);
+  const auto set_up = [&](const char* protocols) {
+    return client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 2,
+                         "a", "", 20080, 80, 1, protocols, "b", "", 20081, 81,
+                         1, protocols, 0);
+  };
+  for (const char* wrong : {"?", "tcp+?", "udp??", "tcp?udp", "?udp"}) {
+    EXPECT_EQ(set_up(wrong).error, "org.mountd1.Error.InvalidArgument")
+        << wrong;
+  }
+  const Answer answer = set_up("tcp+udp?");
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.values.at("ports"),
+            R"([("a", "", 20080, 80, 1, "tcp"), )"
+            R"(("b", "", 20081, 81, 1, "tcp+udp")])");
+}
+
 TEST_P(Methods, SetupNetworkOfCni) {
   MustPrepare();
   const Answer answer = client_->Call(

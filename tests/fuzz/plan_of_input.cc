@@ -184,6 +184,7 @@ void SetNetwork(Input* input, NetworkPlan* plan) {
     port.host_port = static_cast<std::uint16_t>(8000 + input->Byte());
     port.container_port = 80;
     port.protocols = 1 + input->Byte() % 7;
+    port.if_free = port.protocols & kUdp;
     port.count = static_cast<std::uint16_t>(1 + input->UpTo(3));
     port.host_family = input->Flag() ? 4 : 0;
     port.host_address[0] = port.host_family == 4 ? 127 : 0;

@@ -119,6 +119,42 @@ class HostPorts : public Networks, public ::testing::WithParamInterface<Way> {
   }
 };
 
+// The socket is bound to one port of a row, so none of the row is mapped.
+TEST_P(HostPorts, UdpIsLeftOutWhereASocketHasItAndThePlanSaysSo) {
+  NetworkPlan plan = Plan("web", 2, kPort);
+  plan.port_count = 2;
+  plan.ports[0].if_free = exec::kUdp;
+  plan.ports[0].count = 2;
+  plan.ports[1] = plan.ports[0];
+  plan.ports[1].host_port = kPort + 10;
+  {
+    const Bound udp("127.0.0.1", kPort + 1, SOCK_DGRAM);
+    const exec::NetworkState made = Create(plan);
+    EXPECT_EQ(made.unmapped[0], exec::kUdp);
+    EXPECT_EQ(made.unmapped[1], 0U);
+  }
+  // The same plan again answers with what is there, though the port is free.
+  const exec::NetworkState again = Create(plan);
+  EXPECT_EQ(again.unmapped[0], exec::kUdp);
+  EXPECT_EQ(again.unmapped[1], 0U);
+  NetworkPlan mapped = plan;
+  mapped.ports[0].protocols = exec::kTcp;
+  mapped.ports[0].if_free = 0;
+  EXPECT_EQ(StateOf(mapped).elements_present, 1U);
+  EXPECT_EQ(StateOf(plan).elements_present, 0U);
+  // Another allocation gets the port, and keeps it when this network goes.
+  NetworkPlan other = Plan("db", 3, kPort);
+  other.ports[0].protocols = exec::kUdp;
+  Create(other);
+  DeleteTwice(plan);
+  EXPECT_EQ(StateOf(other).elements_present, 1U);
+  DeleteTwice(other);
+  // Without the mark the socket refuses the whole plan.
+  const Bound udp("127.0.0.1", kPort + 1, SOCK_DGRAM);
+  plan.ports[0].if_free = 0;
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "AlreadyExists");
+}
+
 TEST_P(HostPorts, AreTakenAtTheAddressesWhereASocketListens) {
   struct Case {
     const char* bound;

@@ -98,9 +98,10 @@ class FakeExecutor final : public Executor, private FakeState {
   // by our ids.
   void SetTask(std::uint64_t cgroup, bool own_user_namespace = false);
   void SetTaskMount(std::uint64_t mount_id, const TaskMount& seen);
-  // Makes a socket of the host listen on the port, for all protocols. A plan
+  // Makes a socket of the host listen on the port, for these protocols. A plan
   // that names a keeper takes the port all the same.
-  void PutHostSocket(std::uint16_t port);
+  void PutHostSocket(std::uint16_t port,
+                     std::uint8_t protocols = kAllProtocols);
   // Makes links outlive DeleteNetwork until EndLinks.
   void KeepLinks();
   void EndLinks();
@@ -218,6 +219,7 @@ class FakeExecutor final : public Executor, private FakeState {
   bool IsMadeLocked(const NetworkPlan& plan) const;
   Result<void> CheckNetworkLocked(const NetworkPlan& plan) const;
   Result<void> CheckHostPortsLocked(const NetworkPlan& plan) const;
+  NetworkPlan KeepFreePortsLocked(NetworkPlan plan) const;
   NetworkState StateLocked(const NetworkPlan& plan) const;
   bool AnyBelowLocked(const std::string& directory) const;
   Result<CgroupState> CgroupLocked(std::uint64_t id) const;

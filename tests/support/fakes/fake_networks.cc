@@ -153,23 +153,51 @@ NetworkState FakeExecutor::StateLocked(const NetworkPlan& plan) const {
   const auto link = links_.find(KeyOf(plan));
   state.host_ifindex = link == links_.end() ? 0 : link->second.index;
   state.elements_present = link != links_.end() && !link->second.dying ? 1 : 0;
+  for (std::uint32_t i = 0; link != links_.end() && i < plan.port_count; ++i) {
+    state.unmapped.at(i) = static_cast<std::uint8_t>(
+        plan.ports.at(i).if_free & ~link->second.plan.ports.at(i).protocols);
+  }
   return state;
 }
 
-void FakeExecutor::PutHostSocket(std::uint16_t port) {
+void FakeExecutor::PutHostSocket(std::uint16_t port, std::uint8_t protocols) {
   const std::lock_guard lock(mutex_);
-  host_sockets_.insert(port);
+  host_sockets_[port] = protocols;
+}
+
+NetworkPlan FakeExecutor::KeepFreePortsLocked(NetworkPlan plan) const {
+  for (std::uint32_t i = 0; i < plan.port_count; ++i) {
+    PortMap& port = plan.ports.at(i);
+    for (const std::uint8_t bit : {kTcp, kUdp, kSctp}) {
+      NetworkPlan alone = plan;
+      alone.port_count = 1;
+      alone.ports[0] = port;
+      alone.ports[0].protocols = bit;
+      alone.ports[0].if_free = 0;
+      const bool mapped = std::any_of(
+          links_.begin(), links_.end(), [&](const auto& entry) {
+            return !entry.second.dying && SharePort(alone, entry.second.plan);
+          });
+      if ((port.if_free & bit) != 0 &&
+          (mapped || !CheckHostPortsLocked(alone))) {
+        port.protocols = static_cast<std::uint8_t>(port.protocols & ~bit);
+      }
+    }
+  }
+  return plan;
 }
 
 Result<void> FakeExecutor::CheckHostPortsLocked(const NetworkPlan& plan) const {
   for (std::uint32_t i = 0; i < plan.port_count && plan.has_keeper == 0; ++i) {
     const PortMap& port = plan.ports.at(i);
-    const auto socket = host_sockets_.lower_bound(port.host_port);
-    if (socket != host_sockets_.end() &&
-        *socket < port.host_port + std::uint32_t{port.count}) {
-      return ErrnoError(EADDRINUSE, "map",
-                        "host port " + std::to_string(*socket) + "/tcp",
-                        "a socket of the host already listens on it");
+    for (const auto& [number, protocols] : host_sockets_) {
+      if (number >= port.host_port &&
+          number < port.host_port + std::uint32_t{port.count} &&
+          (protocols & port.protocols) != 0) {
+        return ErrnoError(EADDRINUSE, "map",
+                          "host port " + std::to_string(number) + "/tcp",
+                          "a socket of the host already listens on it");
+      }
     }
   }
   return Ok();
@@ -201,13 +229,14 @@ Result<NetworkState> FakeExecutor::CreateNetwork(const NetworkPlan& plan,
             (plan.has_keeper != 0) != (keeper >= 0)) {
           return MakeError(Code::kInternal, "create network", id, "fds");
         }
-        MOUNTD_TRY(CheckNetworkLocked(plan));
-        MOUNTD_TRY(CheckHostPortsLocked(plan));
+        const NetworkPlan chosen = KeepFreePortsLocked(plan);
+        MOUNTD_TRY(CheckNetworkLocked(chosen));
+        MOUNTD_TRY(CheckHostPortsLocked(chosen));
         networks_.emplace(id, plan.origin == NamespaceOrigin::kGiven
                                   ? plan.netns_inode
                                   : ++last_id_);
         if (netns::HasAddress(plan)) {
-          links_[address] = {static_cast<std::uint32_t>(++last_id_), plan};
+          links_[address] = {static_cast<std::uint32_t>(++last_id_), chosen};
         }
         return StateLocked(plan);
       });

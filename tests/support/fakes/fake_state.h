@@ -46,7 +46,7 @@ class FakeState {
   std::map<std::string, std::uint64_t> networks_;  // namespaces, by allocation
   std::map<std::string, Link> links_;              // by address
   std::map<NetworkWatchKind, UniqueFd> network_watches_;
-  std::set<std::uint16_t> host_sockets_;
+  std::map<std::uint16_t, std::uint8_t> host_sockets_;  // protocols
   bool network_watches_overflow_ = false;
   std::map<std::string, std::string> network_files_;  // their contents
   bool keep_links_ = false;

@@ -429,6 +429,19 @@ TEST(Invariants, RefusesHostPortsThatNoRuleGrants) {
   }
 }
 
+TEST(Invariants, OnlyAProtocolOfThePortIsMappedIfFree) {
+  const auto with = [](std::uint8_t protocols, std::uint8_t if_free) {
+    Request request = NetworkRequest();
+    request.body.network.ports[0].protocols = protocols;
+    request.body.network.ports[0].if_free = if_free;
+    return request;
+  };
+  EXPECT_TRUE(Passes(with(kTcp | kUdp, kUdp)));
+  EXPECT_TRUE(Passes(with(kUdp, kUdp)));
+  EXPECT_FALSE(Passes(with(kTcp, kUdp)));
+  EXPECT_FALSE(Passes(with(kTcp, 0x80)));
+}
+
 TEST(Invariants, PortsThatAreAskedForAreGranted) {
   Request request = NetworkRequest();
   request.kind = PlanKind::kCheckHostPorts;

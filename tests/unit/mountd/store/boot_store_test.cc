@@ -292,6 +292,16 @@ TEST_F(BootStoreTest, AQuarantinedNetworkKeepsItsAddressOnly) {
   EXPECT_TRUE(store_->networks.ListQuarantine()->empty());
 }
 
+TEST_F(BootStoreTest, PortsThatAreMappedOnlyIfFreeAreKept) {
+  NetworkRecord web = Network("web", 2, 80, exec::kTcp | exec::kUdp);
+  web.ports[0].if_free = exec::kUdp;
+  ASSERT_EQ(MessageOf(store_->networks.AddNetwork(web)), "Ok");
+  web.ports[0].protocols = exec::kTcp;
+  ASSERT_EQ(MessageOf(store_->networks.SetNetworkPorts(web)), "Ok");
+  Open();
+  EXPECT_EQ(store_->networks.NetworksOf("web")->front().ports, web.ports);
+}
+
 TEST_F(BootStoreTest, NetworksWithIpv6AloneAreQuarantinedApart) {
   for (const std::uint8_t host : {std::uint8_t{2}, std::uint8_t{3}}) {
     NetworkRecord one = Network("web" + std::to_string(host), host, 80,

@@ -32,6 +32,17 @@ TEST_F(PortTableTest, APortIsOnesUntilItIsFreed) {
   EXPECT_EQ(Take("c", {Tcp(80)}), "Ok");
 }
 
+TEST_F(PortTableTest, PortsAreFreeIfNobodyHasOneAtTheAddress) {
+  EXPECT_EQ(Take("web", {Tcp(80, 2, "127.0.0.1")}), "Ok");
+  EXPECT_TRUE(table_.AreFree(Tcp(82)));
+  EXPECT_TRUE(table_.AreFree(Tcp(80, 2, "127.0.0.2")));
+  EXPECT_TRUE(table_.AreFree({IPPROTO_UDP, 80, 1, {}}));
+  EXPECT_FALSE(table_.AreFree(Tcp(81)));
+  EXPECT_FALSE(table_.AreFree(Tcp(79, 2)));
+  table_.Free("web");
+  EXPECT_TRUE(table_.AreFree(Tcp(79, 4)));
+}
+
 TEST_F(PortTableTest, ARefusalTakesNothing) {
   EXPECT_EQ(Take("web", {Tcp(80)}), "Ok");
   EXPECT_NE(Take("db", {Tcp(70, 10), Tcp(79, 2)}), "Ok");
