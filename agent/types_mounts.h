@@ -68,7 +68,10 @@ struct BindMountSpec {
   std::string task_path{};  // mountd returns it unchanged in MountConfig
   bool noexec = false;
   bool noatime = false;
-  std::vector<IdExtent> id_map{};       // at most four
+  std::vector<IdExtent> id_map{};  // at most four
+  // For users and for groups alone, instead of `id_map`.
+  std::vector<IdExtent> uid_map{};
+  std::vector<IdExtent> gid_map{};
   std::optional<TmpfsOptions> tmpfs{};  // of kTmpfs only
   // An fd of the directory to mount on instead of the inbox; -1: the inbox. The
   // caller keeps the fd and closes it.

@@ -3,6 +3,8 @@
 
 #include <sys/mount.h>
 
+#include <span>
+#include <string>
 #include <utility>
 
 #include "mountd/plan/plan_ids.h"
@@ -16,9 +18,9 @@ using exec::Named;
 constexpr std::size_t kMaxKept = 256;
 
 // Returns the map as /proc/<pid>/uid_map takes it, user_namespaces(7).
-std::string TextOf(const exec::IdMapPlan& ids) {
+std::string TextOf(std::span<const exec::IdExtent> extents) {
   std::string text;
-  for (const exec::IdExtent& extent : exec::ExtentsOf(ids)) {
+  for (const exec::IdExtent& extent : extents) {
     text += std::to_string(extent.on_disk) + " " +
             std::to_string(extent.shown) + " " + std::to_string(extent.count) +
             "\n";
@@ -46,16 +48,17 @@ Error Unmappable(const Context& context, const Source& source,
 Result<int> IdMaps::NamespaceOf(exec::Kernel& kernel,
                                 const exec::IdMapPlan& ids,
                                 const std::string& object) {
-  const std::string map = TextOf(ids);
-  auto found = namespaces_.find(map);
+  std::pair maps{TextOf(exec::ExtentsOf(ids)), TextOf(exec::GidExtentsOf(ids))};
+  auto found = namespaces_.find(maps);
   if (found == namespaces_.end()) {
-    MOUNTD_ASSIGN(UniqueFd made,
-                  exec::NamedOfChild(kernel.NewUserNamespace(map),
-                                     "new user namespace", object));
+    MOUNTD_ASSIGN(
+        UniqueFd made,
+        exec::NamedOfChild(kernel.NewUserNamespace(maps.first, maps.second),
+                           "new user namespace", object));
     if (namespaces_.size() == kMaxKept) {
       namespaces_.clear();
     }
-    found = namespaces_.emplace(map, std::move(made)).first;
+    found = namespaces_.emplace(std::move(maps), std::move(made)).first;
   }
   return found->second.get();
 }

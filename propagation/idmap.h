@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "propagation/source.h"
 
@@ -18,7 +19,8 @@ class IdMaps {
                           const std::string& object);
 
  private:
-  std::map<std::string, UniqueFd> namespaces_;  // by the map's text
+  // By the texts of the maps of users and of groups.
+  std::map<std::pair<std::string, std::string>, UniqueFd> namespaces_;
 };
 
 // Maps the ids of the whole detached `tree`, a clone of `source`. Changes

@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <cstdint>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "dbus/receive/inbound.h"
 #include "mountd/closer/passed_fd.h"
@@ -55,24 +58,45 @@ std::uint32_t AttributesFrom(OptionReader& reader) {
   return attributes;
 }
 
-// Gives a map with too many extents a count above the limit, so that the check
-// of the plan refuses it.
-exec::IdMapPlan IdsFrom(OptionReader& reader) {
+// Returns the number of extents. A map with too many gets a number above the
+// limit, so that the check of the plan refuses it.
+std::uint32_t ReadExtents(
+    OptionReader& reader, const char* key,
+    std::array<exec::IdExtent, exec::kMaxIdExtents>* extents) {
   using Extent = sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>;
-  exec::IdMapPlan ids;
-  const auto given = reader.Get<std::vector<Extent>>("idmap", {});
-  for (std::size_t i = 0; i < given.size() && i < ids.extents.size(); ++i) {
-    ids.extents.at(i) = {std::get<0>(given[i]), std::get<1>(given[i]),
-                         std::get<2>(given[i])};
+  const auto given = reader.Get<std::vector<Extent>>(key, {});
+  for (std::size_t i = 0; i < given.size() && i < extents->size(); ++i) {
+    extents->at(i) = {std::get<0>(given[i]), std::get<1>(given[i]),
+                      std::get<2>(given[i])};
   }
-  ids.count = static_cast<std::uint32_t>(
-      std::min(given.size(), ids.extents.size() + 1));
-  return ids;
+  return static_cast<std::uint32_t>(
+      std::min(given.size(), extents->size() + 1));
 }
 
 Error InvalidOption(const char* key, const char* why) {
   return MakeError(Code::kInvalidArgument, "check",
                    "options[\"" + std::string(key) + "\"]", why);
+}
+
+Result<void> ReadIds(OptionReader& reader, exec::IdMapPlan* ids) {
+  ids->count = ReadExtents(reader, "idmap", &ids->extents);
+  exec::IdMapPlan apart;
+  apart.count = ReadExtents(reader, "uidmap", &apart.extents);
+  apart.gid_count = ReadExtents(reader, "gidmap", &apart.gids);
+  if ((apart.count == 0) != (apart.gid_count == 0)) {
+    return InvalidOption(
+        apart.count == 0 ? "gidmap" : "uidmap",
+        "needs uidmap and gidmap together, because a file has both owners");
+  }
+  if (apart.count == 0) {
+    return Ok();
+  }
+  if (ids->count != 0) {
+    return InvalidOption("idmap",
+                         "excludes uidmap and gidmap; leave one of them out");
+  }
+  *ids = apart;
+  return Ok();
 }
 
 // Takes mountd's own copy of the caller's fd into `request`.
@@ -136,7 +160,7 @@ Result<BindMountRequest> RequestFrom(const MountArguments& arguments,
   request.wish.task_path = reader.Get<std::string>("task_path", "");
   request.wish.attributes =
       AttributesFrom(reader) | (arguments.read_only ? exec::kReadOnly : 0U);
-  request.wish.ids = IdsFrom(reader);
+  MOUNTD_TRY(ReadIds(reader, &request.wish.ids));
   MOUNTD_TRY(CheckTaskPath(request.wish.task_path));
   MOUNTD_TRY(ReadDirectory(reader, &request));
   MOUNTD_TRY(ReadContainer(reader, &request));
@@ -189,12 +213,16 @@ std::string IdentityOf(const BindMountRequest& request) {
         std::uint64_t{tmpfs.no_swap}, std::uint64_t{request.wish.attributes}}) {
     arguments.Add(std::to_string(number));
   }
-  for (const exec::IdExtent& extent : exec::ExtentsOf(request.wish.ids)) {
-    arguments.Add(std::to_string(extent.on_disk))
-        .Add(std::to_string(extent.shown))
-        .Add(std::to_string(extent.count));
+  for (const auto& extents : {exec::ExtentsOf(request.wish.ids),
+                              exec::GidExtentsOf(request.wish.ids)}) {
+    for (const exec::IdExtent& extent : extents) {
+      arguments.Add(std::to_string(extent.on_disk))
+          .Add(std::to_string(extent.shown))
+          .Add(std::to_string(extent.count));
+    }
   }
   arguments.Add(std::to_string(request.wish.ids.count));
+  arguments.Add(std::to_string(request.wish.ids.gid_count));
   arguments.Add(std::string(PropagationName(request.wish.propagation)));
   return arguments.Add(request.wish.task_path).Add(TargetOf(request)).text();
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "mountd/config/id_grants.h"
 #include "mountd/exec/invariants_network.h"
 #include "mountd/plan/container_path.h"
 #include "mountd/plan/plan_ids.h"
@@ -123,9 +124,19 @@ Result<void> CheckNew(const AttachPlan& plan) {
                    Invalid("propagation", "must be private for a tmpfs"));
 }
 
-// Refuses ids that no rule grants. The executor does not know the caller, so it
-// cannot pick the caller's rule. No rule grants root's ids, so no plan can show
-// root's files as another user's.
+// Returns the user whose own ids the plan may map: the caller, if some rule
+// names it, and else nobody. The executor believes mountd who the caller is.
+IdsOwner OwnerOf(const CallerPlan& caller, const Config& config) {
+  const auto gids = std::span(caller.gids).first(caller.gid_count);
+  const bool named = std::any_of(
+      config.rules.begin(), config.rules.end(),
+      [&](const RuleConfig& rule) { return Applies(rule, caller.uid, gids); });
+  return named ? IdsOwner{caller.uid, gids.empty() ? 0U : gids.front()}
+               : IdsOwner{};
+}
+
+// Refuses ids that neither are the caller's own nor granted by any rule. No
+// rule grants root's ids, so no plan can show root's files as another user's.
 Result<void> CheckIds(const AttachPlan& plan, const Config& config) {
   if (const std::string_view fault = FaultOf(plan.ids); !fault.empty()) {
     return Invalid("ids", std::string(fault));
@@ -133,15 +144,18 @@ Result<void> CheckIds(const AttachPlan& plan, const Config& config) {
   if (plan.ids.count != 0 && plan.source.kind == SourceKind::kTmpfs) {
     return Invalid("ids", "cannot be mapped in a tmpfs");
   }
-  for (const IdExtent& extent : ExtentsOf(plan.ids)) {
-    if (std::none_of(
+  MOUNTD_TRY(CheckCaller(plan.caller));
+  const IdExtent* foreign = FindForeign(
+      plan.ids, OwnerOf(plan.caller, config), [&](const IdExtent& extent) {
+        return std::any_of(
             config.rules.begin(), config.rules.end(),
-            [&](const RuleConfig& rule) { return AllowsIds(rule, extent); })) {
-      return Invalid(
-          "ids", "no rule grants these ids; add them to ids in mountd.toml");
-    }
-  }
-  return Ok();
+            [&](const RuleConfig& rule) { return AllowsIds(rule, extent); });
+      });
+  return foreign == nullptr
+             ? Ok()
+             : Result<void>(Invalid("ids",
+                                    "no rule grants these ids; add them to ids "
+                                    "in mountd.toml"));
 }
 
 Result<void> CheckAttach(const AttachPlan& plan, const Config& config) {

@@ -35,7 +35,8 @@ class ProcessCalls {
 
   // Makes a user namespace with this uid_map and gid_map, user_namespaces(7),
   // and no process in it.
-  virtual Sys<UniqueFd> NewUserNamespace(const std::string& map) = 0;
+  virtual Sys<UniqueFd> NewUserNamespace(const std::string& uid_map,
+                                         const std::string& gid_map) = 0;
   // Returns the inode of the user namespace that owns this one
   // (NS_GET_USERNS).
   virtual Sys<std::uint64_t> OwnerOf(int name_space) = 0;

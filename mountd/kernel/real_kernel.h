@@ -65,7 +65,8 @@ class RealKernel final : public Kernel {
   Sys<UniqueFd> CloneTree(int fd, bool recursive) override;
   Sys<void> SetMount(int tree, bool recursive,
                      const MountChange& change) override;
-  Sys<UniqueFd> NewUserNamespace(const std::string& map) override;
+  Sys<UniqueFd> NewUserNamespace(const std::string& uid_map,
+                                 const std::string& gid_map) override;
   Sys<void> AttachTree(int tree, int target) override;
   Sys<void> AttachBeneath(int tree, int target) override;
   Sys<void> JoinGroup(int from, int fd) override;

@@ -64,15 +64,17 @@ Sys<void> WriteMap(pid_t child, const char* file, const std::string& map) {
   return {};
 }
 
-Sys<UniqueFd> MapNamespace(int socket, pid_t child, const std::string& map) {
+Sys<UniqueFd> MapNamespace(int socket, pid_t child, const std::string& uid_map,
+                           const std::string& gid_map) {
   Sys<UniqueFd> made = ReceiveNamespace(socket);
   if (!made) {
     return made;
   }
   // The parent writes the maps, because the writer needs CAP_SETUID and
   // CAP_SETGID in the parent user namespace (user_namespaces(7)).
-  for (const char* file : {"uid_map", "gid_map"}) {
-    if (const Sys<void> written = WriteMap(child, file, map); !written) {
+  for (const auto& [file, map] :
+       {std::pair{"uid_map", &uid_map}, std::pair{"gid_map", &gid_map}}) {
+    if (const Sys<void> written = WriteMap(child, file, *map); !written) {
       return written.error();
     }
   }
@@ -81,7 +83,8 @@ Sys<UniqueFd> MapNamespace(int socket, pid_t child, const std::string& map) {
 
 }  // namespace
 
-Sys<UniqueFd> RealKernel::NewUserNamespace(const std::string& map) {
+Sys<UniqueFd> RealKernel::NewUserNamespace(const std::string& uid_map,
+                                           const std::string& gid_map) {
   std::array<int, 2> ends{};
   // SOCK_SEQPACKET keeps the answer in one piece, and the end of a child that
   // sent none reads as an empty message.
@@ -100,7 +103,7 @@ Sys<UniqueFd> RealKernel::NewUserNamespace(const std::string& map) {
   }
   // Close the child's end, so that only the child holds it and its end is seen.
   theirs.reset();
-  Sys<UniqueFd> made = MapNamespace(ours.get(), child, map);
+  Sys<UniqueFd> made = MapNamespace(ours.get(), child, uid_map, gid_map);
   // The namespace lives on by its fd.
   ::kill(child, SIGKILL);
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {

@@ -54,7 +54,7 @@ struct ContainerPlan {
 struct AttachPlan {
   TargetPlan target;
   TargetKind target_kind = TargetKind::kInbox;
-  CallerPlan caller;        // kDirectory only: the user who passed it
+  CallerPlan caller;        // kDirectory, or with ids: the user who asks
   ContainerPlan container;  // kContainer only
   SourcePlan source;
   Propagation propagation = Propagation::kPrivate;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -15,18 +16,34 @@ inline std::span<const IdExtent> ExtentsOf(const IdMapPlan& ids) {
       .first(ids.count <= kMaxIdExtents ? ids.count : 0U);
 }
 
+// Returns the extents that map groups.
+inline std::span<const IdExtent> GidExtentsOf(const IdMapPlan& ids) {
+  return ids.gid_count == 0
+             ? ExtentsOf(ids)
+             : std::span(ids.gids).first(
+                   ids.gid_count <= kMaxIdExtents ? ids.gid_count : 0U);
+}
+
+// Returns whether the map shows root's files, as user or as group, as files of
+// somebody else.
+inline bool ShowsRoot(const IdMapPlan& ids) {
+  const auto is_root = [](const IdExtent& extent) {
+    return extent.on_disk == 0;
+  };
+  const auto uids = ExtentsOf(ids);
+  const auto gids = GidExtentsOf(ids);
+  return std::any_of(uids.begin(), uids.end(), is_root) ||
+         std::any_of(gids.begin(), gids.end(), is_root);
+}
+
 inline bool Overlap(std::uint32_t a, std::uint32_t a_count, std::uint32_t b,
                     std::uint32_t b_count) {
   return a < std::uint64_t{b} + b_count && b < std::uint64_t{a} + a_count;
 }
 
-// Returns what is wrong with the map, or "". No id may show as root's, because
-// the kernel wants CAP_SETFCAP for that and a task's root needs no map.
-inline std::string_view FaultOf(const IdMapPlan& ids) {
-  if (ids.count > kMaxIdExtents) {
-    return "has too many extents";
-  }
-  const auto extents = ExtentsOf(ids);
+// Returns what is wrong with these extents, or "". No id may show as root's,
+// because the kernel wants CAP_SETFCAP for that and a task's root needs no map.
+inline std::string_view FaultOf(std::span<const IdExtent> extents) {
   for (std::size_t i = 0; i < extents.size(); ++i) {
     const IdExtent& one = extents[i];
     if (one.count == 0 || std::uint64_t{one.on_disk} + one.count > kNoId ||
@@ -44,6 +61,19 @@ inline std::string_view FaultOf(const IdMapPlan& ids) {
     }
   }
   return "";
+}
+
+// Returns what is wrong with the map, or "". A map of groups needs one of
+// users, because no file of an unmapped user can be made.
+inline std::string_view FaultOf(const IdMapPlan& ids) {
+  if (ids.count > kMaxIdExtents || ids.gid_count > kMaxIdExtents) {
+    return "has too many extents";
+  }
+  if (ids.count == 0 && ids.gid_count != 0) {
+    return "maps groups without users";
+  }
+  const std::string_view fault = FaultOf(ExtentsOf(ids));
+  return fault.empty() ? FaultOf(GidExtentsOf(ids)) : fault;
 }
 
 }  // namespace mountd::exec

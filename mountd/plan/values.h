@@ -45,9 +45,8 @@ enum class SourceKind : std::uint32_t {
   kFilesystem = 4,       // `filesystem`, as declared there
 };
 
-// A range of an idmapped mount (mount_setattr(2), Linux 5.12), for users and
-// groups alike. Files of the `count` ids from `on_disk` on show as files of the
-// ids from `shown` on.
+// A range of an idmapped mount (mount_setattr(2), Linux 5.12). Files of the
+// `count` ids from `on_disk` on show as files of the ids from `shown` on.
 struct IdExtent {
   std::uint32_t on_disk = 0;
   std::uint32_t shown = 0;
@@ -57,10 +56,13 @@ struct IdExtent {
 
 inline constexpr std::size_t kMaxIdExtents = 4;
 
-// A map of ids. Without extents ids show unchanged.
+// A map of ids. Without extents ids show unchanged. `extents` maps users and,
+// unless there are extents in `gids`, groups as well.
 struct IdMapPlan {
   std::uint32_t count = 0;
   std::array<IdExtent, kMaxIdExtents> extents{};
+  std::uint32_t gid_count = 0;
+  std::array<IdExtent, kMaxIdExtents> gids{};
   friend bool operator==(const IdMapPlan&, const IdMapPlan&) = default;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mountd/base/paths.h"
+#include "mountd/config/id_grants.h"
 #include "mountd/plan/plan_ids.h"
 
 namespace mountd {
@@ -203,6 +204,12 @@ Result<exec::CallerPlan> Policy::MayPassDirectory(const Caller& caller) const {
                   "no rule grants this user allocation directories; add "
                   "alloc_roots in mountd.toml");
   }
+  return PlanOf(caller);
+}
+
+// Tells the executor the groups that some rule names, because it looks for the
+// caller's rules itself.
+exec::CallerPlan Policy::PlanOf(const Caller& caller) const {
   exec::CallerPlan plan;
   plan.uid = caller.uid;
   // The primary group comes first, because files go back to gids[0].
@@ -254,18 +261,20 @@ Result<exec::CallerPlan> Policy::MayGiveFilesTo(const Caller& caller,
   return plan;
 }
 
-Result<void> Policy::MayMapIds(const Caller& caller,
-                               const exec::IdMapPlan& ids) const {
-  for (const exec::IdExtent& extent : exec::ExtentsOf(ids)) {
-    if (!AnyRule(caller, [&](const RuleConfig& rule) {
+Result<exec::CallerPlan> Policy::MayMapIds(const Caller& caller,
+                                           const exec::IdMapPlan& ids) const {
+  const exec::IdExtent* foreign = FindForeign(
+      ids, {caller.uid, caller.gid}, [&](const exec::IdExtent& extent) {
+        return AnyRule(caller, [&](const RuleConfig& rule) {
           return AllowsIds(rule, extent);
-        })) {
-      return Denied(
-          "bind-mount", "ids from " + std::to_string(extent.on_disk),
-          "no rule grants it to this user; add it to ids in mountd.toml");
-    }
+        });
+      });
+  if (foreign != nullptr) {
+    return Denied(
+        "bind-mount", "ids from " + std::to_string(foreign->on_disk),
+        "no rule grants it to this user; add it to ids in mountd.toml");
   }
-  return Ok();
+  return PlanOf(caller);
 }
 
 Result<void> Policy::MayUsePlugin(const Caller& caller,

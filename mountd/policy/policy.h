@@ -61,8 +61,11 @@ class Policy {
   Result<exec::CallerPlan> MayGiveFilesTo(const Caller& caller,
                                           std::uint32_t uid,
                                           std::uint32_t gid) const;
-  Result<void> MayMapIds(const Caller& caller,
-                         const exec::IdMapPlan& ids) const;
+  // Ok if each id on disk is the caller's own uid or primary gid, or in some
+  // rule's ids. Returns the caller in the form that the executor gets, because
+  // the executor checks the ids again.
+  Result<exec::CallerPlan> MayMapIds(const Caller& caller,
+                                     const exec::IdMapPlan& ids) const;
   // Detached mounts, whose flags a process with the fd can change (detached =
   // true).
   Result<void> MayOpenTree(const Caller& caller) const;
@@ -104,6 +107,7 @@ class Policy {
   template <typename T>
   Result<void> MayMount(const Caller& caller, const Declared<T>& source,
                         bool read_only, exec::Propagation propagation) const;
+  exec::CallerPlan PlanOf(const Caller& caller) const;
   template <typename F>
   bool AnyRule(const Caller& caller, F allows) const;
   // Returns the denial of a call, and clears its decisions, because a denial

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/service/mount_admission.h"
 
+#include "mountd/base/user_groups.h"
 #include "mountd/plan/plan_ids.h"
 
 namespace mountd {
@@ -95,8 +96,8 @@ Result<void> MountAdmission::CheckRoom(const BindMountRequest& request) const {
   return record && record->state == MountRecordState::kAttached ? Ok() : room;
 }
 
-Result<void> MountAdmission::CheckIds(const CallContext& call,
-                                      const BindMountRequest& request) const {
+Result<void> MountAdmission::AuthoriseIds(const CallContext& call,
+                                          BindMountRequest& request) const {
   std::string_view fault = exec::FaultOf(request.wish.ids);
   if (fault.empty() && request.wish.ids.count != 0 &&
       request.wish.source_kind == exec::SourceKind::kTmpfs) {
@@ -106,7 +107,12 @@ Result<void> MountAdmission::CheckIds(const CallContext& call,
     return MakeError(Code::kInvalidArgument, "bind-mount", "options[\"idmap\"]",
                      std::string(fault));
   }
-  return access_.PolicyFor(call).MayMapIds(call.caller, request.wish.ids);
+  if (request.wish.ids.count == 0) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(request.caller, access_.PolicyFor(call).MayMapIds(
+                                    call.caller, request.wish.ids));
+  return Ok();
 }
 
 Result<void> MountAdmission::AuthoriseTarget(const CallContext& call,
@@ -145,7 +151,31 @@ Result<void> MountAdmission::Authorise(const CallContext& call,
   }
   request.uid = owner.uid;
   MOUNTD_TRY(AuthoriseTarget(call, owner, request));
-  MOUNTD_TRY(CheckIds(call, request));
+  MOUNTD_TRY(AuthoriseSource(call, owner, request));
+  // After the source, because the source decides whose ids it may show.
+  return AuthoriseIds(call, request);
+}
+
+Result<void> MountAdmission::AuthoriseForOwner(
+    const AllocationRecord& owner, BindMountRequest& request) const {
+  MOUNTD_TRY(CheckVolumeSource(request));
+  if (request.wish.ids.count == 0) {
+    return Ok();
+  }
+  // The user database is asked only here, because a record holds no groups and
+  // a rule may name one of the owner's.
+  CallContext call;
+  call.caller.uid = owner.uid;
+  call.caller.gid = owner.gid;
+  MOUNTD_ASSIGN(const UserGroups groups, GroupsOf(owner.uid));
+  call.caller.groups.assign(groups.all.begin(), groups.all.end());
+  return AuthoriseIds(call, request);
+}
+
+Result<void> MountAdmission::AuthoriseSource(const CallContext& call,
+                                             const AllocationRecord& owner,
+                                             BindMountRequest& request) const {
+  const bool read_only = (request.wish.attributes & exec::kReadOnly) != 0;
   switch (request.wish.source_kind) {
     case exec::SourceKind::kHostVolume:
       return access_.PolicyFor(call).MayMountHostVolume(

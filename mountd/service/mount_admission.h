@@ -20,6 +20,10 @@ class MountAdmission {
                          BindMountRequest& request) const;
   // ResourceExhausted if there is no room for one more mount.
   Result<void> CheckRoom(const BindMountRequest& request) const;
+  // Completes the request for a mount that mountd itself makes once more, as if
+  // the allocation's owner had asked for it.
+  Result<void> AuthoriseForOwner(const AllocationRecord& owner,
+                                 BindMountRequest& request) const;
   // Checks the published volume and fills in the plan's fields for it.
   Result<void> CheckVolumeSource(BindMountRequest& request) const;
 
@@ -27,8 +31,11 @@ class MountAdmission {
   Result<void> AuthoriseTarget(const CallContext& call,
                                const AllocationRecord& owner,
                                BindMountRequest& request) const;
-  Result<void> CheckIds(const CallContext& call,
-                        const BindMountRequest& request) const;
+  Result<void> AuthoriseSource(const CallContext& call,
+                               const AllocationRecord& owner,
+                               BindMountRequest& request) const;
+  Result<void> AuthoriseIds(const CallContext& call,
+                            BindMountRequest& request) const;
   static Result<void> CompleteTmpfs(const AllocationRecord& owner,
                                     BindMountRequest& request);
 

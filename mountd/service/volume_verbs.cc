@@ -102,7 +102,7 @@ Result<void> VolumeVerbs::RepairMountsOf(const PublicationRecord& publication) {
     }
     BindMountRequest spec = RequestOf(mount);
     spec.uid = owner->uid;
-    Result<void> repaired = admission_.CheckVolumeSource(spec);
+    Result<void> repaired = admission_.AuthoriseForOwner(*owner, spec);
     if (repaired) {
       const Result<Mounts::Replaced> swapped = parts_.mounts.Repair(spec);
       repaired = swapped ? Ok() : Result<void>(swapped.error());

@@ -2,7 +2,10 @@
 #include "mountd/store/columns.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
 
 #include "mountd/plan/plan_ids.h"
 
@@ -204,17 +207,46 @@ CniResult CniResultFromColumn(std::string_view text) {
   return result;
 }
 
+namespace {
+
+json ToRows(std::span<const exec::IdExtent> extents) {
+  json value = json::array();
+  for (const exec::IdExtent& extent : extents) {
+    value.push_back({extent.on_disk, extent.shown, extent.count});
+  }
+  return value;
+}
+
+// Reads the extents, and returns their number. Too many read as none.
+std::uint32_t FromRows(
+    const json& value,
+    std::array<exec::IdExtent, exec::kMaxIdExtents>* extents) {
+  std::uint32_t count = 0;
+  if (value.is_array() && value.size() <= extents->size()) {
+    for (const json& item : value) {
+      extents->at(count++) = {Number<std::uint32_t>(item, 0),
+                              Number<std::uint32_t>(item, 1),
+                              Number<std::uint32_t>(item, 2)};
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
 // Returns "" for most mounts, because they have no id map. The same goes for a
-// tmpfs below.
+// tmpfs below. A map of users and groups alike is a list, as older versions
+// wrote it, and any other map is an object with a list for each.
 std::string ToColumn(const exec::IdMapPlan& ids) {
   if (ids.count == 0) {
     return "";
   }
-  json value = json::array();
-  for (const exec::IdExtent& extent : exec::ExtentsOf(ids)) {
-    value.push_back({extent.on_disk, extent.shown, extent.count});
+  json users = ToRows(exec::ExtentsOf(ids));
+  if (ids.gid_count == 0) {
+    return Dump(users);
   }
-  return Dump(value);
+  return Dump(json{{"uids", std::move(users)},
+                   {"gids", ToRows(exec::GidExtentsOf(ids))}});
 }
 
 exec::IdMapPlan IdsFromColumn(std::string_view text) {
@@ -223,12 +255,11 @@ exec::IdMapPlan IdsFromColumn(std::string_view text) {
     return ids;
   }
   const json value = Parse(text);
-  if (value.is_array() && value.size() <= ids.extents.size()) {
-    for (const json& item : value) {
-      ids.extents.at(ids.count++) = {Number<std::uint32_t>(item, 0),
-                                     Number<std::uint32_t>(item, 1),
-                                     Number<std::uint32_t>(item, 2)};
-    }
+  if (!value.is_object()) {
+    ids.count = FromRows(value, &ids.extents);
+  } else if (value.contains("uids") && value.contains("gids")) {
+    ids.count = FromRows(value["uids"], &ids.extents);
+    ids.gid_count = FromRows(value["gids"], &ids.gids);
   }
   return ids;
 }

@@ -118,6 +118,11 @@ INSTANTIATE_TEST_SUITE_P(
                "idmap = ['1:2']\n",
                "job.toml:7: mount.idmap: must be an array of "
                "ON_DISK:SHOWN:COUNT"},
+        Broken{"UidMap",
+               "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
+               "uidmap = ['1:2']\n",
+               "job.toml:7: mount.uidmap: must be an array of "
+               "ON_DISK:SHOWN:COUNT"},
         Broken{"TmpfsWithoutSize",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'tmpfs'\n",
                "job.toml:3: mount.size: is required"},

@@ -316,6 +316,17 @@ TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
   EXPECT_EQ(script().last_call(),
             "BindMount web t n host:x rw private "
             "{idmap=1000:2000:1+3:4:5+;noatime=true;nosymfollow=true;}");
+  EXPECT_EQ(Run({"mount", "web", "t", "n", "--source", "host:x", "--uidmap",
+                 "1:2:3", "--gidmap", "4:5:6"})
+                .status,
+            0);
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n host:x rw private "
+            "{gidmap=4:5:6+;uidmap=1:2:3+;}");
+  EXPECT_NE(
+      Run({"mount", "web", "t", "n", "--source", "host:x", "--uidmap", "1:2:3"})
+          .status,
+      0);
   EXPECT_EQ(
       Run({"mount", "web", "t", "n", "--source", "filesystem:homes"}).status,
       0);

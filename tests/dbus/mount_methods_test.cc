@@ -56,6 +56,34 @@ TEST_P(MountMethods, BindMountWithAMapOfIds) {
   EXPECT_EQ(five.error, "org.mountd1.Error.InvalidArgument");
 }
 
+TEST_P(MountMethods, BindMountWithMapsOfUsersAndGroups) {
+  MustPrepare();
+  const auto bind = [&](const char* name, const char* one, const char* other) {
+    return client_->Call("BindMount", "sssssbsa{sv}", "web", "task", name,
+                         "host", "data", 0, "private", 2, one, "a(uuu)", 1,
+                         100000U, 200000U, 1U, other, "a(uuu)", 1, 100001U,
+                         300000U, 2U);
+  };
+  const Answer answer = bind("m", "uidmap", "gidmap");
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  const exec::IdMapPlan ids = executor().plans().back().body.attach.ids;
+  ASSERT_EQ(ids.count, 1U);
+  EXPECT_EQ(ids.extents[0], (exec::IdExtent{100000, 200000, 1}));
+  ASSERT_EQ(ids.gid_count, 1U);
+  EXPECT_EQ(ids.gids[0], (exec::IdExtent{100001, 300000, 2}));
+  for (const char* alone : {"uidmap", "gidmap"}) {
+    const Answer half = client_->Call(
+        "BindMount", "sssssbsa{sv}", "web", "task", "n", "host", "data", 0,
+        "private", 1, alone, "a(uuu)", 1, 100000U, 200000U, 1U);
+    EXPECT_EQ(half.error, "org.mountd1.Error.InvalidArgument") << alone;
+  }
+  const Answer all = client_->Call(
+      "BindMount", "sssssbsa{sv}", "web", "task", "n", "host", "data", 0,
+      "private", 3, "idmap", "a(uuu)", 1, 100000U, 1U, 1U, "uidmap", "a(uuu)",
+      1, 100000U, 1U, 1U, "gidmap", "a(uuu)", 1, 100000U, 1U, 1U);
+  EXPECT_EQ(all.error, "org.mountd1.Error.InvalidArgument");
+}
+
 TEST_P(MountMethods, BindMountOfAFilesystem) {
   MustPrepare();
   const Answer answer =

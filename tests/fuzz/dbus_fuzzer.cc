@@ -188,6 +188,8 @@ std::string KeyFor(Input* input) {
                                     "fs_type",
                                     "mount_flags",
                                     "idmap",
+                                    "uidmap",
+                                    "gidmap",
                                     "size",
                                     "inodes",
                                     "mode",

@@ -791,25 +791,48 @@ Sys<std::uint64_t> ExecKernel::NamespaceTypeOf(int name_space) {
              : ENOTTY;
 }
 
-Sys<UniqueFd> ExecKernel::NewUserNamespace(const std::string& map) {
-  Require(plan_ != nullptr && plan_->kind == PlanKind::kAttach,
-          "ids are mapped for a plan that needs none");
-  const auto extents = std::span(plan_->body.attach.ids.extents)
-                           .first(plan_->body.attach.ids.count);
+// Returns the map of users or groups that a plan asks for. `own` is the id that
+// the caller may always map.
+std::string ExecKernel::WantedMap(std::span<const exec::IdExtent> extents,
+                                  std::uint32_t own) const {
   std::string wanted;
   for (const exec::IdExtent& extent : extents) {
     Require(extent.on_disk != 0 && extent.shown != 0 && extent.count != 0,
             "root's files are shown as another's, or another's as root's");
-    Require(std::any_of(config_.rules.begin(), config_.rules.end(),
-                        [&](const RuleConfig& rule) {
-                          return AllowsIds(rule, extent);
-                        }),
+    const bool is_own = extent.on_disk == own && extent.count == 1;
+    Require(is_own || std::any_of(config_.rules.begin(), config_.rules.end(),
+                                  [&](const RuleConfig& rule) {
+                                    return AllowsIds(rule, extent);
+                                  }),
             "ids are shown that no rule grants");
     wanted += std::to_string(extent.on_disk) + " " +
               std::to_string(extent.shown) + " " +
               std::to_string(extent.count) + "\n";
   }
-  Require(map == wanted, "ids are mapped as the plan does not say");
+  return wanted;
+}
+
+Sys<UniqueFd> ExecKernel::NewUserNamespace(const std::string& uid_map,
+                                           const std::string& gid_map) {
+  Require(plan_ != nullptr && plan_->kind == PlanKind::kAttach,
+          "ids are mapped for a plan that needs none");
+  const exec::AttachPlan& plan = plan_->body.attach;
+  const auto users = std::span(plan.ids.extents).first(plan.ids.count);
+  const auto groups = plan.ids.gid_count == 0
+                          ? users
+                          : std::span(plan.ids.gids).first(plan.ids.gid_count);
+  const exec::CallerPlan& caller = plan.caller;
+  const bool named = std::any_of(
+      config_.rules.begin(), config_.rules.end(), [&](const RuleConfig& rule) {
+        return Applies(rule, caller.uid,
+                       std::span(caller.gids).first(caller.gid_count));
+      });
+  Require(uid_map == WantedMap(users, named ? caller.uid : 0),
+          "users are mapped as the plan does not say");
+  Require(gid_map == WantedMap(groups, named && caller.gid_count != 0
+                                           ? caller.gids.front()
+                                           : 0),
+          "groups are mapped as the plan does not say");
   if (const int error = Fails()) {
     return error;
   }

@@ -87,7 +87,8 @@ class ExecKernel final : public RefusingKernel {
   exec::Sys<UniqueFd> CloneTree(int fd, bool recursive) override;
   exec::Sys<void> SetMount(int tree, bool recursive,
                            const exec::MountChange& change) override;
-  exec::Sys<UniqueFd> NewUserNamespace(const std::string& map) override;
+  exec::Sys<UniqueFd> NewUserNamespace(const std::string& uid_map,
+                                       const std::string& gid_map) override;
   exec::Sys<void> AttachTree(int tree, int target) override;
   exec::Sys<void> AttachBeneath(int tree, int target) override;
   exec::Sys<void> JoinGroup(int from, int fd) override;
@@ -122,6 +123,8 @@ class ExecKernel final : public RefusingKernel {
   exec::Sys<void> RunNft(const std::string& commands) override;
 
  private:
+  std::string WantedMap(std::span<const exec::IdExtent> extents,
+                        std::uint32_t own) const;
   enum class Kind {
     kFile,     // at `path`
     kTree,     // a mount of `path`, attached or not

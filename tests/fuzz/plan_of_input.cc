@@ -152,6 +152,13 @@ void SetAttach(Input* input, AttachPlan* plan) {
     plan->ids.extents[0] = {100'000, 1000, 65'536};
   }
   plan->replaces = input->Flag() ? MountId(input) : 0;
+  // Last, so that older inputs mean what they meant.
+  if (input->Flag()) {
+    plan->ids.count = 1;
+    plan->ids.extents[0] = {plan->caller.uid, 2000, 1};
+    plan->ids.gid_count = 1;
+    plan->ids.gids[0] = {input->Flag() ? plan->caller.gids[0] : 1003U, 2000, 1};
+  }
 }
 
 void SetNetwork(Input* input, NetworkPlan* plan) {

@@ -118,7 +118,8 @@ class RefusingKernel : public exec::Kernel {
                            const exec::MountChange& /*change*/) override {
     return ENOSYS;
   }
-  exec::Sys<UniqueFd> NewUserNamespace(const std::string& /*map*/) override {
+  exec::Sys<UniqueFd> NewUserNamespace(
+      const std::string& /*uid_map*/, const std::string& /*gid_map*/) override {
     return ENOSYS;
   }
   exec::Sys<void> AttachTree(int /*tree*/, int /*target*/) override {

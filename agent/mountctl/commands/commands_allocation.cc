@@ -51,20 +51,36 @@ void AddTmpfs(CLI::App& command, MountArguments& arguments) {
   command.add_flag("--noswap", tmpfs.noswap, "Never swap a tmpfs out");
 }
 
-void AddIdMap(CLI::App& command, MountArguments& arguments) {
-  command
+CLI::Option* AddExtents(CLI::App& command, const char* name,
+                        std::vector<IdExtent>& extents, const char* help) {
+  return command
       .add_option_function<std::vector<std::string>>(
-          "--idmap",
-          [&spec = arguments.spec](const std::vector<std::string>& texts) {
+          name,
+          [&extents](const std::vector<std::string>& texts) {
             for (const std::string& text : texts) {
-              spec.id_map.push_back(*ParseExtent(text));
+              extents.push_back(*ParseExtent(text));
             }
           },
-          "Show COUNT ids from ON_DISK as those from SHOWN, as "
-          "ON_DISK:SHOWN:COUNT")
+          help)
       ->check([](const std::string& text) -> std::string {
         return ParseExtent(text) ? "" : "must be ON_DISK:SHOWN:COUNT";
       });
+}
+
+void AddIdMap(CLI::App& command, MountArguments& arguments) {
+  BindMountSpec& spec = arguments.spec;
+  CLI::Option* both =
+      AddExtents(command, "--idmap", spec.id_map,
+                 "Show COUNT ids from ON_DISK as those from SHOWN, as "
+                 "ON_DISK:SHOWN:COUNT");
+  CLI::Option* users =
+      AddExtents(command, "--uidmap", spec.uid_map,
+                 "As --idmap, for users alone; --gidmap must be given, too");
+  CLI::Option* groups =
+      AddExtents(command, "--gidmap", spec.gid_map,
+                 "As --idmap, for groups alone; --uidmap must be given, too");
+  users->needs(groups)->excludes(both);
+  groups->needs(users)->excludes(both);
 }
 
 void AddMountNames(CLI::App& command, MountArguments& arguments) {

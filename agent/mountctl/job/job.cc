@@ -277,13 +277,20 @@ void ReadTmpfs(Section& section, TmpfsOptions& tmpfs) {
   tmpfs.size = size.value_or(0);
 }
 
-void ReadIdMap(Section& section, BindMountSpec& mount) {
-  section.Each("idmap", "must be an array of ON_DISK:SHOWN:COUNT",
+void ReadExtents(Section& section, const char* key,
+                 std::vector<IdExtent>& extents) {
+  section.Each(key, "must be an array of ON_DISK:SHOWN:COUNT",
                [&](const std::string& text) {
                  const std::optional<IdExtent> extent = ParseExtent(text);
-                 mount.id_map.push_back(extent.value_or(IdExtent{}));
+                 extents.push_back(extent.value_or(IdExtent{}));
                  return extent.has_value();
                });
+}
+
+void ReadIdMap(Section& section, BindMountSpec& mount) {
+  ReadExtents(section, "idmap", mount.id_map);
+  ReadExtents(section, "uidmap", mount.uid_map);
+  ReadExtents(section, "gidmap", mount.gid_map);
 }
 
 void ReadMount(Section& section, BindMountSpec& mount) {
@@ -314,7 +321,7 @@ void ReadMount(Section& section, BindMountSpec& mount) {
     known.insert(known.end(),
                  {"size", "inodes", "uid", "gid", "mode", "noswap"});
   } else {
-    known.emplace_back("idmap");
+    known.insert(known.end(), {"idmap", "uidmap", "gidmap"});
   }
   section.Only(known);
   if (is_tmpfs) {

@@ -127,6 +127,52 @@ TEST_F(IdMap, OneMapIsMadeOnceAndNotForOthers) {
   EXPECT_EQ(OwnerOf("/run/mountd/base/a/web/app/other/file"), "200000:200000");
 }
 
+TEST_F(IdMap, GroupsHaveAMapOfTheirOwn) {
+  config_.rules[0].ids = {{1000, 1000}, {3000, 3999}};
+  ASSERT_EQ(::chown("/run/host/data", 3000, 3001), 0);
+  ASSERT_EQ(::chown("/run/host/data/file", 1000, 3002), 0);
+  Request request = MappedRequest();
+  request.body.attach.ids.gid_count = 1;
+  request.body.attach.ids.gids[0] = {3001, 300000, 10};
+  ASSERT_EQ(ErrorOf(Send(request)), "");
+  EXPECT_EQ(OwnerOf(kFile), "200000:300001");
+  EXPECT_EQ(CreateAs(300000, "new"), 0);
+  EXPECT_EQ(OwnerOf("/run/host/data/new"), "3000:3001");
+  EXPECT_EQ(CreateAs(200000, "none"), EOVERFLOW) << "no such group";
+}
+
+// Needs no ids in the rule. The group is another one than the user's number
+// says, as with most system users.
+TEST_F(IdMap, TheCallersOwnFilesShowAsOthers) {
+  constexpr std::uint32_t kUser = 5000;
+  constexpr std::uint32_t kGroup = 6000;
+  config_.rules[0].ids = {};
+  config_.rules[0].uids = {kUser};
+  ASSERT_EQ(::chown("/run/host/data", kUser, kGroup), 0);
+  ASSERT_EQ(::chown("/run/host/data/file", kUser, kUser), 0);
+  WriteFile("/run/host/data/others", "");
+  ASSERT_EQ(::chown("/run/host/data/others", kUser + 1, kGroup), 0);
+  Request request = AttachRequest("data", Propagation::kPrivate);
+  exec::AttachPlan& plan = request.body.attach;
+  plan.caller.uid = kUser;
+  plan.caller.gid_count = 1;
+  plan.caller.gids[0] = kGroup;
+  plan.ids.count = 1;
+  plan.ids.extents[0] = {kUser, 100999, 1};
+  plan.ids.gid_count = 1;
+  plan.ids.gids[0] = {kGroup, 100999, 1};
+  Request naive = request;
+  naive.body.attach.ids.gids[0].on_disk = kUser;
+  EXPECT_EQ(CodeOf(Send(naive)), "InvalidArgument")
+      << "a group that has the user's number is not the user's";
+  ASSERT_EQ(ErrorOf(Send(request)), "");
+  EXPECT_EQ(OwnerOf(kTarget), "100999:100999");
+  EXPECT_EQ(OwnerOf(kFile), "100999:65534");
+  EXPECT_EQ(OwnerOf(std::string(kTarget) + "/others"), "65534:100999");
+  EXPECT_EQ(CreateAs(100999, "new"), 0);
+  EXPECT_EQ(OwnerOf("/run/host/data/new"), "5000:6000");
+}
+
 TEST_F(IdMap, OneThatIsThereIsNotTakenForTheSame) {
   ASSERT_EQ(ErrorOf(Send(MappedRequest())), "");
   EXPECT_EQ(CodeOf(Send(MappedRequest())), "AlreadyExists");
@@ -164,7 +210,8 @@ TEST_F(IdMap, ATreeOfWhichAPartCannotIsRefusedWhole) {
 TEST_F(IdMap, ASourceThatIsMappedKeepsItsMap) {
   const UniqueFd point(::open("/run/host/data", O_PATH | O_CLOEXEC));
   const UniqueFd tree = real_.CloneTree(point.get(), false).value();
-  const UniqueFd map = real_.NewUserNamespace("1000 5000 1\n").value();
+  const UniqueFd map =
+      real_.NewUserNamespace("1000 5000 1\n", "1000 5000 1\n").value();
   exec::MountChange change;
   change.set = MOUNT_ATTR_IDMAP;
   change.user_namespace = map.get();
@@ -189,7 +236,8 @@ TEST_F(IdMap, RootsFilesAreNeverShown) {
   ASSERT_EQ(::chown("/run/host/data", 0, 0), 0);
   const UniqueFd point(::open("/run/host/data", O_PATH | O_CLOEXEC));
   const UniqueFd tree = real_.CloneTree(point.get(), false).value();
-  const UniqueFd map = real_.NewUserNamespace("0 4000 1\n").value();
+  const UniqueFd map =
+      real_.NewUserNamespace("0 4000 1\n", "0 4000 1\n").value();
   exec::MountChange change;
   change.set = MOUNT_ATTR_IDMAP;
   change.user_namespace = map.get();
@@ -233,9 +281,9 @@ TEST_F(IdMap, ANamespaceThatCannotBeMadeLeavesNothing) {
 }
 
 TEST_F(IdMap, AMapTheKernelRefusesIsAnError) {
-  EXPECT_FALSE(real_.NewUserNamespace("1000 2000 0\n"));
-  EXPECT_FALSE(real_.NewUserNamespace("nonsense"));
-  EXPECT_TRUE(real_.NewUserNamespace("1000 2000 1\n"));
+  EXPECT_FALSE(real_.NewUserNamespace("1000 2000 0\n", "1000 2000 0\n"));
+  EXPECT_FALSE(real_.NewUserNamespace("nonsense", "nonsense"));
+  EXPECT_TRUE(real_.NewUserNamespace("1000 2000 1\n", "1000 2000 1\n"));
 }
 
 // Returns the files of a process. A process that gets into the new user
@@ -289,7 +337,7 @@ TEST_F(IdMap, TheChildThatMakesAMapHasNoneOfTheExecutorsFds) {
     }
   });
   EXPECT_TRUE(Within([&] {
-    EXPECT_TRUE(real_.NewUserNamespace("1000 2000 1\n"));
+    EXPECT_TRUE(real_.NewUserNamespace("1000 2000 1\n", "1000 2000 1\n"));
     return looks >= 5;
   }));
   over = true;

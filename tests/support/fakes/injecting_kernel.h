@@ -49,9 +49,11 @@ class InjectingKernel final : public InjectingMounts {
   Sys<bool> HasEnded(int pidfd) override {
     return Pass<bool>("HasEnded", [&] { return kernel_.HasEnded(pidfd); });
   }
-  Sys<UniqueFd> NewUserNamespace(const std::string& map) override {
-    return Pass<UniqueFd>("NewUserNamespace",
-                          [&] { return kernel_.NewUserNamespace(map); });
+  Sys<UniqueFd> NewUserNamespace(const std::string& uid_map,
+                                 const std::string& gid_map) override {
+    return Pass<UniqueFd>("NewUserNamespace", [&] {
+      return kernel_.NewUserNamespace(uid_map, gid_map);
+    });
   }
   Sys<std::uint64_t> OwnerOf(int name_space) override {
     return Pass<std::uint64_t>("OwnerOf",

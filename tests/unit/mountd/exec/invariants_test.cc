@@ -269,6 +269,63 @@ TEST(Invariants, RefusesMapsOfIdsThatAreUnsoundOrThatNoRuleGrants) {
   EXPECT_FALSE(Passes(request));
 }
 
+// mountd, which may be compromised, says who the caller is. The executor holds
+// it to users whom some rule names.
+TEST(Invariants, OwnIdsAreOfSomebodyWhomARuleNames) {
+  const auto of = [](std::uint32_t uid, std::vector<std::uint32_t> gids) {
+    Request request = AttachRequest();
+    AttachPlan& plan = request.body.attach;
+    plan.caller.uid = uid;
+    plan.caller.gid_count = static_cast<std::uint32_t>(gids.size());
+    std::copy(gids.begin(), gids.end(), plan.caller.gids.begin());
+    plan.ids.count = 1;
+    plan.ids.extents[0] = {5000, 100999, 1};
+    plan.ids.gid_count = 1;
+    plan.ids.gids[0] = {6000, 100999, 1};
+    return request;
+  };
+  const auto passes = [](const Request& request, std::uint32_t user) {
+    Config config = TestConfig();
+    config.rules.emplace_back().uids = {user};
+    return CheckRequest(request, config).has_value();
+  };
+  EXPECT_TRUE(passes(of(5000, {6000}), 5000));
+  EXPECT_FALSE(passes(of(5000, {6000}), 5001)) << "no rule names it";
+  EXPECT_FALSE(passes(of(5000, {6001}), 5000));
+  EXPECT_FALSE(passes(of(5000, {6001, 6000}), 5000)) << "not primary";
+  EXPECT_FALSE(passes(of(5000, {}), 5000));
+  EXPECT_FALSE(passes(of(5001, {6000}), 5001));
+  Request request = of(5000, {6000});
+  request.body.attach.caller.gid_count = 17;
+  EXPECT_FALSE(passes(request, 5000));
+  request = of(5000, {6000});
+  request.body.attach.ids.extents[0].count = 2;
+  EXPECT_FALSE(passes(request, 5000));
+  request = of(0, {0});
+  request.body.attach.ids.extents[0].on_disk = 0;
+  request.body.attach.ids.gids[0].on_disk = 0;
+  EXPECT_FALSE(passes(request, 0)) << "root's are nobody's own";
+}
+
+TEST(Invariants, RefusesMapsOfGroupsThatAreUnsound) {
+  Request request = AttachRequest();
+  IdMapPlan& ids = request.body.attach.ids;
+  ids.gid_count = 1;
+  ids.gids[0] = {1000, 1, 1};
+  EXPECT_FALSE(Passes(request)) << "without users";
+  ids.count = 1;
+  ids.extents[0] = {1001, 2, 1};
+  EXPECT_TRUE(Passes(request));
+  for (const IdExtent& extent : {IdExtent{1000, 0, 1}, IdExtent{1000, 1, 0},
+                                 IdExtent{999, 1, 1}, IdExtent{0, 1, 1}}) {
+    ids.gids[0] = extent;
+    EXPECT_FALSE(Passes(request)) << extent.on_disk;
+  }
+  ids.gids[0] = {1000, 1, 1};
+  ids.gid_count = kMaxIdExtents + 1;
+  EXPECT_FALSE(Passes(request));
+}
+
 TEST(Invariants, OnlyWhatHasAnAnchorIsReleased) {
   Request request;
   request.kind = PlanKind::kReleaseAnchor;

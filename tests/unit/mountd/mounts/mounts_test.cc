@@ -88,6 +88,7 @@ TEST_F(MountsTest, AnyOtherSpecOfTheNameIsAlreadyExists) {
       changed([](auto& s) { s.wish.attributes = exec::kReadOnly; }),
       changed([](auto& s) { s.wish.task_path = "/elsewhere"; }),
       changed([](auto& s) { s.wish.ids.count = 1; }),
+      changed([](auto& s) { s.wish.ids.gid_count = 1; }),
       changed(
           [](auto& s) { s.wish.source_kind = SourceKind::kPublishedVolume; }),
   };

@@ -288,6 +288,57 @@ TEST_F(PolicyTest, IdsMustLieInOneRange) {
   EXPECT_EQ(map(1000, 0xFFFFFFFF), kDenied);
 }
 
+// A group may have the number of another user's, so an id counts as the
+// caller's own only for what it is: its uid for users, its gid for groups.
+TEST_F(PolicyTest, OnesOwnIdsAreMappedWithoutARule) {
+  const auto map = [&](const Caller& caller, exec::IdExtent user,
+                       exec::IdExtent group) {
+    exec::IdMapPlan ids;
+    ids.count = 1;
+    ids.extents[0] = user;
+    ids.gid_count = 1;
+    ids.gids[0] = group;
+    return Outcome(PolicyNow().MayMapIds(caller, ids));
+  };
+  Rule();
+  const Caller user = By(kUser, kGroup, {3000});
+  const exec::IdExtent own_user{kUser, 100999, 1};
+  const exec::IdExtent own_group{kGroup, 100999, 1};
+  EXPECT_EQ(map(user, own_user, own_group), kOk);
+  EXPECT_EQ(map(user, own_user, {kUser, 100999, 1}), kDenied);
+  EXPECT_EQ(map(user, {kGroup, 100999, 1}, own_group), kDenied);
+  EXPECT_EQ(map(user, own_user, {3000, 100999, 1}), kDenied)
+      << "the primary group alone";
+  EXPECT_EQ(map(user, {kUser, 100999, 2}, own_group), kDenied);
+  EXPECT_EQ(map(user, own_user, {kGroup, 100999, 2}), kDenied);
+  EXPECT_EQ(map(user, {kUser - 1, 100999, 2}, own_group), kDenied);
+  const exec::IdExtent roots{0, 100999, 1};
+  EXPECT_EQ(map(By(0, 0), roots, roots), kDenied);
+  EXPECT_EQ(map(user, roots, own_group), kDenied);
+  EXPECT_EQ(map(user, own_user, roots), kDenied);
+  config_.rules[0].ids = {{3000, 3009}};
+  EXPECT_EQ(map(user, own_user, {3000, 100999, 10}), kOk);
+  exec::IdMapPlan both;
+  both.count = 1;
+  both.extents[0] = own_user;
+  EXPECT_EQ(Outcome(PolicyNow().MayMapIds(user, both)), kDenied)
+      << "a group of the user's number";
+  EXPECT_EQ(Outcome(PolicyNow().MayMapIds(By(kUser, kUser), both)), kOk);
+}
+
+TEST_F(PolicyTest, TheExecutorIsToldWhoseIdsTheyAre) {
+  Rule();
+  RuleConfig& by_group = config_.rules.emplace_back();
+  by_group.gids = {3000};
+  const Result<exec::CallerPlan> plan =
+      PolicyNow().MayMapIds(By(kUser, kGroup, {2999, 3000}), {});
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->uid, kUser);
+  ASSERT_EQ(plan->gid_count, 2U);
+  EXPECT_EQ(plan->gids[0], kGroup);
+  EXPECT_EQ(plan->gids[1], 3000U);
+}
+
 TEST_F(PolicyTest, NetworksByName) {
   Rule().networks = {"default"};
   EXPECT_EQ(Network("default"), kOk);

@@ -24,6 +24,8 @@ MountRecord Mount(const std::string& allocation, const std::string& name) {
   record.wish.task_path = "/data";
   record.wish.ids.count = 2;
   record.wish.ids.extents = {{{1000, 200000, 1}, {0, 1, exec::kNoId}}};
+  record.wish.ids.gid_count = 1;
+  record.wish.ids.gids[0] = {exec::kNoId - 1, 3, 1};
   record.wish.tmpfs = {4096, 4, 0700, 1000, exec::kNoId - 1, 1};
   record.state = MountRecordState::kAttached;
   record.mount_id = UINT64_MAX;
