@@ -4,8 +4,10 @@
 #include <sys/mount.h>
 
 #include "mountd/plan/attributes.h"
+#include "mountd/plan/plan_ids.h"
 #include "propagation/idmap.h"
 #include "propagation/kernel_filesystems.h"
+#include "propagation/root_as_caller.h"
 
 namespace mountd::propagation {
 namespace {
@@ -146,7 +148,12 @@ Result<UniqueFd> TreeOf(const Context& context, const Source& source,
 Result<Clone> MakeClone(const Context& context, const Source& source,
                         const CloneSpec& spec, Depth depth) {
   exec::Kernel& kernel = context.kernel;
-  const bool recursive = depth == Depth::kWholeTree;
+  // Root's files show as the caller's in the volume alone.
+  const bool shows_root = exec::ShowsRoot(spec.ids);
+  if (shows_root) {
+    MOUNTD_TRY(CheckNothingBelow(context, source, spec.object));
+  }
+  const bool recursive = depth == Depth::kWholeTree && !shows_root;
   if (recursive) {
     MOUNTD_TRY(CheckBelow(context, source, spec.object));
   }

@@ -6,12 +6,14 @@
 #include <algorithm>
 
 #include "mountd/base/paths.h"
+#include "mountd/plan/plan_ids.h"
 #include "propagation/anchor.h"
 #include "propagation/filesystem.h"
 #include "propagation/ground/host_path.h"
 #include "propagation/kernel_filesystems.h"
 #include "propagation/plugin_directory.h"
 #include "propagation/residence.h"
+#include "propagation/root_as_caller.h"
 #include "propagation/tmpfs.h"
 
 namespace mountd::propagation {
@@ -74,6 +76,9 @@ Result<void> OpenHostVolume(const Context& context, const Base& base,
   }
   MOUNTD_TRY(CheckSource(context, name, source));
   MOUNTD_TRY(CheckAsOnHost(context, volume.path, source->file, name));
+  if (exec::ShowsRoot(plan.ids)) {
+    MOUNTD_TRY(CheckRootsHostVolume(context, *source, name));
+  }
   return AnchorHostVolume(context, base, name, volume.path, path.name, source,
                           undo);
 }

@@ -301,6 +301,19 @@ bool AllowsCgroup(const RuleConfig& rule, std::string_view path) {
       [&](const std::string& top) { return paths::IsAtOrBelow(path, top); });
 }
 
+bool Lists(const std::vector<std::string>& names, std::string_view name) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& item) {
+    return item == "*" || item == name;
+  });
+}
+
+bool ListsWithAccess(const std::vector<std::string>& entries,
+                     std::string_view name, bool read_only) {
+  return Lists(entries, name) ||
+         (read_only && (Lists(entries, std::string(name) + ":ro") ||
+                        Lists(entries, "*:ro")));
+}
+
 bool Applies(const RuleConfig& rule, std::uint32_t uid,
              std::span<const std::uint32_t> gids) {
   const auto has = [](const std::vector<std::uint32_t>& ids, std::uint32_t id) {

@@ -113,6 +113,10 @@ struct RuleConfig {
   // their files as others'. Never 0.
   std::vector<IdRange> ids;
   bool bidirectional = false;
+  // May have root's files in this rule's host volumes, and in volumes of its
+  // plugins, shown as its own. It can then make setuid programs of root's on
+  // their disks.
+  bool root_as_caller = false;
   bool detached = false;    // may have mounts as fds
   bool containers = false;  // may have mounts made in containers in `cgroups`
   bool container_tmpfs = false;  // tmpfs mounts there, too
@@ -131,6 +135,13 @@ bool AllowsCgroup(const RuleConfig& rule, std::string_view path);
 // cgroup.
 bool AllowsContainer(const RuleConfig& rule, std::string_view cgroup,
                      bool tmpfs);
+
+// Returns whether the names have this one, or "*".
+bool Lists(const std::vector<std::string>& names, std::string_view name);
+// As Lists, with entries "name" and "name:ro", of which the second allows
+// reading only.
+bool ListsWithAccess(const std::vector<std::string>& entries,
+                     std::string_view name, bool read_only);
 
 // Returns whether the rule names this user or one of these groups.
 bool Applies(const RuleConfig& rule, std::uint32_t uid,

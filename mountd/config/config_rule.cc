@@ -121,7 +121,7 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
       {"users", "groups", "host_volumes", "filesystems", "plugins",
        "register_plugins", "control_plugins", "networks", "host_ports", "ids",
        "alloc_roots", "cgroups", "bidirectional", "detached", "containers",
-       "container_tmpfs", "host_namespaces", "administer"}));
+       "container_tmpfs", "host_namespaces", "administer", "root_as_caller"}));
   RuleConfig rule;
   rule.line = table.source().begin.line;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
@@ -154,6 +154,8 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
       reader.Scalar(table, "container_tmpfs", where, rule.container_tmpfs));
   MOUNTD_TRY(
       reader.Scalar(table, "host_namespaces", where, rule.host_namespaces));
+  MOUNTD_TRY(
+      reader.Scalar(table, "root_as_caller", where, rule.root_as_caller));
   MOUNTD_TRY(reader.Scalar(table, "administer", where, rule.administer));
   return rule;
 }

@@ -124,19 +124,33 @@ Result<void> CheckNew(const AttachPlan& plan) {
                    Invalid("propagation", "must be private for a tmpfs"));
 }
 
+IdsSource IdsSourceOf(const AttachPlan& plan) {
+  return {plan.source.kind,
+          plan.source.kind == SourceKind::kHostVolume
+              ? plan.source.host_volume.view()
+              : plan.source.plugin.view(),
+          (plan.attributes & kReadOnly) != 0};
+}
+
 // Returns the user whose own ids the plan may map: the caller, if some rule
 // names it, and else nobody. The executor believes mountd who the caller is.
-IdsOwner OwnerOf(const CallerPlan& caller, const Config& config) {
-  const auto gids = std::span(caller.gids).first(caller.gid_count);
-  const bool named = std::any_of(
-      config.rules.begin(), config.rules.end(),
-      [&](const RuleConfig& rule) { return Applies(rule, caller.uid, gids); });
-  return named ? IdsOwner{caller.uid, gids.empty() ? 0U : gids.front()}
-               : IdsOwner{};
+IdsOwner OwnerOf(const AttachPlan& plan, const Config& config) {
+  const auto gids = std::span(plan.caller.gids).first(plan.caller.gid_count);
+  const IdsSource source = IdsSourceOf(plan);
+  IdsOwner owner;
+  for (const RuleConfig& rule : config.rules) {
+    if (Applies(rule, plan.caller.uid, gids)) {
+      owner.uid = plan.caller.uid;
+      owner.gid = gids.empty() ? 0U : gids.front();
+      owner.root_as_caller |= GrantsRoot(rule, source);
+    }
+  }
+  return owner;
 }
 
 // Refuses ids that neither are the caller's own nor granted by any rule. No
-// rule grants root's ids, so no plan can show root's files as another user's.
+// rule's ids have root's, so root's files can show only as the caller's, where
+// a rule has root_as_caller. No mount that comes later may be among them.
 Result<void> CheckIds(const AttachPlan& plan, const Config& config) {
   if (const std::string_view fault = FaultOf(plan.ids); !fault.empty()) {
     return Invalid("ids", std::string(fault));
@@ -145,17 +159,20 @@ Result<void> CheckIds(const AttachPlan& plan, const Config& config) {
     return Invalid("ids", "cannot be mapped in a tmpfs");
   }
   MOUNTD_TRY(CheckCaller(plan.caller));
-  const IdExtent* foreign = FindForeign(
-      plan.ids, OwnerOf(plan.caller, config), [&](const IdExtent& extent) {
+  const IdExtent* foreign =
+      FindForeign(plan.ids, OwnerOf(plan, config), [&](const IdExtent& extent) {
         return std::any_of(
             config.rules.begin(), config.rules.end(),
             [&](const RuleConfig& rule) { return AllowsIds(rule, extent); });
       });
-  return foreign == nullptr
+  if (foreign != nullptr) {
+    return Invalid("ids",
+                   "no rule grants these ids; add them to ids in mountd.toml");
+  }
+  return !ShowsRoot(plan.ids) || plan.propagation == Propagation::kPrivate
              ? Ok()
-             : Result<void>(Invalid("ids",
-                                    "no rule grants these ids; add them to ids "
-                                    "in mountd.toml"));
+             : Result<void>(
+                   Invalid("propagation", "must be private with root's ids"));
 }
 
 Result<void> CheckAttach(const AttachPlan& plan, const Config& config) {

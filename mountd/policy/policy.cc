@@ -15,19 +15,6 @@ bool Matches(const RuleConfig& rule, const Caller& caller) {
          Applies(rule, caller.uid, caller.groups);
 }
 
-bool Lists(const std::vector<std::string>& names, const std::string& name) {
-  return std::any_of(names.begin(), names.end(), [&](const std::string& item) {
-    return item == "*" || item == name;
-  });
-}
-
-// "name" allows both modes, "name:ro" only reading.
-bool ListsWithAccess(const std::vector<std::string>& entries,
-                     const std::string& name, bool read_only) {
-  return Lists(entries, name) || (read_only && (Lists(entries, name + ":ro") ||
-                                                Lists(entries, "*:ro")));
-}
-
 }  // namespace
 
 Error Policy::Denied(const std::string& op, const std::string& object,
@@ -262,13 +249,25 @@ Result<exec::CallerPlan> Policy::MayGiveFilesTo(const Caller& caller,
 }
 
 Result<exec::CallerPlan> Policy::MayMapIds(const Caller& caller,
-                                           const exec::IdMapPlan& ids) const {
-  const exec::IdExtent* foreign = FindForeign(
-      ids, {caller.uid, caller.gid}, [&](const exec::IdExtent& extent) {
+                                           const exec::IdMapPlan& ids,
+                                           const IdsSource& source) const {
+  IdsOwner owner{caller.uid, caller.gid};
+  owner.root_as_caller =
+      exec::ShowsRoot(ids) && AnyRule(caller, [&](const RuleConfig& rule) {
+        return GrantsRoot(rule, source);
+      });
+  const exec::IdExtent* foreign =
+      FindForeign(ids, owner, [&](const exec::IdExtent& extent) {
         return AnyRule(caller, [&](const RuleConfig& rule) {
           return AllowsIds(rule, extent);
         });
       });
+  if (foreign != nullptr && foreign->on_disk == 0) {
+    return Denied("bind-mount", "root's ids",
+                  "no rule grants it to this user; it needs root_as_caller = "
+                  "true beside host_volumes or plugins in mountd.toml, and "
+                  "shows root's uid and gid as the caller's own alone");
+  }
   if (foreign != nullptr) {
     return Denied(
         "bind-mount", "ids from " + std::to_string(foreign->on_disk),

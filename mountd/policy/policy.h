@@ -11,6 +11,7 @@
 #include "mountd/base/caller.h"
 #include "mountd/base/result.h"
 #include "mountd/config/config.h"
+#include "mountd/config/id_grants.h"
 #include "mountd/networks/network_request.h"
 #include "mountd/store/records.h"
 
@@ -62,10 +63,12 @@ class Policy {
                                           std::uint32_t uid,
                                           std::uint32_t gid) const;
   // Ok if each id on disk is the caller's own uid or primary gid, or in some
-  // rule's ids. Returns the caller in the form that the executor gets, because
-  // the executor checks the ids again.
+  // rule's ids. Root's files may show as the caller's if a rule that grants the
+  // source has root_as_caller. Returns the caller in the form that the executor
+  // gets, because the executor checks the ids again.
   Result<exec::CallerPlan> MayMapIds(const Caller& caller,
-                                     const exec::IdMapPlan& ids) const;
+                                     const exec::IdMapPlan& ids,
+                                     const IdsSource& source = {}) const;
   // Detached mounts, whose flags a process with the fd can change (detached =
   // true).
   Result<void> MayOpenTree(const Caller& caller) const;

@@ -110,8 +110,19 @@ Result<void> MountAdmission::AuthoriseIds(const CallContext& call,
   if (request.wish.ids.count == 0) {
     return Ok();
   }
-  MOUNTD_ASSIGN(request.caller, access_.PolicyFor(call).MayMapIds(
-                                    call.caller, request.wish.ids));
+  if (exec::ShowsRoot(request.wish.ids) &&
+      request.wish.propagation != exec::Propagation::kPrivate) {
+    return MakeError(Code::kInvalidArgument, "bind-mount", "propagation",
+                     "must be private if root's files show as the caller's");
+  }
+  const bool is_host =
+      request.wish.source_kind == exec::SourceKind::kHostVolume;
+  MOUNTD_ASSIGN(request.caller,
+                access_.PolicyFor(call).MayMapIds(
+                    call.caller, request.wish.ids,
+                    {request.wish.source_kind,
+                     is_host ? request.wish.source : request.plugin,
+                     (request.wish.attributes & exec::kReadOnly) != 0}));
   return Ok();
 }
 

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "mountd/base/number.h"
@@ -792,18 +794,22 @@ Sys<std::uint64_t> ExecKernel::NamespaceTypeOf(int name_space) {
 }
 
 // Returns the map of users or groups that a plan asks for. `own` is the id that
-// the caller may always map.
+// the caller may always map, and that root's may show as if `roots`.
 std::string ExecKernel::WantedMap(std::span<const exec::IdExtent> extents,
-                                  std::uint32_t own) const {
+                                  std::uint32_t own, bool roots) const {
   std::string wanted;
   for (const exec::IdExtent& extent : extents) {
-    Require(extent.on_disk != 0 && extent.shown != 0 && extent.count != 0,
+    const bool one = own != 0 && extent.count == 1;
+    const bool is_roots =
+        roots && one && extent.on_disk == 0 && extent.shown == own;
+    Require(extent.shown != 0 && extent.count != 0 &&
+                (extent.on_disk != 0 || is_roots),
             "root's files are shown as another's, or another's as root's");
-    const bool is_own = extent.on_disk == own && extent.count == 1;
-    Require(is_own || std::any_of(config_.rules.begin(), config_.rules.end(),
-                                  [&](const RuleConfig& rule) {
-                                    return AllowsIds(rule, extent);
-                                  }),
+    Require(is_roots || (one && extent.on_disk == own) ||
+                std::any_of(config_.rules.begin(), config_.rules.end(),
+                            [&](const RuleConfig& rule) {
+                              return AllowsIds(rule, extent);
+                            }),
             "ids are shown that no rule grants");
     wanted += std::to_string(extent.on_disk) + " " +
               std::to_string(extent.shown) + " " +
@@ -821,18 +827,27 @@ Sys<UniqueFd> ExecKernel::NewUserNamespace(const std::string& uid_map,
   const auto groups = plan.ids.gid_count == 0
                           ? users
                           : std::span(plan.ids.gids).first(plan.ids.gid_count);
-  const exec::CallerPlan& caller = plan.caller;
-  const bool named = std::any_of(
-      config_.rules.begin(), config_.rules.end(), [&](const RuleConfig& rule) {
-        return Applies(rule, caller.uid,
-                       std::span(caller.gids).first(caller.gid_count));
-      });
-  Require(uid_map == WantedMap(users, named ? caller.uid : 0),
+  const auto gids = std::span(plan.caller.gids).first(plan.caller.gid_count);
+  // The volumes of the rule that has root_as_caller (plans_fuzzer.cc).
+  bool named = false;
+  bool roots = false;
+  for (const RuleConfig& rule : config_.rules) {
+    if (Applies(rule, plan.caller.uid, gids)) {
+      named = true;
+      roots =
+          roots || (rule.root_as_caller &&
+                    (plan.source.kind == exec::SourceKind::kPublishedVolume ||
+                     (plan.source.kind == exec::SourceKind::kHostVolume &&
+                      (plan.attributes & exec::kReadOnly) != 0)));
+    }
+  }
+  roots = roots && plan.propagation == exec::Propagation::kPrivate;
+  Require(uid_map == WantedMap(users, named ? plan.caller.uid : 0, roots),
           "users are mapped as the plan does not say");
-  Require(gid_map == WantedMap(groups, named && caller.gid_count != 0
-                                           ? caller.gids.front()
-                                           : 0),
-          "groups are mapped as the plan does not say");
+  Require(
+      gid_map ==
+          WantedMap(groups, named && !gids.empty() ? gids.front() : 0, roots),
+      "groups are mapped as the plan does not say");
   if (const int error = Fails()) {
     return error;
   }

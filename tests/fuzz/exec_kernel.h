@@ -124,7 +124,7 @@ class ExecKernel final : public RefusingKernel {
 
  private:
   std::string WantedMap(std::span<const exec::IdExtent> extents,
-                        std::uint32_t own) const;
+                        std::uint32_t own, bool roots) const;
   enum class Kind {
     kFile,     // at `path`
     kTree,     // a mount of `path`, attached or not

@@ -12,6 +12,7 @@
 #include "mountd/base/names.h"
 #include "mountd/base/paths.h"
 #include "mountd/kernel/kernel_abi.h"
+#include "mountd/plan/plan_ids.h"
 #include "tests/fuzz/exec_kernel.h"
 #include "tests/fuzz/exec_places.h"
 
@@ -290,6 +291,9 @@ Sys<void> ExecKernel::SetMount(int tree, bool recursive,
   Require(change.user_namespace < 0 ||
               Of(change.user_namespace).kind == Kind::kUserNamespace,
           "ids are mapped by what is no map");
+  Require(change.user_namespace < 0 ||
+              !exec::ShowsRoot(plan_->body.attach.ids) || !node.recursive,
+          "root's files are shown below a volume");
   if (node.kind != Kind::kTree) {
     const std::string anchored =
         AnchoredBy(*plan_, exec::SourceKind::kHostVolume);

@@ -159,6 +159,11 @@ void SetAttach(Input* input, AttachPlan* plan) {
     plan->ids.gid_count = 1;
     plan->ids.gids[0] = {input->Flag() ? plan->caller.gids[0] : 1003U, 2000, 1};
   }
+  if (input->Flag()) {
+    plan->ids = {};
+    plan->ids.count = 1;
+    plan->ids.extents[0] = {0, input->Flag() ? plan->caller.uid : 1003U, 1};
+  }
 }
 
 void SetNetwork(Input* input, NetworkPlan* plan) {

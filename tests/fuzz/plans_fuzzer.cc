@@ -64,6 +64,9 @@ container_tmpfs = true
 host_namespaces = true
 [[rule]]
 users = ["1001"]
+host_volumes = ["*:ro"]
+plugins = ["*"]
+root_as_caller = true
 alloc_roots = ["/var/other"]
 host_ports = ["80"]
 )";

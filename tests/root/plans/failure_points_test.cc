@@ -167,6 +167,30 @@ TEST_F(FailurePoints, OfAttachWithAMapOfIds) {
            });
 }
 
+TEST_F(FailurePoints, OfAttachWithRootAsTheCaller) {
+  MoveHostToExt4();
+  ASSERT_EQ(::mount(nullptr, "/run/host", nullptr,
+                    MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV, nullptr),
+            0);
+  PrepareBase();
+  config_.rules[0].uids = {1234};
+  config_.rules[0].host_volumes = {"data"};
+  config_.rules[0].root_as_caller = true;
+  Request request = AttachRequest("data", Propagation::kPrivate);
+  request.body.attach.caller.uid = 1234;
+  request.body.attach.caller.gid_count = 1;
+  request.body.attach.caller.gids[0] = 1234;
+  request.body.attach.ids.count = 1;
+  request.body.attach.ids.extents[0] = {0, 1234, 1};
+  FailEach([&] { return Send(request); },
+           [&](const Reply& reply) {
+             ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+             ASSERT_EQ(
+                 ErrorOf(ReleaseHostVolume("data", reply.body.mount.anchor_id)),
+                 "");
+           });
+}
+
 TEST_F(FailurePoints, OfAttachOfAFilesystem) {
   PrepareBase();
   MakeImage("/run/host/image");

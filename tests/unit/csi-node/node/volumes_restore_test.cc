@@ -4,6 +4,7 @@
 // volumes in use.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -158,6 +159,9 @@ TEST_F(RestoreTest, TasksMountsOfItAreSwapped) {
   spec.name = "data";
   spec.wish.source_kind = exec::SourceKind::kPublishedVolume;
   spec.wish.source = "alias";
+  // The owner's own ids, which the executor grants to whom the plan names.
+  spec.wish.ids.count = 1;
+  spec.wish.ids.extents[0] = {Core::kAgent, 100999, 1};
   const CallContext call = Core::By(Core::kAgent);
   ASSERT_EQ(MessageOf(core_.services->allocations.PrepareAllocation(
                 call, NameOf("web"), "")),
@@ -172,6 +176,13 @@ TEST_F(RestoreTest, TasksMountsOfItAreSwapped) {
             "Ok");
   EXPECT_NE(executor().MountIdOf("web/task/data"), before);
   EXPECT_NE(executor().MountIdOf("web/task/data"), 0U);
+  const auto plans = executor().plans();
+  const auto swap = std::find_if(
+      plans.rbegin(), plans.rend(),
+      [](const auto& plan) { return plan.kind == exec::PlanKind::kAttach; });
+  ASSERT_NE(swap, plans.rend());
+  EXPECT_EQ(swap->body.attach.caller.uid, Core::kAgent);
+  EXPECT_EQ(swap->body.attach.caller.gids[0], Core::kAgent);
 }
 
 // ---- In use ----

@@ -66,6 +66,7 @@ ids = ["1000", "100000-165535"]
 bidirectional = true
 containers = true
 container_tmpfs = true
+root_as_caller = true
 administer = true
 
 [[rule]]
@@ -177,6 +178,7 @@ TEST(ConfigTest, Rules) {
   EXPECT_EQ(rule.cgroups, std::vector<std::string>{"/nomad.slice"});
   EXPECT_TRUE(rule.containers);
   EXPECT_TRUE(rule.container_tmpfs);
+  EXPECT_TRUE(rule.root_as_caller);
   EXPECT_EQ(rule.alloc_roots, (Texts{"/var/lib/nomad/alloc", "/srv/alloc"}));
   ASSERT_EQ(rule.ids.size(), 2U);
   EXPECT_TRUE(Contains(rule.ids, 1000) && Contains(rule.ids, 100000) &&
@@ -191,7 +193,7 @@ TEST(ConfigTest, Rules) {
               bare.register_plugins.empty() && bare.control_plugins.empty() &&
               bare.networks.empty() && bare.host_ports.empty() &&
               bare.alloc_roots.empty());
-  EXPECT_FALSE(bare.bidirectional || bare.administer);
+  EXPECT_FALSE(bare.bidirectional || bare.administer || bare.root_as_caller);
 }
 
 TEST(ConfigTest, LimitsAndTimeouts) {

@@ -307,6 +307,42 @@ TEST(Invariants, OwnIdsAreOfSomebodyWhomARuleNames) {
   EXPECT_FALSE(passes(request, 0)) << "root's are nobody's own";
 }
 
+TEST(Invariants, RootsFilesShowAsTheCallersAloneAndInPrivate) {
+  Config config = TestConfig();
+  RuleConfig& rule = config.rules.emplace_back();
+  rule.uids = {5000};
+  rule.host_volumes = {"data"};
+  rule.root_as_caller = true;
+  const auto passes = [&](auto change) {
+    Request request = AttachRequest();
+    AttachPlan& plan = request.body.attach;
+    plan.caller.uid = 5000;
+    plan.caller.gid_count = 1;
+    plan.caller.gids[0] = 6000;
+    plan.ids.count = 1;
+    plan.ids.extents[0] = {0, 5000, 1};
+    plan.ids.gid_count = 1;
+    plan.ids.gids[0] = {0, 6000, 1};
+    change(plan);
+    return CheckRequest(request, config).has_value();
+  };
+  EXPECT_TRUE(passes([](AttachPlan& /*plan*/) {}));
+  EXPECT_FALSE(passes([](AttachPlan& p) { p.ids.extents[0].shown = 5001; }));
+  EXPECT_FALSE(passes([](AttachPlan& p) { p.ids.gids[0].shown = 6001; }));
+  EXPECT_FALSE(passes([](AttachPlan& p) { p.ids.extents[0].count = 2; }));
+  EXPECT_FALSE(passes([](AttachPlan& p) { p.caller.uid = 5001; }));
+  EXPECT_FALSE(
+      passes([](AttachPlan& p) { p.source.host_volume = ToWire("other"); }));
+  EXPECT_FALSE(passes([](AttachPlan& p) {
+    p.source.kind = SourceKind::kFilesystem;
+    p.source.filesystem = ToWire("data");
+  }));
+  EXPECT_FALSE(
+      passes([](AttachPlan& p) { p.propagation = Propagation::kHostToTask; }));
+  EXPECT_FALSE(passes(
+      [](AttachPlan& p) { p.propagation = Propagation::kBidirectional; }));
+}
+
 TEST(Invariants, RefusesMapsOfGroupsThatAreUnsound) {
   Request request = AttachRequest();
   IdMapPlan& ids = request.body.attach.ids;

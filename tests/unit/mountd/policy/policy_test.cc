@@ -326,6 +326,46 @@ TEST_F(PolicyTest, OnesOwnIdsAreMappedWithoutARule) {
   EXPECT_EQ(Outcome(PolicyNow().MayMapIds(By(kUser, kUser), both)), kOk);
 }
 
+TEST_F(PolicyTest, RootsFilesAreTheCallersInVolumesOfTheSameRule) {
+  const auto map = [&](const Caller& caller, exec::IdExtent extent,
+                       const IdsSource& source) {
+    exec::IdMapPlan ids;
+    ids.count = 1;
+    ids.extents[0] = extent;
+    return Outcome(PolicyNow().MayMapIds(caller, ids, source));
+  };
+  using exec::SourceKind;
+  const IdsSource data{SourceKind::kHostVolume, "data"};
+  const IdsSource frozen{SourceKind::kHostVolume, "frozen"};
+  const IdsSource frozen_ro{SourceKind::kHostVolume, "frozen", true};
+  const IdsSource nfs{SourceKind::kPublishedVolume, "nfs"};
+  const IdsSource ebs{SourceKind::kPublishedVolume, "ebs"};
+  const IdsSource homes{SourceKind::kFilesystem, "data"};
+  const Caller user = By(kUser, kUser);
+  const exec::IdExtent root{0, kUser, 1};
+  RuleConfig& rule = Rule();
+  rule.host_volumes = {"data", "frozen:ro"};
+  rule.filesystems = {"*"};
+  rule.plugins = {"nfs"};
+  EXPECT_EQ(map(user, root, data), kDenied);
+  config_.rules[0].root_as_caller = true;
+  EXPECT_EQ(map(user, root, data), kOk);
+  EXPECT_EQ(map(user, root, nfs), kOk);
+  EXPECT_EQ(map(user, root, frozen_ro), kOk);
+  EXPECT_EQ(map(user, root, frozen), kDenied) << "for writing";
+  EXPECT_EQ(map(user, root, ebs), kDenied);
+  EXPECT_EQ(map(user, root, homes), kDenied) << "no volume";
+  EXPECT_EQ(map(By(kUser, kGroup), root, data), kDenied)
+      << "root's group as another group";
+  EXPECT_EQ(map(By(1001, 1001), {0, 1001, 1}, data), kDenied);
+  EXPECT_EQ(map(user, {0, kUser + 1, 1}, data), kDenied);
+  EXPECT_EQ(map(user, {0, kUser, 2}, data), kDenied);
+  EXPECT_EQ(map(By(0, 0), {0, 0, 1}, data), kDenied);
+  // Another rule of the user's that has no root_as_caller grants the plugin.
+  Rule().plugins = {"ebs"};
+  EXPECT_EQ(map(user, root, ebs), kDenied);
+}
+
 TEST_F(PolicyTest, TheExecutorIsToldWhoseIdsTheyAre) {
   Rule();
   RuleConfig& by_group = config_.rules.emplace_back();

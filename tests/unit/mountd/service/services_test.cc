@@ -288,6 +288,30 @@ TEST_F(ServiceTest, TheRulesAreAskedForHostVolumes) {
   EXPECT_THAT(Bind(HostVolume("logs", exec::kReadOnly)), IsOk());
 }
 
+TEST_F(ServiceTest, TheExecutorIsToldWhoseIdsAreMapped) {
+  ASSERT_THAT(Prepare("web"), IsOk());
+  BindMountRequest spec = HostVolume("data");
+  spec.wish.ids.count = 1;
+  spec.wish.ids.extents[0] = {Core::kOther, 100999, 1};
+  EXPECT_THAT(Bind(spec), IsErr(Code::kPermissionDenied));
+  spec.wish.ids.extents[0] = {Core::kAgent, 100999, 1};
+  ASSERT_THAT(Bind(spec), IsOk());
+  const exec::CallerPlan caller = executor().plans().back().body.attach.caller;
+  EXPECT_EQ(caller.uid, Core::kAgent);
+  ASSERT_EQ(caller.gid_count, 1U);
+  EXPECT_EQ(caller.gids[0], Core::kAgent);
+}
+
+TEST_F(ServiceTest, RootsFilesShowOnlyByARuleAndInPrivate) {
+  ASSERT_THAT(Prepare("web"), IsOk());
+  BindMountRequest spec = HostVolume("data");
+  spec.wish.ids.count = 1;
+  spec.wish.ids.extents[0] = {0, Core::kAgent, 1};
+  EXPECT_THAT(Bind(spec), IsErr(Code::kPermissionDenied));
+  spec.wish.propagation = exec::Propagation::kHostToTask;
+  EXPECT_THAT(Bind(spec), IsErr(Code::kInvalidArgument));
+}
+
 TEST_F(ServiceTest, BidirectionalNeedsWriteAccess) {
   ASSERT_THAT(Prepare("web"), IsOk());
   BindMountRequest spec = HostVolume("data", exec::kReadOnly);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "propagation/source.h"
+
+// Checks of a source whose files of root's show as the caller's
+// (exec::ShowsRoot). The caller can make setuid programs and file capabilities
+// of root's on such a source's disk, so the checks keep them from having an
+// effect where this node mounts the source.
+namespace mountd::propagation {
+
+// Checks a host volume before it is anchored. FailedPrecondition unless the
+// host's own mount of it is nosuid and nodev. NotSupported in a mount namespace
+// of mountd's own, where the flags of the host's mount do not show.
+Result<void> CheckRootsHostVolume(const Context& context, const Source& source,
+                                  const std::string& object);
+
+// FailedPrecondition if something is mounted below the source, because root did
+// not declare that as a part of the volume. The clone is then made without
+// mounts below it, so none that comes meanwhile shows as the caller's either.
+Result<void> CheckNothingBelow(const Context& context, const Source& source,
+                               const std::string& object);
+
+}  // namespace mountd::propagation
