@@ -24,6 +24,9 @@ struct AllocationOptions {
   // An fd of the directory of the cgroup (version 2) that the tasks are in; -1:
   // none. The caller keeps the fd and closes it.
   int cgroup = -1;
+  // A gid whose processes pass through the allocation's directories as well; 0:
+  // none.
+  std::uint32_t group = 0;
 };
 
 struct ReleasedVolume {

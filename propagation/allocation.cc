@@ -101,7 +101,8 @@ Result<void> PrepareAllocation(const Context& context,
   MOUNTD_ASSIGN(const UniqueFd all,
                 LockPart(context, base, paths::kAllocations, name));
   Undo undo;
-  MOUNTD_TRY(EnsurePassage(context, all.get(), name, plan.uid, name, &undo));
+  MOUNTD_TRY(EnsurePassage(context, all.get(), name, {plan.uid, plan.group},
+                           name, &undo));
   MOUNTD_TRY(CloseNetworkFiles(context, base, plan));
   MOUNTD_TRY(tell(MountState{}));
   undo.Commit();

@@ -6,10 +6,10 @@
 // This file makes and removes the directories base/a/<allocation>.
 namespace mountd::propagation {
 
-// Makes the allocation's directory, which only the plan's user may pass
-// (propagation/ground/passage.h). Idempotent. The answer carries no facts: it
-// only says that the plan is done. FailedPrecondition if another user may pass
-// the directory.
+// Makes the allocation's directory, which only the plan's user and group may
+// pass (propagation/ground/passage.h). Idempotent. The answer carries no facts:
+// it only says that the plan is done. FailedPrecondition if another user may
+// pass the directory.
 Result<void> PrepareAllocation(const Context& context,
                                const exec::AllocationPlan& plan,
                                const exec::Tell<exec::MountState>& tell);

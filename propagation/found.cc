@@ -65,7 +65,7 @@ Result<std::vector<FoundTarget>> ListTargets(const Context& context) {
     }
     FoundTarget row;
     row.target.allocation = exec::ToWire(allocation);
-    row.uid = PasserOf(context, fd.get());
+    row.uid = PassageOf(context, fd.get()).uid;
     all.push_back(row);
     for (const std::string& task : tasks) {
       ListTask(context, fd.get(), task, row, &all);

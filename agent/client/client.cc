@@ -36,6 +36,9 @@ Result<std::string> Client::PrepareAllocation(
   if (options.cgroup >= 0) {
     sent.emplace("cgroup", dbus::Value(sdbus::UnixFd(options.cgroup)));
   }
+  if (options.group != 0) {
+    sent.emplace("group", dbus::Value(options.group));
+  }
   const std::string id(allocation);
   MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("PrepareAllocation", id, std::move(sent),

@@ -60,15 +60,19 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
           reader.Refuse("scope", "must be a valid name");
         }
         MOUNTD_ASSIGN(const std::uint64_t cgroup, CgroupFrom(reader));
+        const auto group = reader.Get<std::uint32_t>("group", 0);
+        if (group == 0 && reader.Has("group")) {
+          reader.Refuse("group", "must not be root's; leave it out");
+        }
         MOUNTD_TRY(reader.Finish());
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.strand = AllocationStrand(id.str());
-        call.arguments =
-            Arguments::Of(allocation, scope, std::to_string(cgroup));
-        call.work = [id, scope, cgroup](Services& services,
-                                        const CallContext& context) {
+        call.arguments = Arguments::Of(
+            allocation, scope, std::to_string(cgroup), std::to_string(group));
+        call.work = [id, scope, cgroup, group](Services& services,
+                                               const CallContext& context) {
           return services.allocations.PrepareAllocation(context, id, scope,
-                                                        cgroup);
+                                                        cgroup, group);
         };
         return call;
       },

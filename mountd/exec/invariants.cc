@@ -24,6 +24,20 @@ Result<void> CheckKey(const std::array<char, VolumeKey::kHexDigits>& key,
   return hex ? Ok() : Result<void>(Invalid(field, "is not a volume key"));
 }
 
+// Refuses a group that no rule's ids have, because every process of that group
+// passes. No rule's ids have root's group.
+Result<void> CheckAllocation(const AllocationPlan& plan, const Config& config) {
+  MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
+  const bool granted = std::any_of(
+      config.rules.begin(), config.rules.end(),
+      [&](const RuleConfig& rule) { return Contains(rule.ids, plan.group); });
+  return plan.group == 0 || granted
+             ? Ok()
+             : Result<void>(Invalid("group",
+                                    "no rule grants it; add it to ids in "
+                                    "mountd.toml"));
+}
+
 Result<void> CheckTarget(const TargetPlan& plan) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
   MOUNTD_TRY(CheckName(plan.task, "task"));
@@ -338,6 +352,7 @@ Result<void> CheckMountRequest(const Request& request, const Config& config) {
   const PlanBody& body = request.body;
   switch (request.kind) {
     case PlanKind::kPrepareAllocation:
+      return CheckAllocation(body.allocation, config);
     case PlanKind::kRemoveAllocation:
       return CheckName(body.allocation.allocation, "allocation");
     case PlanKind::kAttach:

@@ -12,10 +12,12 @@
 // them, and their replies.
 namespace mountd::exec {
 
-// base/a/<allocation>. Besides root only its owner may pass through it.
+// base/a/<allocation>. Besides root only its owner may pass through it, and the
+// group that the owner names.
 struct AllocationPlan {
   WireName allocation;
   std::uint32_t uid = 0;
+  std::uint32_t group = 0;  // 0: as it is
 };
 
 // base/a/<allocation>/<task>/<name>.

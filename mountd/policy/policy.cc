@@ -216,6 +216,17 @@ exec::CallerPlan Policy::PlanOf(const Caller& caller) const {
   return plan;
 }
 
+Result<void> Policy::MayLetPass(const Caller& caller,
+                                std::uint32_t group) const {
+  if (AnyRule(caller, [&](const RuleConfig& rule) {
+        return Contains(rule.ids, group);
+      })) {
+    return Ok();
+  }
+  return Denied("prepare", "group " + std::to_string(group),
+                "no rule grants it to this user; add it to ids in mountd.toml");
+}
+
 Result<exec::CallerPlan> Policy::MayGiveFilesTo(const Caller& caller,
                                                 std::uint32_t uid,
                                                 std::uint32_t gid) const {

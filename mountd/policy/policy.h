@@ -57,8 +57,11 @@ class Policy {
   // Ok if some rule has alloc_roots for the caller. Returns the caller in the
   // form that the executor gets, because the executor checks the directory.
   Result<exec::CallerPlan> MayPassDirectory(const Caller& caller) const;
-  // Returns the same if the caller may also give files to this owner. Each id
-  // must be the caller's own or in some rule's ids.
+  // Ok if the processes of this group may pass through directories of the
+  // caller's allocations, because some rule's ids have the group.
+  Result<void> MayLetPass(const Caller& caller, std::uint32_t group) const;
+  // Returns the caller as above if it may also give files to this owner. Each
+  // id must be the caller's own or in some rule's ids.
   Result<exec::CallerPlan> MayGiveFilesTo(const Caller& caller,
                                           std::uint32_t uid,
                                           std::uint32_t gid) const;

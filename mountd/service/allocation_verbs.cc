@@ -43,8 +43,12 @@ Result<bool> AllocationVerbs::FinishBareRelease(
 Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
                                                        const Name& allocation,
                                                        const std::string& scope,
-                                                       std::uint64_t cgroup) {
+                                                       std::uint64_t cgroup,
+                                                       std::uint32_t group) {
   MOUNTD_TRY(access_.PolicyFor(call).MayPrepare(call.caller));
+  if (group != 0) {
+    MOUNTD_TRY(access_.PolicyFor(call).MayLetPass(call.caller, group));
+  }
   MOUNTD_ASSIGN(std::optional<AllocationRecord> known,
                 parts_.state.allocations.GetAllocation(allocation.str()));
   if (known) {
@@ -58,7 +62,7 @@ Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
                   access_.FindPrepared(call, allocation.str()));
     prepared_.Note(record.id);
     MOUNTD_TRY(CheckCgroup(call, cgroup));
-    MOUNTD_TRY(parts_.executor.PrepareAllocation(PlanOf(record)));
+    MOUNTD_TRY(MakeDirectory(record, group));
     if (cgroup != 0 && cgroup != record.cgroup) {
       MOUNTD_TRY(
           parts_.state.allocations.SetAllocationCgroup(record.id, cgroup));
@@ -80,13 +84,21 @@ Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
   // The record comes first, so that a start knows the directory's owner.
   MOUNTD_TRY(parts_.state.allocations.AddAllocation(record));
   prepared_.Note(record.id);
-  if (Result<void> made = parts_.executor.PrepareAllocation(PlanOf(record));
-      !made) {
+  if (Result<void> made = MakeDirectory(record, group); !made) {
     Error error = std::move(made).error();
     IgnoreBecauseBestEffort(teardowns_.Release(record));
     return error;
   }
   return HostPath(record.id);
+}
+
+// No record has the group, because the directory itself keeps it: a later plan
+// without a group leaves the group as it is.
+Result<void> AllocationVerbs::MakeDirectory(const AllocationRecord& record,
+                                            std::uint32_t group) {
+  exec::AllocationPlan plan = PlanOf(record);
+  plan.group = group;
+  return parts_.executor.PrepareAllocation(plan);
 }
 
 // Checks the cgroup against the rules, because any process may hold an fd of

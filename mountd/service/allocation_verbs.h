@@ -39,10 +39,13 @@ class AllocationVerbs {
         teardowns_(teardowns),
         prepared_(prepared) {}
 
+  // `group` passes through the allocation's directories, too; 0: none, or the
+  // one of an earlier call.
   Result<std::string> PrepareAllocation(const CallContext& call,
                                         const Name& allocation,
                                         const std::string& scope,
-                                        std::uint64_t cgroup = 0);
+                                        std::uint64_t cgroup = 0,
+                                        std::uint32_t group = 0);
   Result<ReceiptRecord> ReleaseAllocation(const CallContext& call,
                                           const Name& allocation,
                                           OnTasks on_tasks = OnTasks::kRefuse);
@@ -57,6 +60,8 @@ class AllocationVerbs {
   Result<bool> FinishBareRelease(const CallContext& call,
                                  const AllocationRecord& record);
   Result<void> CheckCgroup(const CallContext& call, std::uint64_t cgroup);
+  Result<void> MakeDirectory(const AllocationRecord& record,
+                             std::uint32_t group);
 
   const ServiceParts& parts_;
   const CallerAccess& access_;

@@ -42,6 +42,16 @@ Result<void> RemoveOne(Kernel& kernel, int dir, const char* name,
              : Result<void>(ErrnoError(removed.error(), "unlinkat", object));
 }
 
+// Returns the group that passes the allocation's own directory, because its
+// tasks need the files as well; 0 if there is none.
+std::uint32_t GroupOf(const Context& context, const Base& base,
+                      const std::string& allocation) {
+  const Result<UniqueFd> dir = OpenBeneath(
+      context, base.fd.get(),
+      std::string(paths::kAllocations) + "/" + allocation, allocation);
+  return dir ? PassageOf(context, dir->get()).group : 0;
+}
+
 }  // namespace
 
 Result<void> WriteNetworkFile(const Context& context,
@@ -61,8 +71,9 @@ Result<void> WriteNetworkFile(const Context& context,
                       "pread", object));
   UniqueFd dir;
   exec::Undo undo;
-  MOUNTD_ASSIGN(
-      dir, EnsurePassage(context, all.get(), object, plan.uid, object, &undo));
+  MOUNTD_ASSIGN(dir, EnsurePassage(context, all.get(), object,
+                                   {plan.uid, GroupOf(context, base, object)},
+                                   object, &undo));
   // Replace the file, never overwrite it: tasks that have the old one mounted
   // keep its text.
   MOUNTD_TRY(RemoveOne(kernel, dir.get(), name, object));
@@ -91,7 +102,7 @@ Result<void> CloseNetworkFiles(const Context& context, const Base& base,
     // ENOENT: the allocation has no network files.
     return dir.error().sys_errno == ENOENT ? Ok() : Result<void>(dir.error());
   }
-  return LetPass(context, dir->get(), plan.uid, object);
+  return LetPass(context, dir->get(), {plan.uid, plan.group}, object);
 }
 
 Result<void> RemoveNetworkFiles(const Context& context,

@@ -30,6 +30,11 @@ TEST_F(ClientTest, ACgroupIsSentAsItsFd) {
   EXPECT_GE(::fcntl(directory.get(), F_GETFD), 0) << "it stays the caller's";
 }
 
+TEST_F(ClientTest, AGroupIsSent) {
+  ASSERT_TRUE(client_->PrepareAllocation("web", {.group = 100000}));
+  EXPECT_EQ(script().last_call(), "PrepareAllocation web {group=u100000;}");
+}
+
 TEST_F(ClientTest, OptionsNotGivenAreNotSent) {
   ASSERT_TRUE(client_->PrepareAllocation("web"));
   EXPECT_EQ(script().last_call(), "PrepareAllocation web {}");

@@ -41,6 +41,14 @@ TEST(Job, NeedsNothingButAnAllocation) {
   EXPECT_FALSE(job->network);
   EXPECT_TRUE(job->volumes.empty());
   EXPECT_TRUE(job->mounts.empty());
+  EXPECT_EQ(job->options.group, 0U);
+}
+
+TEST(Job, AnAllocationMayNameAGroup) {
+  const Result<Job> job =
+      ParseJob("[allocation]\nid = 'a'\ngroup = 100000\n", "job.toml");
+  ASSERT_TRUE(job) << job.error().detail;
+  EXPECT_EQ(job->options.group, 100000U);
 }
 
 TEST(Job, EveryKeyOfAVolumeIsRead) {
@@ -80,6 +88,8 @@ TEST_P(BrokenJobTest, IsRefusedWithLineAndReason) {
 INSTANTIATE_TEST_SUITE_P(
     Of, BrokenJobTest,
     testing::Values(
+        Broken{"Group", "group = -1\n",
+               "job.toml:3: allocation.group: must be a whole number"},
         Broken{"UnknownTable", "[netwrk]\n",
                "job.toml:3: netwrk: is not a known key"},
         Broken{"UnknownKey", "[network]\nmod = 'bridge'\n",

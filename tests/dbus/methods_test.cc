@@ -51,6 +51,22 @@ TEST_P(Methods, PrepareAllocation) {
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
 }
 
+TEST_P(Methods, PrepareAllocationWithAGroup) {
+  const auto prepare = [&](std::uint32_t group) {
+    return client_->Call("PrepareAllocation", "sa{sv}", "web", 1, "group", "u",
+                         group);
+  };
+  EXPECT_EQ(prepare(0).error, "org.mountd1.Error.InvalidArgument");
+  EXPECT_EQ(prepare(99999).error, "org.mountd1.Error.PermissionDenied");
+  EXPECT_TRUE(executor().Existing().empty());
+  const Answer answer = prepare(100000);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(executor().plans().back().body.allocation.group, 100000U);
+  // A call without a group leaves it as it is.
+  ASSERT_TRUE(client_->Call("PrepareAllocation", "sa{sv}", "web", 0).ok());
+  EXPECT_EQ(executor().plans().back().body.allocation.group, 0U);
+}
+
 TEST_P(Methods, SetupNetwork) {
   MustPrepare();
   const Answer answer =

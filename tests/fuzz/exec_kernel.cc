@@ -44,9 +44,10 @@ int NewNumber() {
   return ::fcntl(null, F_DUPFD_CLOEXEC, 3);
 }
 
-// Returns u::rwx,u:<uid>:--x,g::---,m::--x,o::--- (linux/posix_acl_xattr.h),
-// written independently of the executor's code.
-std::string ListOf(std::uint32_t uid) {
+// Returns u::rwx,u:<uid>:--x,g::---,g:<group>:--x,m::--x,o::---
+// (linux/posix_acl_xattr.h), without the fourth if `group` is 0; written
+// independently of the executor's code.
+std::string ListOf(std::uint32_t uid, std::uint32_t group) {
   std::string list("\2\0\0\0", 4);
   const auto add = [&list](char tag, char permissions, std::uint32_t id) {
     list.append({tag, 0, permissions, 0});
@@ -57,6 +58,9 @@ std::string ListOf(std::uint32_t uid) {
   add(0x01, 7, UINT32_MAX);
   add(0x02, 1, uid);
   add(0x04, 0, UINT32_MAX);
+  if (group != 0) {
+    add(0x08, 1, group);
+  }
   add(0x10, 1, UINT32_MAX);
   add(0x20, 0, UINT32_MAX);
   return list;
@@ -572,7 +576,11 @@ Sys<void> ExecKernel::SetAcl(int fd, std::string_view acl) {
           "a list by a plan that lets nobody pass");
   const std::uint32_t uid =
       is_files ? plan_->body.network_file.uid : plan_->body.allocation.uid;
-  Require(acl == ListOf(uid), "a list lets others than the plan's user pass");
+  // kGroup is the one that plan_of_input.cc names and a rule grants.
+  constexpr std::uint32_t kGroup = 100'000;
+  const std::uint32_t named = is_files ? 0 : plan_->body.allocation.group;
+  Require(acl == ListOf(uid, kGroup) || (named == 0 && acl == ListOf(uid, 0)),
+          "a list lets others than the plan's user and group pass");
   if (const int error = Fails()) {
     return error;
   }

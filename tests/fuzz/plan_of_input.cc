@@ -227,6 +227,9 @@ void SetMountBody(Input* input, Request* request) {
     case PlanKind::kPrepareAllocation:
     case PlanKind::kRemoveAllocation:
       body.allocation = {Allocation(input), 1000U};
+      if (input->Flag()) {
+        body.allocation.group = input->Flag() ? 100'000U : 99'999U;
+      }
       break;
     case PlanKind::kAttach:
       body.attach = AttachPlan{};

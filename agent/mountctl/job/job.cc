@@ -339,10 +339,13 @@ Result<Job> FromTable(const toml::table& table, std::string_view origin) {
       .Table("allocation",
              [&](const toml::table& inner) {
                Section section(inner, "allocation.", origin);
-               section.Only({"id", "scope"})
+               std::optional<std::uint32_t> group;
+               section.Only({"id", "scope", "group"})
                    .Require("id")
                    .Text("id", job.allocation)
-                   .Text("scope", job.options.scope);
+                   .Text("scope", job.options.scope)
+                   .WholeNumber("group", group);
+               job.options.group = group.value_or(0);
                root.Adopt(section);
              })
       .Table("network",

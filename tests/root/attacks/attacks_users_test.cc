@@ -201,6 +201,53 @@ TEST_F(UserAttacks, TheOwnerReachesItWhateverItsGroupAndNamespace) {
   }
 }
 
+// The owner names a group of its subordinate ids, as a task has it in a user
+// namespace that does not map the owner. Naively the directory would let
+// everybody pass.
+TEST_F(UserAttacks, ASubordinateIdPassesByTheGroupThatTheOwnerNamed) {
+  config_.rules[0].ids = {{kSubordinate, kSubordinate + 9}};
+  const auto prepare = [&](gid_t group) {
+    return ErrorOf(Call(PlanKind::kPrepareAllocation, [&](PlanBody* body) {
+      body->allocation = {ToWire("db"), kOwner, group};
+    }));
+  };
+  const auto opened = [](uid_t uid, gid_t gid, const std::string& path) {
+    return As(uid, gid, [&] { return ErrnoOfOpening(path); });
+  };
+  std::vector<std::string> all = MakeAll();
+  std::erase(all, "/run/mountd/base/a/db/app");  // nobody lists it
+  EXPECT_NE(prepare(kNogroup), "") << "no rule grants it";
+  ASSERT_EQ(prepare(kSubordinate), "");
+  for (const std::string& path : all) {
+    EXPECT_EQ(opened(kSubordinate, kSubordinate, path), 0) << path;
+    EXPECT_EQ(opened(kOwner, kNogroup, path), 0) << path;
+    EXPECT_EQ(opened(kAttacker, kNogroup, path), EACCES) << path;
+    EXPECT_EQ(opened(kSubordinate, kSubordinate + 1, path), EACCES) << path;
+    EXPECT_EQ(opened(kSubordinate, 0, path), EACCES) << path;
+  }
+  MakeForGroup(kNaive);
+  ASSERT_EQ(::chmod(kNaive, 0711), 0);
+  EXPECT_NAIVE(NaiveIsReached(kNaive));
+  // A later plan without a group leaves it, also for files written later.
+  ASSERT_EQ(prepare(0), "");
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kRemoveNetworkFiles,
+                         [](PlanBody* body) {
+                           body->network_file = {ToWire("db"), kOwner,
+                                                 NetworkFileKind::kHosts};
+                         })),
+            "");
+  ASSERT_EQ(ErrorOf(WriteNetworkFile()), "");
+  for (const std::string& path : all) {
+    EXPECT_EQ(opened(kSubordinate, kSubordinate, path), 0) << path;
+  }
+  // Another group replaces it.
+  ASSERT_EQ(prepare(kSubordinate + 1), "");
+  EXPECT_EQ(opened(kSubordinate, kSubordinate, all[0]), EACCES);
+  EXPECT_EQ(opened(kSubordinate, kSubordinate + 1, all[0]), 0);
+  // The group does not make the directory another user's.
+  EXPECT_NE(ErrorOf(Prepare("db", kAttacker)), "");
+}
+
 // A task's own path to its inbox begins at its runtime's bind mount, so the
 // modes of the directories above do not apply.
 TEST_F(UserAttacks, ATaskOfASubordinateIdReachesWhatItsRuntimeHasBound) {

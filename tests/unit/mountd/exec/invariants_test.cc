@@ -362,6 +362,21 @@ TEST(Invariants, RefusesMapsOfGroupsThatAreUnsound) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, AGroupThatPassesIsOneThatARuleGrants) {
+  Request request;
+  request.kind = PlanKind::kPrepareAllocation;
+  request.body.allocation = {ToWire("web"), 1234};
+  EXPECT_TRUE(Passes(request)) << "without a group";
+  for (const std::uint32_t group : {7U, 1000U, 1099U}) {
+    request.body.allocation.group = group;
+    EXPECT_TRUE(Passes(request)) << group;
+  }
+  for (const std::uint32_t group : {6U, 1234U, 1100U, UINT32_MAX}) {
+    request.body.allocation.group = group;
+    EXPECT_FALSE(Passes(request)) << group;
+  }
+}
+
 TEST(Invariants, OnlyWhatHasAnAnchorIsReleased) {
   Request request;
   request.kind = PlanKind::kReleaseAnchor;

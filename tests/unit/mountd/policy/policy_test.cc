@@ -379,6 +379,16 @@ TEST_F(PolicyTest, TheExecutorIsToldWhoseIdsTheyAre) {
   EXPECT_EQ(plan->gids[1], 3000U);
 }
 
+TEST_F(PolicyTest, AGroupThatPassesIsInIds) {
+  Rule().ids = {{100000, 165535}};
+  const Caller user = By(kUser, kGroup, {3000});
+  EXPECT_EQ(Outcome(PolicyNow().MayLetPass(user, 100000)), kOk);
+  for (const std::uint32_t group : {0U, kGroup, 3000U, 99999U, 165536U}) {
+    EXPECT_EQ(Outcome(PolicyNow().MayLetPass(user, group)), kDenied) << group;
+  }
+  EXPECT_EQ(Outcome(PolicyNow().MayLetPass(By(1001), 100000)), kDenied);
+}
+
 TEST_F(PolicyTest, NetworksByName) {
   Rule().networks = {"default"};
   EXPECT_EQ(Network("default"), kOk);
