@@ -380,4 +380,19 @@ std::string FaultOfOption(const std::string& type, const std::string& option) {
   return "is not allowed for " + type;
 }
 
+bool IsShownOption(const std::string& type, const std::string& option) {
+  const std::string_view name =
+      std::string_view(option).substr(0, option.find('='));
+  for (const Options& list : ListsOf(type)) {
+    const auto found =
+        std::find_if(list.begin(), list.end(),
+                     [&](const Option& one) { return one.name == name; });
+    if (found != list.end()) {
+      return found->value == kNone || found->value == kNumber ||
+             (found->value == kWord && !found->choices.empty());
+    }
+  }
+  return false;
+}
+
 }  // namespace mountd

@@ -30,4 +30,9 @@ std::string FaultOfSource(const std::string& type, const std::string& source);
 // an option that names a program, another device or a file descriptor.
 std::string FaultOfOption(const std::string& type, const std::string& option);
 
+// Returns whether the option, which has no fault, is a word alone, or has a
+// number or a word of a closed list as its value. Such an option names no
+// account, host or path, so users may see it.
+bool IsShownOption(const std::string& type, const std::string& option);
+
 }  // namespace mountd

@@ -397,6 +397,16 @@ std::vector<PortRange> Policy::HostPortsOf(const Caller& caller) const {
   return ranges;
 }
 
+std::vector<IdRange> Policy::IdsOf(const Caller& caller) const {
+  std::vector<IdRange> ranges;
+  for (const RuleConfig& rule : config_.rules) {
+    if (Matches(rule, caller)) {
+      ranges.insert(ranges.end(), rule.ids.begin(), rule.ids.end());
+    }
+  }
+  return ranges;
+}
+
 bool Policy::MayPassHostNamespaces(const Caller& caller) const {
   return AnyRule(caller,
                  [](const RuleConfig& rule) { return rule.host_namespaces; });

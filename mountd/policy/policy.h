@@ -27,6 +27,11 @@ namespace mountd {
 // (Error::administrator_may). Thread-safe.
 class Policy {
  public:
+  // Returns whether a mount with this propagation cannot be read-only.
+  static constexpr bool NeedsWriteAccess(exec::Propagation propagation) {
+    return propagation == exec::Propagation::kBidirectional;
+  }
+
   // Records in `decisions`, if there is one, which rules allow the call.
   explicit Policy(std::shared_ptr<const Config> config,
                   std::shared_ptr<Decisions> decisions = nullptr)
@@ -91,6 +96,9 @@ class Policy {
   bool MayBeInSomeCni(const Caller& caller) const;
   // Returns the ranges of host ports that the caller's rules grant.
   std::vector<PortRange> HostPortsOf(const Caller& caller) const;
+  // Returns the ranges of ids on disk that the caller's rules grant. An extent
+  // must lie in one of them.
+  std::vector<IdRange> IdsOf(const Caller& caller) const;
   // Returns whether the caller may pass network namespaces of the host's user
   // namespace.
   bool MayPassHostNamespaces(const Caller& caller) const;

@@ -153,8 +153,7 @@ Result<void> MountAdmission::Authorise(const CallContext& call,
                                        const AllocationRecord& owner,
                                        BindMountRequest& request) const {
   const bool read_only = (request.wish.attributes & exec::kReadOnly) != 0;
-  if (request.wish.propagation == exec::Propagation::kBidirectional &&
-      read_only) {
+  if (Policy::NeedsWriteAccess(request.wish.propagation) && read_only) {
     return MakeError(
         Code::kFailedPrecondition, "bind-mount",
         request.allocation + "/" + request.task + "/" + request.name,

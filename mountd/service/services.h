@@ -7,6 +7,7 @@
 #include "mountd/service/capability_verbs.h"
 #include "mountd/service/controller_verbs.h"
 #include "mountd/service/executor_features.h"
+#include "mountd/service/grant_verbs.h"
 #include "mountd/service/inbox_verbs.h"
 #include "mountd/service/mount_admission.h"
 #include "mountd/service/mount_verbs.h"
@@ -58,6 +59,7 @@ struct Services {
   ControllerVerbs controllers{parts, access};
   CapabilityVerbs capabilities{parts, access, features};
   NodeVerbs node{parts, access, teardowns};
+  GrantVerbs grants{parts, access};
 };
 
 }  // namespace mountd

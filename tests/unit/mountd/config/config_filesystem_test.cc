@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace mountd {
 namespace {
 
@@ -156,6 +159,32 @@ TEST(ConfigFilesystem, RefusesWhatReachesFurther) {
     EXPECT_NE(FaultOfOption(each.type, each.option), "")
         << each.type << " " << each.option;
   }
+}
+
+TEST(ConfigFilesystem, UsersSeeOptionsWithoutFreeText) {
+  for (const auto& [type, option] :
+       std::vector<std::pair<const char*, const char*>>{
+           {"nfs4", "soft"},
+           {"nfs4", "timeo=50"},
+           {"nfs", "lookupcache=none"},
+           {"ext4", "noexec"},
+           {"fuse.sshfs", "idmap=user"}}) {
+    EXPECT_EQ(FaultOfOption(type, option), "") << option;
+    EXPECT_TRUE(IsShownOption(type, option)) << option;
+  }
+  for (const auto& [type, option] :
+       std::vector<std::pair<const char*, const char*>>{
+           {"cifs", "credentials=/etc/mountd/a"},
+           {"cifs", "username=joe"},
+           {"ceph", "secretfile=/etc/mountd/a"},
+           {"ceph", "mon_addr=10.0.0.1"},
+           {"nfs4", "clientaddr=10.0.0.1"},
+           {"fuse.sshfs", "IdentityFile=/etc/mountd/key"},
+           {"fuse.bindfs", "force-user=joe"}}) {
+    EXPECT_EQ(FaultOfOption(type, option), "") << option;
+    EXPECT_FALSE(IsShownOption(type, option)) << option;
+  }
+  EXPECT_FALSE(IsShownOption("nfs4", "no_such_option"));
 }
 
 }  // namespace
