@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -232,6 +233,19 @@ class Client {
                                      const CapacityQuery& query = {});
   // Returns csi.v1.<rpc>Response as protobuf.
   Result<std::string> CallController(const ControllerCall& call);
+
+  // ---- Grants ---------------------------------------------------------------
+
+  // Each lists what rules grant the caller, also for an administrator. With
+  // `uid`, lists what rules grant that user; with ClientOptions::all_users,
+  // what the rules of all users grant together. PermissionDenied for others'
+  // grants unless the caller is an administrator.
+  Result<std::vector<HostVolumeGrant>> ListHostVolumes(
+      std::optional<std::uint32_t> uid = {});
+  Result<std::vector<FilesystemGrant>> ListFilesystems(
+      std::optional<std::uint32_t> uid = {});
+  Result<std::vector<NetworkGrant>> ListNetworks(
+      std::optional<std::uint32_t> uid = {});
 
   // ---- The node -------------------------------------------------------------
 

@@ -10,6 +10,7 @@
 // This header includes the values of every subject, so that an agent needs no
 // other header of values, except types_controller.h for plugins' controllers.
 #include "agent/types_allocations.h"
+#include "agent/types_grants.h"
 #include "agent/types_mounts.h"
 #include "agent/types_networks.h"
 #include "agent/types_node.h"

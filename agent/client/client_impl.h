@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -58,6 +59,11 @@ class Client::Impl {
   dbus::Dict ListOptions() const {
     return options_.all_users ? dbus::Dict{{"all_users", dbus::Value(true)}}
                               : dbus::Dict();
+  }
+
+  // Returns the options of calls that list what a user may use.
+  dbus::Dict GrantOptions(const std::optional<std::uint32_t>& uid) const {
+    return uid ? dbus::Dict{{"uid", dbus::Value(*uid)}} : ListOptions();
   }
 
  private:

@@ -80,6 +80,7 @@ int Main(int argc, char** argv) {
   AddPluginCommands(app, context);
   AddNetworkCommands(app, context);
   AddNodeCommands(app, context);
+  AddGrantsCommand(app, context);
   AddDoctorCommand(app, context);
   AddMetricsCommand(app, context);
   AddToolCommands(app, context);

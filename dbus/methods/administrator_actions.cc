@@ -18,6 +18,8 @@ constexpr std::string_view kToInspect =
     "Authentication is required to look at $(object), which is not yours.";
 constexpr std::string_view kToInspectAll =
     "Authentication is required to look at the objects of all users.";
+constexpr std::string_view kToInspectGrants =
+    "Authentication is required to look at what other users may use.";
 constexpr std::string_view kToRelease =
     "Authentication is required to remove what $(object) has, which is not "
     "yours.";
@@ -36,6 +38,9 @@ constexpr auto kActions = std::to_array<AdministratorAction>({
     {"ListAllocations", kInspect, kToInspectAll},
     {"ListVolumes", kInspect, kToInspectAll},
     {"ListOwed", kInspect, kToInspectAll},
+    {"ListHostVolumes", kInspect, kToInspectGrants},
+    {"ListFilesystems", kInspect, kToInspectGrants},
+    {"ListNetworks", kInspect, kToInspectGrants},
     {"ReleaseAllocation", kRelease, kToRelease},
     {"TeardownNetwork", kRelease, kToRelease},
     {"UnpublishVolume", kRelease, kToRelease},

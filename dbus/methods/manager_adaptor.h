@@ -87,6 +87,14 @@ class ManagerAdaptor final
   Result<Decoded<T>> DecodeListing(
       const Dict& options,
       std::function<Result<T>(Services&, const CallContext&)> list) const;
+  // Serves a list of GrantVerbs. Calls on the same strand run one after the
+  // other.
+  template <typename Grant>
+  void ServeGrants(sdbus::Result<std::vector<Dict>>&& answer,
+                   const std::string& method, const std::string& strand,
+                   const Dict& options,
+                   Result<std::vector<Grant>> (GrantVerbs::*list)(
+                       const CallContext&, const GrantsOf&) const);
   // Decodes a call of one of MountVerbs' functions that take a
   // BindMountRequest.
   template <typename T>
@@ -219,6 +227,12 @@ class ManagerAdaptor final
   void ListOperations(sdbus::Result<std::vector<Dict>>&& answer,
                       Dict options) override;
   void GetCapabilities(sdbus::Result<Dict>&& answer, Dict options) override;
+  void ListHostVolumes(sdbus::Result<std::vector<Dict>>&& answer,
+                       Dict options) override;
+  void ListFilesystems(sdbus::Result<std::vector<Dict>>&& answer,
+                       Dict options) override;
+  void ListNetworks(sdbus::Result<std::vector<Dict>>&& answer,
+                    Dict options) override;
   void GetStatistics(sdbus::Result<std::vector<StatisticsStruct>>&& answer,
                      Dict options) override;
   void Reload(sdbus::Result<std::vector<std::string>>&& answer,

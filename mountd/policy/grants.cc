@@ -101,7 +101,15 @@ std::vector<HostVolumeGrant> Grants::HostVolumes() const {
   for (const auto& entry : declared_->host_volumes) {
     const std::string& name = entry.first;
     const HostVolumeConfig& volume = entry.second;
-    const auto may = [&](bool read_only, exec::Propagation mode) {
+    const auto may = [&](bool read_only,
+                         exec::Propagation mode) -> Result<void> {
+      // The executor refuses it, because no mount reaches the host from there.
+      if (declared_->mounts.own_namespace &&
+          mode == exec::Propagation::kBidirectional) {
+        return MakeError(
+            Code::kNotSupported, "bind-mount", name,
+            "is not bidirectional in mountd's own mount namespace");
+      }
       return policy_.MayMountHostVolume(caller_, name, read_only, mode);
     };
     HostVolumeGrant grant;

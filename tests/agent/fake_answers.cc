@@ -280,6 +280,58 @@ dbus::Dict Capabilities(bool named) {
       {"rules", V(named)}};
 }
 
+namespace {
+
+using Limits = std::map<std::string, std::uint64_t>;
+
+dbus::Dict Source(const char* name) {
+  using Words = std::vector<std::string>;
+  using Ids = std::vector<sdbus::Struct<std::uint32_t, std::uint32_t>>;
+  return {{"name", Text(name)},
+          {"read_only_propagation", V(Words{"private", "host-to-task"})},
+          {"writable_propagation", V(Words{"private"})},
+          {"attributes", V(Words{"nosuid", "nodev"})},
+          {"ids", V(Ids{{100000U, 165535U}, {7U, 7U}})},
+          {"limits", V(Limits{{"mounts_per_uid", 10000U}})},
+          {"of_a_later_release", V(1.5)}};
+}
+
+}  // namespace
+
+std::vector<dbus::Dict> HostVolumes() {
+  dbus::Dict volume = Source("shared");
+  volume.emplace("path", Path("/srv/shared"));
+  return {volume};
+}
+
+std::vector<dbus::Dict> Filesystems() {
+  dbus::Dict filesystem = Source("homes");
+  filesystem.emplace("type", Text("nfs4"));
+  filesystem.emplace("options", V(std::vector<std::string>{"soft"}));
+  return {filesystem};
+}
+
+std::vector<dbus::Dict> Networks() {
+  using Words = std::vector<std::string>;
+  using HostPorts = std::vector<sdbus::Struct<std::uint16_t, std::uint16_t>>;
+  const HostPorts ports{{std::uint16_t{20000}, std::uint16_t{20100}}};
+  const Limits limits{{"namespaces_per_uid", 512U}};
+  return {{{"network", Text("default")},
+           {"mode", Text("bridge")},
+           {"ipv4", V(Words{"10.88.0.0/16"})},
+           {"ipv6", V(Words{"fd88::/64"})},
+           {"mtu", V(9000U)},
+           {"host_ports", V(ports)},
+           {"host_namespaces", V(true)},
+           {"limits", V(limits)}},
+          {{"network", Text("net")},
+           {"mode", Text("cni/net")},
+           {"unusable", Text("no such \x1b[2Jplugin")},
+           {"host_ports", V(ports)},
+           {"host_namespaces", V(false)},
+           {"limits", V(limits)}}};
+}
+
 dbus::Dict CreatedVolume(const std::string& volume) {
   return {{"volume", V(volume)},
           {"capacity_bytes", V(std::int64_t{1} << 30U)},

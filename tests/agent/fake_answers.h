@@ -55,6 +55,10 @@ dbus::Dict HandedOut();
 dbus::Dict TaskReport(const std::string& task);
 // No rule names the caller, unless `named`.
 dbus::Dict Capabilities(bool named = true);
+std::vector<dbus::Dict> HostVolumes();
+std::vector<dbus::Dict> Filesystems();
+// A network of mode bridge, and a CNI network that cannot be made.
+std::vector<dbus::Dict> Networks();
 // Returns an operation of the caller.
 dbus::Dict Operation();
 // Returns a volume as a plugin's controller answers it.

@@ -341,6 +341,24 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     Answer("GetCapabilities", Show(options), std::move(reply),
            Capabilities(!script_.emptied("GetCapabilities")));
   }
+  void ListHostVolumes(sdbus::Result<std::vector<dbus::Dict>>&& reply,
+                       dbus::Dict options) override {
+    Answer("ListHostVolumes", Show(options), std::move(reply),
+           script_.emptied("ListHostVolumes") ? std::vector<dbus::Dict>()
+                                              : HostVolumes());
+  }
+  void ListFilesystems(sdbus::Result<std::vector<dbus::Dict>>&& reply,
+                       dbus::Dict options) override {
+    Answer("ListFilesystems", Show(options), std::move(reply),
+           script_.emptied("ListFilesystems") ? std::vector<dbus::Dict>()
+                                              : Filesystems());
+  }
+  void ListNetworks(sdbus::Result<std::vector<dbus::Dict>>&& reply,
+                    dbus::Dict options) override {
+    Answer("ListNetworks", Show(options), std::move(reply),
+           script_.emptied("ListNetworks") ? std::vector<dbus::Dict>()
+                                           : Networks());
+  }
   void GetStatistics(sdbus::Result<Statistics>&& reply,
                      dbus::Dict options) override {
     Answer("GetStatistics", Show(options), std::move(reply),

@@ -6,6 +6,7 @@
 #include <regex>
 #include <sstream>
 
+#include "agent/fields/grant_fields.h"
 #include "agent/fields/node_fields.h"
 #include "tests/support/field_types.h"
 
@@ -93,6 +94,10 @@ TEST(FieldsTest, TheContractHasEachKeyOfNetworksAndVolumesWithItsType) {
 TEST(FieldsTest, TheContractHasEachKeyOfTheNodeWithItsType) {
   ExpectDocumented<AllocationStatus, Receipt, ReconciledAllocation, TreeResult,
                    OperationStatus, Capabilities>();
+}
+
+TEST(FieldsTest, TheContractHasEachKeyOfGrantsWithItsType) {
+  ExpectDocumented<HostVolumeGrant, FilesystemGrant, NetworkGrant>();
 }
 
 TEST(FieldsTest, AKeyThatTheContractHasNotIsNoticed) {

@@ -150,6 +150,7 @@ std::vector<Case> Cases() {
       {"plugin list", {{"plugin", "list"}}},
       {"owed", {{"owed"}, {"owed", "--retry"}}},
       {"capabilities", {{"capabilities"}}},
+      {"grants", {{"grants"}, {"grants", "--uid", "0"}}},
       {"operations", {{"operations"}}},
       {"stats", {{"stats"}}},
       {"reload", {{"reload"}}},

@@ -133,6 +133,37 @@ TEST_F(MountctlTest, HandedOutTellsWhoHasEach) {
   EXPECT_EQ(list["complete"], false);
 }
 
+TEST_F(MountctlTest, GrantsTellsWhatTheUserMayUse) {
+  const ProgramOutcome outcome = Run({"grants"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(script().calls(),
+              testing::ElementsAre("ListHostVolumes {}", "ListFilesystems {}",
+                                   "ListNetworks {}"));
+  EXPECT_THAT(outcome.out, HasSubstr("/srv/shared"));
+  EXPECT_THAT(outcome.out, HasSubstr("private, host-to-task"));
+  EXPECT_THAT(outcome.out, HasSubstr("10.88.0.0/16, fd88::/64"));
+  EXPECT_THAT(outcome.out, HasSubstr("20000-20100"));
+  EXPECT_THAT(outcome.out, HasSubstr("100000-165535, 7\n"));
+  const json report = RunJson({"grants", "--uid", "0"});
+  EXPECT_EQ(script().last_call(), "ListNetworks {uid=u0;}");
+  EXPECT_EQ(report["host_volumes"][0]["path"], "/srv/shared");
+  EXPECT_EQ(report["host_volumes"][0]["ids"][0]["last"], 165535);
+  EXPECT_EQ(report["filesystems"][0]["options"][0], "soft");
+  EXPECT_EQ(report["networks"][0]["limits"]["namespaces_per_uid"], 512);
+  EXPECT_EQ(report["networks"][1]["mode"], "cni/net");
+  EXPECT_EQ(Run({"grants", "--all-users"}).status, 0);
+  EXPECT_EQ(script().last_call(), "ListNetworks {all_users=true;}");
+  EXPECT_EQ(Run({"grants", "--uid", "joe"}).status, 2);
+}
+
+TEST_F(MountctlTest, GrantsSaysThatThereAreNone) {
+  for (const char* method :
+       {"ListHostVolumes", "ListFilesystems", "ListNetworks"}) {
+    script().Empty(method);
+  }
+  EXPECT_THAT(Run({"grants"}).out, HasSubstr("no rule grants"));
+}
+
 TEST_F(MountctlTest, VerifySaysSoByItsStatus) {
   const std::string pid = std::to_string(::getpid());
   const ProgramOutcome lost = Run({"verify", "web", "server", pid});

@@ -196,7 +196,8 @@ class OtherUsers : public BothTransports {
     std::set<std::string> methods;
     for (const char* method :
          {"ListAllocations", "ListVolumes", "ListOwed", "ListPlugins",
-          "ListOperations", "GetCapabilities", "GetStatistics"}) {
+          "ListOperations", "GetCapabilities", "GetStatistics",
+          "ListHostVolumes", "ListFilesystems", "ListNetworks"}) {
       const Answer answer = client.Call(method, "a{sv}", 0);
       EXPECT_TRUE(answer.ok()) << method << ": " << answer.message;
       if (answer.text.find("secret") != std::string::npos) {

@@ -183,6 +183,10 @@ TEST_F(PolkitCalls, ListsAreOfAllUsersOnlyWhenAskedFor) {
             R"([("web", 1, "", "prepared")])");
   EXPECT_TRUE(all_users("ListVolumes").ok());
   EXPECT_TRUE(all_users("ListOwed").ok());
+  EXPECT_TRUE(all_users("ListHostVolumes").ok());
+  EXPECT_TRUE(all_users("ListFilesystems").ok());
+  EXPECT_TRUE(all_users("ListNetworks").ok());
+  EXPECT_TRUE(bob_->Call("ListNetworks", "a{sv}", 1, "uid", "u", 0).ok());
   EXPECT_TRUE(all_users("RetryOwed").ok());
   EXPECT_TRUE(bob_->Call("Reload", "a{sv}", 0).ok());
   std::multiset<std::string> actions;
@@ -191,10 +195,13 @@ TEST_F(PolkitCalls, ListsAreOfAllUsersOnlyWhenAskedFor) {
   }
   EXPECT_EQ(actions, (std::multiset<std::string>{
                          "org.mountd1.inspect", "org.mountd1.inspect",
+                         "org.mountd1.inspect", "org.mountd1.inspect",
+                         "org.mountd1.inspect", "org.mountd1.inspect",
                          "org.mountd1.inspect", "org.mountd1.reload",
                          "org.mountd1.retry-owed"}));
   polkit.Say(Says::kNo);
   EXPECT_EQ(all_users("ListAllocations").error, kDenied);
+  EXPECT_EQ(all_users("ListHostVolumes").error, kDenied);
   EXPECT_EQ(all_users("RetryOwed").error, kDenied);
 }
 

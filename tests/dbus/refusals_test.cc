@@ -14,9 +14,9 @@ constexpr char kNotSupported[] = "org.mountd1.Error.NotSupported";
 
 // Methods without arguments but their options.
 constexpr const char* kLists[] = {
-    "ListAllocations", "ListVolumes", "ListPlugins",
-    "ListOwed",        "RetryOwed",   "GetStatistics",
-    "GetCapabilities", "Reload",      "ListOperations"};
+    "ListAllocations", "ListVolumes",     "ListPlugins",     "ListOwed",
+    "RetryOwed",       "GetStatistics",   "GetCapabilities", "Reload",
+    "ListOperations",  "ListHostVolumes", "ListFilesystems", "ListNetworks"};
 
 // Has an object of every kind. Each refused call must leave all of them as they
 // were.

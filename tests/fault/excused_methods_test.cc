@@ -126,6 +126,16 @@ std::map<std::string, Call> ExcusedMethods::Calls() {
          const auto all = agent.client().ListPlugins();
          return found(agent, all, all && all->size() == 1);
        }},
+      {"ListHostVolumes",
+       [=](Agent& agent) {
+         const auto all = agent.client().ListHostVolumes();
+         return found(agent, all, all && all->size() == 2);
+       }},
+      {"ListFilesystems",
+       [=](Agent& agent) {
+         const auto all = agent.client().ListFilesystems();
+         return found(agent, all, all && all->size() == 1);
+       }},
       {"ListOwed",
        [=](Agent& agent) {
          const auto all = agent.client().ListOwed();

@@ -757,6 +757,12 @@ const std::vector<Uncounted>& UncountedMethods() {
       {"GetPlugin", "only reads the stores"},
       {"ListPlugins", "only reads the stores"},
       {"ListOwed", "only reads the stores"},
+      {"ListHostVolumes", "only reads the configuration"},
+      {"ListFilesystems", "only reads the configuration"},
+      {"ListNetworks",
+       "only asks which CNI networks exist, by the plan of GetCapabilities, "
+       "which the operation Start counts; it is called in "
+       "root/NodeCni.ListNetworksTellsWhatTheUserMayUse"},
       {"VerifyTask",
        "only reads, of a task in a cgroup; each kernel call of its plan fails "
        "in root/Tasks.EachCallThatFailsIsAnError"},

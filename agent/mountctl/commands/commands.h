@@ -39,6 +39,7 @@ void AddTaskCommands(CLI::App& app, Context& context);
 void AddPluginCommands(CLI::App& app, Context& context);
 void AddNetworkCommands(CLI::App& app, Context& context);
 void AddNodeCommands(CLI::App& app, Context& context);
+void AddGrantsCommand(CLI::App& app, Context& context);
 void AddDoctorCommand(CLI::App& app, Context& context);
 void AddMetricsCommand(CLI::App& app, Context& context);
 void AddFileTreeCommands(CLI::App& app, Context& context);

@@ -23,7 +23,7 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
 using MethodEntry = std::pair<std::string_view, std::string_view>;
-constexpr std::array<MethodEntry, 50> kMethods{{
+constexpr std::array<MethodEntry, 53> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
@@ -71,6 +71,9 @@ constexpr std::array<MethodEntry, 50> kMethods{{
     {"Cancel", "sa{sv}"},
     {"ListOperations", "a{sv}"},
     {"GetCapabilities", "a{sv}"},
+    {"ListHostVolumes", "a{sv}"},
+    {"ListFilesystems", "a{sv}"},
+    {"ListNetworks", "a{sv}"},
     {"GetStatistics", "a{sv}"},
     {"Reload", "a{sv}"},
     {"Introspect", ""},

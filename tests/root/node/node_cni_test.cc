@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <string>
 #include <thread>
 
 #include "tests/root/node/node_cni_fixture.h"
@@ -189,6 +191,30 @@ TEST_F(NodeCni, CapabilitiesTellWhichNetworksThereAre) {
   EXPECT_NE(offers->missing["cni/slow"].find("missing"), std::string::npos)
       << offers->missing["cni/slow"];
   EXPECT_EQ(offers->cni_plugins["first"], "1.2.3");
+}
+
+TEST_F(NodeCni, ListNetworksTellsWhatTheUserMayUse) {
+  WriteNet({});
+  WriteNetwork("slow.conflist", Network("slow", {Plugin("missing")}));
+  WriteNetwork("other.conflist", Network("other", {Plugin("first")}));
+  std::map<std::string, agent::NetworkGrant> granted;  // by mode
+  // mountd caches the list of networks for a moment.
+  ASSERT_TRUE(Eventually([&] {
+    const auto now = client_->ListNetworks();
+    granted.clear();
+    if (now) {
+      for (const agent::NetworkGrant& network : *now) {
+        granted[network.mode] = network;
+      }
+    }
+    return granted.contains("cni/slow");
+  }));
+  EXPECT_EQ(granted.at("cni/net").unusable, "");
+  EXPECT_NE(granted.at("cni/slow").unusable.find("missing"), std::string::npos)
+      << granted.at("cni/slow").unusable;
+  EXPECT_FALSE(granted.contains("cni/other")) << "no rule names it";
+  ASSERT_EQ(granted.at("bridge").host_ports.size(), 1U);
+  EXPECT_EQ(granted.at("bridge").host_ports[0].first, 20000U);
 }
 
 TEST_F(NodeCni, SeveralNetworksAreInOneNamespace) {

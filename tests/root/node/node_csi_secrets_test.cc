@@ -163,8 +163,10 @@ class NodeCsiSecrets : public NodeCsi {
   std::string AllThatIsTold() {
     std::string text;
     for (const auto& client : clients_) {
-      for (const char* method : {"ListVolumes", "ListAllocations", "ListOwed",
-                                 "ListOperations", "ListPlugins"}) {
+      for (const char* method :
+           {"ListVolumes", "ListAllocations", "ListOwed", "ListOperations",
+            "ListPlugins", "ListHostVolumes", "ListFilesystems",
+            "ListNetworks"}) {
         text += client->Call(method, "a{sv}", 0).text;
       }
       text += client->Call("GetStatistics", "a{sv}", 0).text;

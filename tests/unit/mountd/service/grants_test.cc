@@ -338,6 +338,24 @@ TEST_F(GrantsTest, AnEntryHasWhatTheAdministratorDeclared) {
   EXPECT_EQ(networks[3].unusable, "");
 }
 
+// The executor refuses it there (propagation/source.cc).
+TEST_F(GrantsTest, NoHostVolumeIsBidirectionalInMountdsOwnNamespace) {
+  Config config = ConfigOfGrants();
+  RuleConfig rule;
+  rule.uids = {Core::kAgent};
+  rule.host_volumes = {"data"};
+  rule.bidirectional = true;
+  config.rules = {rule};
+  for (const bool own : {false, true}) {
+    config.mounts.own_namespace = own;
+    const Grants grants(std::make_shared<const Config>(config), agent_.caller);
+    const auto volumes = grants.HostVolumes();
+    ASSERT_EQ(volumes.size(), 1U);
+    EXPECT_EQ(Has(volumes[0].writable, Propagation::kBidirectional), !own);
+    EXPECT_TRUE(Has(volumes[0].writable, Propagation::kHostToTask));
+  }
+}
+
 TEST_F(GrantsTest, RangesInsideOthersAreLeftOut) {
   RuleConfig one;
   one.uids = {Core::kAgent};
