@@ -295,6 +295,11 @@ bool AllowsContainer(const RuleConfig& rule, std::string_view cgroup,
          AllowsCgroup(rule, cgroup);
 }
 
+bool AllowsStop(const RuleConfig& rule, std::string_view cgroup,
+                exec::TaskStop how) {
+  return rule.stop_tasks >= how && AllowsCgroup(rule, cgroup);
+}
+
 bool AllowsCgroup(const RuleConfig& rule, std::string_view path) {
   return std::any_of(
       rule.cgroups.begin(), rule.cgroups.end(),

@@ -123,6 +123,8 @@ struct RuleConfig {
   // May pass network namespaces of the host's user namespace, such as those of
   // containers that root started.
   bool host_namespaces = false;
+  // Fences may stop the user's tasks in `cgroups` so.
+  exec::TaskStop stop_tasks = exec::TaskStop::kNo;
   bool administer = false;  // sees and may undo every user's resources
   std::uint32_t line = 0;   // line of the file where the rule begins
 };
@@ -142,6 +144,9 @@ bool Lists(const std::vector<std::string>& names, std::string_view name);
 // reading only.
 bool ListsWithAccess(const std::vector<std::string>& entries,
                      std::string_view name, bool read_only);
+// Returns whether the rule grants to stop tasks of that cgroup so.
+bool AllowsStop(const RuleConfig& rule, std::string_view cgroup,
+                exec::TaskStop how);
 
 // Returns whether the rule names this user or one of these groups.
 bool Applies(const RuleConfig& rule, std::uint32_t uid,

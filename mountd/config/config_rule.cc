@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/config/config_rule.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -113,6 +115,22 @@ Result<void> ReadIds(const ConfigReader& reader, const toml::table& table,
       });
 }
 
+Result<void> ReadStopTasks(const ConfigReader& reader, const toml::table& table,
+                           const std::string& where, RuleConfig& rule) {
+  constexpr std::string_view kNames[] = {"no", "freeze", "kill"};
+  std::string name(kNames[0]);
+  MOUNTD_TRY(reader.Scalar(table, "stop_tasks", where, name));
+  const auto* const found =
+      std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) {
+    return reader.At(*table.get("stop_tasks"), where + "stop_tasks",
+                     R"(must be "no", "freeze" or "kill")");
+  }
+  rule.stop_tasks =
+      static_cast<exec::TaskStop>(std::distance(std::begin(kNames), found));
+  return Ok();
+}
+
 Result<RuleConfig> ReadRule(const ConfigReader& reader,
                             const toml::table& table,
                             const std::string& where) {
@@ -121,7 +139,8 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
       {"users", "groups", "host_volumes", "filesystems", "plugins",
        "register_plugins", "control_plugins", "networks", "host_ports", "ids",
        "alloc_roots", "cgroups", "bidirectional", "detached", "containers",
-       "container_tmpfs", "host_namespaces", "administer", "root_as_caller"}));
+       "container_tmpfs", "host_namespaces", "stop_tasks", "administer",
+       "root_as_caller"}));
   RuleConfig rule;
   rule.line = table.source().begin.line;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
@@ -156,6 +175,7 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
       reader.Scalar(table, "host_namespaces", where, rule.host_namespaces));
   MOUNTD_TRY(
       reader.Scalar(table, "root_as_caller", where, rule.root_as_caller));
+  MOUNTD_TRY(ReadStopTasks(reader, table, where, rule));
   MOUNTD_TRY(reader.Scalar(table, "administer", where, rule.administer));
   return rule;
 }

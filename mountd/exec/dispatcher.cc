@@ -152,6 +152,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kFindCopies:
     case PlanKind::kInspectTask:
     case PlanKind::kVerifyTask:
+    case PlanKind::kStopTasks:
       return CarryTask(request, fds, answer);
     case PlanKind::kRemoveTree:
     case PlanKind::kChownTree:

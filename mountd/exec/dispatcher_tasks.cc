@@ -15,6 +15,7 @@
 #include "propagation/look/processes.h"
 #include "propagation/look/task.h"
 #include "propagation/probe.h"
+#include "propagation/stop_tasks.h"
 #include "propagation/watch.h"
 
 namespace mountd::exec {
@@ -48,6 +49,11 @@ Result<void> Dispatcher::CarryTask(const Request& request, const Fds& fds,
     case PlanKind::kInspectTask: {
       MOUNTD_ASSIGN(reply->cgroup,
                     propagation::InspectTask(context, fds[0].get()));
+      return Ok();
+    }
+    case PlanKind::kStopTasks: {
+      MOUNTD_ASSIGN(reply->stop_tasks,
+                    propagation::StopTasks(context, body.stop_tasks));
       return Ok();
     }
     default: {

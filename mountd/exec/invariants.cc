@@ -382,6 +382,20 @@ Result<void> CheckMountRequest(const Request& request, const Config& config) {
   }
 }
 
+// Leaves the cgroup's path and the rules to StopTasks, which alone can read
+// that path.
+Result<void> CheckStopTasks(const StopTasksPlan& plan) {
+  if (plan.cgroup == 0) {
+    return Invalid("cgroup");
+  }
+  if (plan.how != TaskStop::kFreeze && plan.how != TaskStop::kKill) {
+    return Invalid("how");
+  }
+  return plan.budget_ms != 0 && plan.budget_ms <= kMaxStopBudgetMs
+             ? Ok()
+             : Result<void>(Invalid("budget"));
+}
+
 Result<void> CheckTaskRequest(const Request& request) {
   const PlanBody& body = request.body;
   switch (request.kind) {
@@ -395,6 +409,8 @@ Result<void> CheckTaskRequest(const Request& request) {
       return CheckCopies(body.copies);
     case PlanKind::kVerifyTask:
       return CheckVerifyTask(body.verify_task);
+    case PlanKind::kStopTasks:
+      return CheckStopTasks(body.stop_tasks);
     default:
       return Invalid("kind");
   }
@@ -507,6 +523,7 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kFindProcesses:
     case PlanKind::kFindCopies:
     case PlanKind::kVerifyTask:
+    case PlanKind::kStopTasks:
       return CheckTaskRequest(request);
     case PlanKind::kRemoveTree:
     case PlanKind::kChownTree:

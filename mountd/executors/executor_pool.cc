@@ -86,6 +86,8 @@ std::string ObjectOf(const Request& request) {
       return VolumeOf(body.volume_dir.plugin, body.volume_dir.volume);
     case PlanKind::kRunCni:
       return "CNI network " + TextOf(body.cni.network);
+    case PlanKind::kStopTasks:
+      return "the tasks of cgroup " + std::to_string(body.stop_tasks.cgroup);
     case PlanKind::kFindHolders:
     case PlanKind::kFindProcesses:
     case PlanKind::kFindCopies:

@@ -120,6 +120,7 @@ class ExecutorPool final : public Executor {
   Result<TaskState> VerifyTask(const VerifyTaskPlan& plan, int pidfd) override;
   Result<TreeReply> RemoveTree(const TreePlan& plan, int directory) override;
   Result<TreeReply> ChownTree(const TreePlan& plan, int directory) override;
+  Result<StopTasksState> StopTasks(const StopTasksPlan& plan) override;
   Result<MountWatch> WatchMounts() override;
   Result<MountList> ListMounts() override;
   Result<std::vector<FoundTarget>> ListTargets() override;

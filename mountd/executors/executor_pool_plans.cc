@@ -319,6 +319,14 @@ Result<TaskState> ExecutorPool::VerifyTask(const VerifyTaskPlan& plan,
   return answer.reply.body.task;
 }
 
+// Takes the lane of searches, because a stop waits for processes as these do.
+Result<StopTasksState> ExecutorPool::StopTasks(const StopTasksPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(searches_, MakeRequest(PlanKind::kStopTasks,
+                                           &PlanBody::stop_tasks, plan)));
+  return answer.reply.body.stop_tasks;
+}
+
 Result<TreeReply> ExecutorPool::RunOnTree(PlanKind kind, const TreePlan& plan,
                                           int directory) {
   MOUNTD_ASSIGN(const Answer answer,

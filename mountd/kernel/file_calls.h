@@ -92,6 +92,11 @@ class FileCalls {
                                     std::size_t limit) = 0;
   // ENOSPC if the kernel writes only a part.
   virtual Sys<void> Write(int fd, std::string_view text) = 0;
+  // Writes to the file with the rights of user `uid` alone, because the file
+  // may be that user's and this process has no right to override modes. The
+  // file is no link, and on a file system of the kernel.
+  virtual Sys<void> WriteAs(int dir, const std::string& name, uid_t uid,
+                            std::string_view text) = 0;
   // Returns whether the fd is a file of memory (memfd_create(2), tmpfs), which
   // no server can delay.
   virtual Sys<bool> IsMemory(int fd) = 0;

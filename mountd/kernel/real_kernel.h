@@ -49,6 +49,8 @@ class RealKernel final : public Kernel {
   Sys<std::string> ReadFile(int dir, const std::string& name,
                             std::size_t limit) override;
   Sys<void> Write(int fd, std::string_view text) override;
+  Sys<void> WriteAs(int dir, const std::string& name, uid_t uid,
+                    std::string_view text) override;
   Sys<bool> IsMemory(int fd) override;
   Sys<std::string> ReadMemory(int fd, std::size_t limit) override;
   Sys<std::string> ReadSetting(const char* path) override;

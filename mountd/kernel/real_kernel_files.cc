@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -359,6 +360,22 @@ Sys<void> RealKernel::Write(int fd, std::string_view text) {
   }
   return static_cast<std::size_t>(size) == text.size() ? Sys<void>()
                                                        : Sys<void>(ENOSPC);
+}
+
+Sys<void> RealKernel::WriteAs(int dir, const std::string& name, uid_t uid,
+                              std::string_view text) {
+  // setfsuid(2) reports no error, so a second call asks for the result. The
+  // kernel takes the capabilities over files away with the fsuid 0, and gives
+  // them back with it.
+  constexpr auto kAsk = static_cast<uid_t>(-1);
+  const auto before = static_cast<uid_t>(::setfsuid(uid));
+  const bool is_user = static_cast<uid_t>(::setfsuid(kAsk)) == uid;
+  const UniqueFd fd(is_user ? ::openat(dir, name.c_str(),
+                                       O_WRONLY | O_NOFOLLOW | O_CLOEXEC)
+                            : -1);
+  const int error = is_user ? errno : EPERM;
+  ::setfsuid(before);
+  return fd.valid() ? Write(fd.get(), text) : Sys<void>(error);
 }
 
 Sys<bool> RealKernel::IsMemory(int fd) {

@@ -133,6 +133,12 @@ class Executor {
   virtual Result<TaskState> VerifyTask(const VerifyTaskPlan& plan,
                                        int pidfd) = 0;
 
+  // Stops the processes of a cgroup and returns once they have stopped. Busy if
+  // they have not within the plan's budget. NotFound if the cgroup is gone, and
+  // its processes with it. PermissionDenied if no rule grants that.
+  // FailedPrecondition if the executor itself is in the cgroup.
+  virtual Result<StopTasksState> StopTasks(const StopTasksPlan& plan) = 0;
+
   // Does a part of the work on the tree below `directory`, which is any fd of
   // it that a caller passed. The same plan continues with the rest (ChownTree:
   // with the position from the last answer). Busy if a mount lies in the tree.

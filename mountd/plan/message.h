@@ -71,6 +71,7 @@ enum class PlanKind : std::uint32_t {
   kVerifyTask = 43,
   kFindProcesses = 44,
   kFindCopies = 45,
+  kStopTasks = 46,
   // Trees of files in allocations' directories.
   kRemoveTree = 50,
   kChownTree = 51,
@@ -113,6 +114,7 @@ union PlanBody {
   ProcessesPlan processes;
   CopiesPlan copies;
   VerifyTaskPlan verify_task;
+  StopTasksPlan stop_tasks;
   TreePlan tree;
   ProbePlan probe;
   VolumeProbePlan volume_probe;
@@ -176,6 +178,7 @@ union ReplyBody {
   HoldersState holders;
   CopiesState copies;
   TaskState task;
+  StopTasksState stop_tasks;
   TreeReply tree;
   WatchReply watch;
   MountListReply mount_list;

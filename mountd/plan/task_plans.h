@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// The plans that look at a task: at its cgroup, and at its view of mounts.
+#include "mountd/plan/values.h"
+
+// The plans that look at a task: at its cgroup, and at its view of mounts. And
+// the plan that stops tasks.
 namespace mountd::exec {
 
 // A cgroup (version 2), named by the inode number of its directory, which is of
@@ -22,6 +25,20 @@ struct VerifyTaskPlan {
   std::uint64_t cgroup = 0;
   std::uint32_t count = 0;
   std::array<std::uint64_t, kMaxTaskMounts> mount_ids{};
+};
+
+// Stops all processes of `cgroup` and beneath, and waits at most `budget_ms`
+// for that. Some rule grants the cgroup with a `stop_tasks` that includes `how`,
+// which is not kNo.
+struct StopTasksPlan {
+  std::uint64_t cgroup = 0;
+  TaskStop how = TaskStop::kNo;
+  std::uint32_t budget_ms = 0;
+};
+inline constexpr std::uint32_t kMaxStopBudgetMs = 60'000;
+
+struct StopTasksState {
+  std::uint32_t had_processes = 0;  // 1: when the plan began
 };
 
 inline constexpr std::size_t kMaxCgroupPath = 1024;

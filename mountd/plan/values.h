@@ -86,6 +86,13 @@ inline constexpr std::uint64_t kTmpfsBytesPerInode = 1024;
 // chown(2) reads this id as "leave it unchanged", so it is no user's id.
 inline constexpr std::uint32_t kNoId = 0xFFFFFFFF;
 
+// How the tasks of an allocation are stopped. Each includes those before it.
+enum class TaskStop : std::uint32_t {
+  kNo = 0,
+  kFreeze = 1,  // cgroup.freeze; the cgroup's owner can thaw them again
+  kKill = 2,    // cgroup.kill (Linux 5.14)
+};
+
 // The caller who passed a directory, as the kernel told mountd. The executor
 // looks up in its own config where that caller's directories may lie. `gids`
 // holds the primary group and then the groups that some rule names, as many as

@@ -424,6 +424,20 @@ Result<void> Policy::MayUseCgroup(const Caller& caller,
       "no rule grants it to this user; add it to cgroups in mountd.toml");
 }
 
+Result<void> Policy::MayStopTasks(const Caller& caller, const std::string& path,
+                                  exec::TaskStop how) const {
+  if (AnyRule(caller, [&](const RuleConfig& rule) {
+        return AllowsStop(rule, path, how);
+      })) {
+    return Ok();
+  }
+  const bool kills = how == exec::TaskStop::kKill;
+  return Denied("stop tasks", "cgroup " + path,
+                std::string("no rule grants it to this user; it needs cgroups "
+                            "and stop_tasks = \"") +
+                    (kills ? "kill" : "freeze") + "\" in mountd.toml");
+}
+
 Result<void> Policy::MayMountIn(const Caller& caller, const std::string& path,
                                 bool tmpfs) const {
   if (AnyRule(caller, [&](const RuleConfig& rule) {

@@ -105,6 +105,9 @@ class Policy {
   // `path` is a path in the host's own hierarchy.
   Result<void> MayUseCgroup(const Caller& caller,
                             const std::string& path) const;
+  // Fences that stop tasks so, in the cgroup `path` (stop_tasks).
+  Result<void> MayStopTasks(const Caller& caller, const std::string& path,
+                            exec::TaskStop how) const;
 
  private:
   Result<void> MayBeIn(const Caller& caller, const std::string& network) const;

@@ -67,6 +67,7 @@ const Errors& OfKernel() {
       {"NamespaceTypeOf", {EIO, ENOMEM}},
       {"WatchMounts", {EMFILE, ENOMEM}},
       {"MakeMemory", {ENOMEM, EMFILE}},
+      {"WriteAs", {ENOMEM, ENODEV}},
       {"ProbeFilesystem", {EAGAIN, ECHILD}},
       {"ConnectUnix", {EAGAIN, EMFILE}},
       {"PeerOf", {ENOMEM, EIO}},

@@ -184,6 +184,11 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<std::vector<exec::FoundNetwork>>(
         "ListNetworks", [&] { return executor_.ListNetworks(); });
   }
+  Result<exec::StopTasksState> StopTasks(
+      const exec::StopTasksPlan& plan) override {
+    return Pass<exec::StopTasksState>(
+        "StopTasks", [&] { return executor_.StopTasks(plan); });
+  }
   Result<exec::HoldersState> FindProcesses(
       const exec::ProcessesPlan& plan) override {
     return Pass<exec::HoldersState>(

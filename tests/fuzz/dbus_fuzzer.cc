@@ -108,6 +108,7 @@ Config TheConfig() {
   all.alloc_roots = {"/tmp"};
   all.bidirectional = all.detached = all.containers = all.container_tmpfs =
       all.host_namespaces = all.administer = true;
+  all.stop_tasks = exec::TaskStop::kKill;
   config.rules = {all};
   return config;
 }

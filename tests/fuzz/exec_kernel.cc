@@ -656,6 +656,9 @@ Sys<std::string> ExecKernel::ReadFile(int dir, const std::string& name,
   if (path.ends_with("/cgroup.procs")) {
     return std::string("100\n0\n");
   }
+  if (path.ends_with("/cgroup.events")) {
+    return std::string("populated 0\nfrozen 1\n");
+  }
   if (path.ends_with("/mountinfo")) {
     return world_.Mountinfo();
   }
@@ -667,6 +670,17 @@ Sys<void> ExecKernel::Write(int fd, std::string_view text) {
   if (World::File* file = world_.FileAt(Of(fd).path)) {
     file->text = text;
   }
+  const int error = Fails();
+  return error == 0 ? Sys<void>() : error;
+}
+
+Sys<void> ExecKernel::WriteAs(int dir, const std::string& name, uid_t /*uid*/,
+                              std::string_view text) {
+  Require(plan_->kind == PlanKind::kStopTasks, "a file of a cgroup is written");
+  const bool kills = plan_->body.stop_tasks.how == exec::TaskStop::kKill;
+  Require(Of(dir).path == "/sys/fs/cgroup/nomad.slice/web" &&
+              name == (kills ? "cgroup.kill" : "cgroup.freeze") && text == "1",
+          "other tasks are stopped");
   const int error = Fails();
   return error == 0 ? Sys<void>() : error;
 }

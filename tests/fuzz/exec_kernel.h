@@ -72,6 +72,8 @@ class ExecKernel final : public RefusingKernel {
   exec::Sys<std::string> ReadFile(int dir, const std::string& name,
                                   std::size_t limit) override;
   exec::Sys<void> Write(int fd, std::string_view text) override;
+  exec::Sys<void> WriteAs(int dir, const std::string& name, uid_t uid,
+                          std::string_view text) override;
   exec::Sys<bool> IsMemory(int fd) override;
   exec::Sys<std::string> ReadMemory(int fd, std::size_t limit) override;
   exec::Sys<std::string> ReadSetting(const char* path) override;

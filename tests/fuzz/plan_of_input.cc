@@ -65,6 +65,7 @@ constexpr PlanKind kKinds[] = {
     PlanKind::kCheckHostPorts,
     PlanKind::kFindCopies,
     PlanKind::kOpenNamespace,
+    PlanKind::kStopTasks,
 };
 
 constexpr std::string_view kVolume = "0123456789abcdef0123456789abcdef";
@@ -363,6 +364,11 @@ void SetOtherBody(Input* input, Request* request) {
     case PlanKind::kFindProcesses:
       body.processes = {input->Flag() ? 0 : kCgroup,
                         input->Flag() ? kGivenNetns : 0, 100};
+      break;
+    case PlanKind::kStopTasks:
+      body.stop_tasks = {
+          input->Flag() ? 0 : kCgroup,
+          input->Flag() ? TaskStop::kKill : TaskStop::kFreeze, 20};
       break;
     case PlanKind::kVerifyTask:
       body.verify_task = VerifyTaskPlan{};

@@ -62,6 +62,7 @@ networks = ["bridge", "cni/*"]
 containers = true
 container_tmpfs = true
 host_namespaces = true
+stop_tasks = "kill"
 [[rule]]
 users = ["1001"]
 host_volumes = ["*:ro"]

@@ -83,6 +83,10 @@ class RefusingKernel : public exec::Kernel {
   exec::Sys<void> Write(int /*fd*/, std::string_view /*text*/) override {
     return ENOSYS;
   }
+  exec::Sys<void> WriteAs(int /*dir*/, const std::string& /*name*/,
+                          uid_t /*uid*/, std::string_view /*text*/) override {
+    return ENOSYS;
+  }
   exec::Sys<bool> IsMemory(int /*fd*/) override { return ENOSYS; }
   exec::Sys<std::string> ReadMemory(int /*fd*/,
                                     std::size_t /*limit*/) override {

@@ -189,6 +189,28 @@ Result<HoldersState> FakeExecutor::FindProcesses(const ProcessesPlan& plan) {
       });
 }
 
+Result<StopTasksState> FakeExecutor::StopTasks(const StopTasksPlan& plan) {
+  PlanBody body;
+  body.stop_tasks = plan;
+  return Run<Result<StopTasksState>>(
+      PlanKind::kStopTasks, "StopTasks", std::to_string(plan.cgroup), body,
+      [&]() -> Result<StopTasksState> {
+        MOUNTD_TRY(CgroupLocked(plan.cgroup));
+        StopTasksState state;
+        const auto is_in = [&](const auto& one) {
+          return one.cgroup == plan.cgroup;
+        };
+        const bool uses = std::any_of(uses_.begin(), uses_.end(), is_in);
+        const bool copies = std::any_of(copies_.begin(), copies_.end(), is_in);
+        state.had_processes = uses || copies ? 1 : 0;
+        if (plan.how == TaskStop::kKill) {
+          std::erase_if(uses_, is_in);
+          std::erase_if(copies_, is_in);
+        }
+        return state;
+      });
+}
+
 Result<CgroupState> FakeExecutor::InspectTask(int /*pidfd*/) {
   return Run<Result<CgroupState>>(
       PlanKind::kInspectTask, "InspectTask", "", PlanBody(),

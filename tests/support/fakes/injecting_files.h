@@ -122,6 +122,11 @@ class InjectingFiles : public InjectingCalls {
   Sys<void> Write(int fd, std::string_view text) override {
     return Pass<void>("Write", [&] { return kernel_.Write(fd, text); });
   }
+  Sys<void> WriteAs(int dir, const std::string& name, uid_t uid,
+                    std::string_view text) override {
+    return Pass<void>("WriteAs",
+                      [&] { return kernel_.WriteAs(dir, name, uid, text); });
+  }
   Sys<std::string> ReadSetting(const char* path) override {
     return Pass<std::string>("ReadSetting",
                              [&] { return kernel_.ReadSetting(path); });

@@ -67,6 +67,7 @@ bidirectional = true
 containers = true
 container_tmpfs = true
 root_as_caller = true
+stop_tasks = "freeze"
 administer = true
 
 [[rule]]
@@ -186,6 +187,8 @@ TEST(ConfigTest, Rules) {
   EXPECT_FALSE(Contains(rule.ids, 1001) || Contains(rule.ids, 99999) ||
                Contains(rule.ids, 165536));
   EXPECT_TRUE(rule.bidirectional);
+  EXPECT_EQ(rule.stop_tasks, exec::TaskStop::kFreeze);
+  EXPECT_EQ(config->rules[1].stop_tasks, exec::TaskStop::kNo);
   EXPECT_TRUE(rule.administer);
   // A rule allows only what it says.
   const RuleConfig& bare = config->rules[1];

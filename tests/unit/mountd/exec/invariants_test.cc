@@ -719,6 +719,23 @@ TEST(Invariants, ProcessesAreLookedForWithinBounds) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, TasksAreStoppedWithinBounds) {
+  Request request;
+  request.kind = PlanKind::kStopTasks;
+  const auto passes = [&](const StopTasksPlan& plan) {
+    request.body.stop_tasks = plan;
+    return Passes(request);
+  };
+  EXPECT_TRUE(passes({7, TaskStop::kFreeze, 1}));
+  EXPECT_TRUE(passes({7, TaskStop::kKill, kMaxStopBudgetMs}));
+  EXPECT_FALSE(passes({0, TaskStop::kKill, 100}));
+  EXPECT_FALSE(passes({7, TaskStop::kNo, 100}));
+  EXPECT_FALSE(passes({7, static_cast<TaskStop>(3), 100}));
+  EXPECT_FALSE(passes({7, TaskStop::kKill, 0}));
+  EXPECT_FALSE(passes({7, TaskStop::kKill, kMaxStopBudgetMs + 1}));
+  EXPECT_FALSE(CheckFds(request, 1).has_value());
+}
+
 TEST(Invariants, AContainerIsNamedByCgroupPidfdAndPath) {
   Request request = AttachRequest();
   request.body.attach.target_kind = TargetKind::kContainer;

@@ -111,6 +111,25 @@ TEST_F(PolicyTest, ATmpfsInAContainerIsARightOfItsOwn) {
   EXPECT_EQ(may(true), kDenied);
 }
 
+TEST_F(PolicyTest, TasksAreStoppedAsTheRuleOfTheirCgroupSays) {
+  using exec::TaskStop;
+  Rule().cgroups = {"/a/b"};
+  const auto may = [&](const char* path, TaskStop how) {
+    return Outcome(PolicyNow().MayStopTasks(By(kUser), path, how));
+  };
+  EXPECT_EQ(may("/a/b", TaskStop::kFreeze), kDenied);
+  config_.rules.back().stop_tasks = TaskStop::kFreeze;
+  EXPECT_EQ(may("/a/b/c", TaskStop::kFreeze), kOk);
+  EXPECT_EQ(may("/a/b/c", TaskStop::kKill), kDenied);
+  EXPECT_EQ(may("/a", TaskStop::kFreeze), kDenied);
+  // The right of another rule does not apply to this rule's cgroups.
+  RuleConfig& other = Rule();
+  other.cgroups = {"/other"};
+  other.stop_tasks = TaskStop::kKill;
+  EXPECT_EQ(may("/a/b", TaskStop::kKill), kDenied);
+  EXPECT_EQ(may("/other", TaskStop::kFreeze), kOk);
+}
+
 TEST_F(PolicyTest, NothingIsAllowedWithoutARule) {
   for (const std::uint32_t uid : {kUser, 0U}) {
     const Caller caller = By(uid, 0);

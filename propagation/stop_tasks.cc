@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/stop_tasks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "mountd/base/paths.h"
+#include "propagation/ground/cgroup.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FailedWith;
+using exec::Sys;
+using exec::TaskStop;
+using StopClock = std::chrono::steady_clock;
+
+// Returns the name of the cgroup's file that stops the tasks.
+const char* StopFile(TaskStop how) {
+  return how == TaskStop::kKill ? "cgroup.kill" : "cgroup.freeze";
+}
+
+Result<void> CheckMayStop(const Context& context, const Cgroup& cgroup,
+                          TaskStop how) {
+  const bool granted = std::any_of(
+      context.config.rules.begin(), context.config.rules.end(),
+      [&](const RuleConfig& rule) {
+        return AllowsStop(rule, cgroup.path, how);
+      });
+  return granted ? Ok()
+                 : Result<void>(MakeError(
+                       Code::kPermissionDenied, "stop tasks", cgroup.path,
+                       "no rule grants it; it needs stop_tasks beside cgroups "
+                       "in mountd.toml"));
+}
+
+// Refuses the executor's own cgroup and those above it. A stopped executor
+// would never answer, and mountd may be in the same cgroup.
+Result<void> CheckIsOthers(const Context& context, const Cgroup& cgroup) {
+  MOUNTD_ASSIGN(const Process self,
+                OpenProcess(context, static_cast<std::uint32_t>(::getpid())));
+  MOUNTD_ASSIGN(const std::string own, CgroupPathOf(context, self));
+  return paths::IsAtOrBelow(own, cgroup.path)
+             ? Result<void>(MakeError(Code::kFailedPrecondition, "stop tasks",
+                                      cgroup.path,
+                                      "mountd's own processes are in it"))
+             : Ok();
+}
+
+// The cgroup's state after its removal is that of no processes. ENODEV: the
+// cgroup was removed after its file was opened.
+bool IsRemoved(int error) { return error == ENOENT || error == ENODEV; }
+
+struct CgroupEvents {
+  bool populated = false;
+  bool frozen = false;
+};
+
+Result<CgroupEvents> ReadEvents(const Context& context, const Cgroup& cgroup) {
+  constexpr std::size_t kMaxBytes = 4096;
+  const Sys<std::string> text =
+      context.kernel.ReadFile(cgroup.dir.get(), "cgroup.events", kMaxBytes);
+  if (!text && IsRemoved(text.error())) {
+    return CgroupEvents{false, true};
+  }
+  if (!text) {
+    return ErrnoError(text.error(), "read cgroup.events", cgroup.path);
+  }
+  return CgroupEvents{LineAfter(*text, "populated ") != "0",
+                      LineAfter(*text, "frozen ") == "1"};
+}
+
+// Writes with the rights of the file's owner, because a user owns the cgroups
+// that the user made, and the executor cannot override modes.
+Result<void> WriteStop(const Context& context, const Cgroup& cgroup,
+                       TaskStop how) {
+  const char* const file = StopFile(how);
+  const Sys<exec::FileFacts> facts =
+      context.kernel.Stat(cgroup.dir.get(), file);
+  if (!facts && facts.error() != ENOENT) {
+    return ErrnoError(facts.error(), "statx", cgroup.path + "/" + file);
+  }
+  if (!facts) {
+    // Only the root cgroup, a removed one, and an old kernel's has no such
+    // file.
+    MOUNTD_ASSIGN(const CgroupEvents events, ReadEvents(context, cgroup));
+    return events.populated
+               ? Result<void>(MakeError(Code::kNotSupported, "stop tasks",
+                                        cgroup.path + "/" + file,
+                                        "the cgroup has no such file"))
+               : Ok();
+  }
+  const Sys<void> written =
+      context.kernel.WriteAs(cgroup.dir.get(), file, facts->uid, "1");
+  if (FailedWith(written, EOPNOTSUPP)) {
+    return MakeError(Code::kNotSupported, "stop tasks",
+                     cgroup.path + "/" + file, "the cgroup is threaded");
+  }
+  return written || IsRemoved(written.error())
+             ? Ok()
+             : Result<void>(ErrnoError(written.error(), "write",
+                                       cgroup.path + "/" + file));
+}
+
+}  // namespace
+
+Result<exec::StopTasksState> StopTasks(const Context& context,
+                                       const exec::StopTasksPlan& plan) {
+  constexpr std::chrono::milliseconds kMostPause(50);
+  const StopClock::time_point deadline =
+      StopClock::now() + std::chrono::milliseconds(plan.budget_ms);
+  const bool kills = plan.how == TaskStop::kKill;
+  MOUNTD_ASSIGN(const Cgroup cgroup, OpenCgroup(context, plan.cgroup));
+  MOUNTD_TRY(CheckMayStop(context, cgroup, plan.how));
+  MOUNTD_TRY(CheckIsOthers(context, cgroup));
+  MOUNTD_ASSIGN(CgroupEvents events, ReadEvents(context, cgroup));
+  exec::StopTasksState state;
+  state.had_processes = events.populated ? 1 : 0;
+  // The kernel has a notification, poll(2), but no bound for the processes that
+  // join the cgroup later, so this function writes again.
+  for (std::chrono::milliseconds pause(1);; pause *= 2) {
+    MOUNTD_TRY(WriteStop(context, cgroup, plan.how));
+    MOUNTD_ASSIGN(events, ReadEvents(context, cgroup));
+    if (kills ? !events.populated : events.frozen) {
+      return state;
+    }
+    if (StopClock::now() >= deadline) {
+      return MakeError(Code::kBusy, "stop tasks", cgroup.path,
+                       kills ? "some of its processes have not ended in time"
+                             : "some of its processes have not frozen in time");
+    }
+    std::this_thread::sleep_for(std::min(pause, kMostPause));
+  }
+}
+
+}  // namespace mountd::propagation
