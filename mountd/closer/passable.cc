@@ -39,6 +39,9 @@ bool IsPassable(int fd) {
   if ((flags & O_PATH) != 0 || S_ISDIR(file->mode)) {
     return true;
   }
+  if (S_ISFIFO(file->mode)) {
+    return IsPipeReadEnd(fd);
+  }
   // Before Linux 6.9 a pidfd has no type.
   return (file->mode == 0 || S_ISREG(file->mode)) &&
          (IsProcess(fd) || IsNetNamespace(fd) || IsSmallSealedMemory(fd));

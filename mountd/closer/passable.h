@@ -9,7 +9,8 @@ namespace mountd::closer {
 // API take:
 //   - O_PATH fds and directories, which have nothing to flush,
 //   - processes (pidfds, directories of /proc) and network namespaces,
-//   - sealed memfds of at most 1 MiB.
+//   - sealed memfds of at most 1 MiB,
+//   - read ends of pipes. A write end would keep a lease's pipe alive.
 // Never waits for a file system's server.
 bool IsPassable(int fd);
 

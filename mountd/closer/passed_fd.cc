@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/nsfs.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -86,6 +87,27 @@ bool IsProcess(int fd) {
   // process.
   return syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0U) == 0 ||
          errno == EPERM || errno == ESRCH;
+}
+
+bool IsPipeReadEnd(int fd) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return false;
+  }
+  const UniqueFd read_end(ends[0]);
+  const UniqueFd write_end(ends[1]);
+  // All pipes are on one device, the kernel's own pipefs.
+  const std::optional<PassedFile> own = LookAt(read_end.get());
+  const std::optional<PassedFile> file = LookAt(fd);
+  const int flags = fcntl(fd, F_GETFL);
+  return own && file && flags >= 0 && file->device == own->device &&
+         S_ISFIFO(file->mode) && (flags & O_PATH) == 0 &&
+         (flags & O_ACCMODE) == O_RDONLY;
+}
+
+bool HasWriter(int read_end) {
+  pollfd look{read_end, 0, 0};
+  return poll(&look, 1, 0) == 0;
 }
 
 namespace {

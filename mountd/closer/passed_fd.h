@@ -41,6 +41,13 @@ bool IsNetNamespace(int fd);
 // Returns whether the fd is a pidfd or a directory of a process in /proc.
 bool IsProcess(int fd);
 
+// Returns whether the fd is the read end of a pipe(2), and no FIFO of a file
+// system. Closing it never waits.
+bool IsPipeReadEnd(int fd);
+
+// Returns whether somebody has the write end of the pipe open.
+bool HasWriter(int read_end);
+
 // Returns a string that names the pidfd's process. Before pidfs (Linux 6.9) all
 // pidfds are one file, so every call then gets a string of its own.
 std::string TaskOf(int pidfd);

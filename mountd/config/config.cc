@@ -133,7 +133,7 @@ Result<void> ReadLimits(const ConfigReader& reader, const toml::table& table,
       {"peers_per_uid", "allocations_per_uid", "operations_per_uid",
        "plugins_per_uid", "rpcs_per_plugin", "mounts_per_uid",
        "mounts_per_allocation", "mounts_per_plugin", "inboxes_per_allocation",
-       "tmpfs_bytes", "tmpfs_bytes_per_allocation",
+       "leases_per_uid", "tmpfs_bytes", "tmpfs_bytes_per_allocation",
        "network_file_bytes_per_uid", "namespaces_per_uid", "mount_executors",
        "mount_reserve"}));
   MOUNTD_TRY(reader.Number(table, "peers_per_uid", where, 1, 4096,
@@ -150,6 +150,8 @@ Result<void> ReadLimits(const ConfigReader& reader, const toml::table& table,
                            limits.mounts_per_uid));
   MOUNTD_TRY(reader.Number(table, "inboxes_per_allocation", where, 1, 1'000,
                            limits.inboxes_per_allocation));
+  MOUNTD_TRY(reader.Number(table, "leases_per_uid", where, 1, 1'000'000,
+                           limits.leases_per_uid));
   MOUNTD_TRY(reader.Number(table, "mounts_per_plugin", where, 1, 1'000'000,
                            limits.mounts_per_plugin));
   MOUNTD_TRY(reader.Number(table, "mounts_per_allocation", where, 1, 100'000,
@@ -186,13 +188,14 @@ Result<void> ReadTimeouts(const ConfigReader& reader, const toml::table& table,
                 {"probe_volumes_ms", &timeouts.probe_volumes},
                 {"probe_answer_ms", &timeouts.probe_answer},
                 {"cni_ms", &timeouts.cni},
+                {"lease_grace_ms", &timeouts.lease_grace},
                 {"owed_warning_ms", &timeouts.owed_warning}};
   MOUNTD_TRY(reader.OnlyKeys(
       table, where,
       {"plan_ms", "rpc_ms", "rpc_retries_ms", "patience_ms",
        "probe_starting_ms", "probe_ready_ms", "plugin_health_ms",
        "probe_timeout_ms", "probe_mounts_ms", "probe_volumes_ms",
-       "probe_answer_ms", "cni_ms", "owed_warning_ms"}));
+       "probe_answer_ms", "cni_ms", "lease_grace_ms", "owed_warning_ms"}));
   for (const auto& [name, out] : fields) {
     MOUNTD_TRY(reader.Number(table, name, where, 1, 3'600'000, *out));
   }

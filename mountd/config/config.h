@@ -189,6 +189,7 @@ struct LimitsConfig {
   std::uint32_t mounts_per_allocation = 256;
   std::uint32_t mounts_per_plugin = 10'000;  // below its directory
   std::uint32_t inboxes_per_allocation = 64;
+  std::uint32_t leases_per_uid = 1000;
   // The most for one mount; 0: tmpfs is not allowed.
   std::uint64_t tmpfs_bytes = 16U << 20U;
   std::uint64_t tmpfs_bytes_per_allocation = 64U << 20U;
@@ -218,6 +219,9 @@ struct TimeoutsConfig {
   std::chrono::milliseconds probe_volumes{60'000};  // of their conditions
   std::chrono::milliseconds probe_answer{2'000};  // then the file system hangs
   std::chrono::milliseconds cni{30'000};  // one operation, its undo included
+  // After a restart of mountd the holder of a pipe has so long to acquire its
+  // lease again.
+  std::chrono::milliseconds lease_grace{30'000};
   // mountd warns of a tear-down that is pending for longer.
   std::chrono::milliseconds owed_warning{300'000};
   friend bool operator==(const TimeoutsConfig&,

@@ -40,11 +40,31 @@ Result<bool> AllocationVerbs::FinishBareRelease(
   return true;
 }
 
+Result<std::string> AllocationVerbs::PrepareAgain(const CallContext& call,
+                                                  const std::string& allocation,
+                                                  std::uint64_t cgroup,
+                                                  std::uint32_t group,
+                                                  bool lease_required) {
+  MOUNTD_ASSIGN(const AllocationRecord record,
+                access_.FindPrepared(call, allocation));
+  prepared_.Note(record.id);
+  MOUNTD_TRY(CheckCgroup(call, record, cgroup));
+  MOUNTD_TRY(MakeDirectory(record, group));
+  if (cgroup != 0 && cgroup != record.cgroup) {
+    MOUNTD_TRY(parts_.state.allocations.SetAllocationCgroup(record.id, cgroup));
+  }
+  if (lease_required && !record.lease_required) {
+    MOUNTD_TRY(parts_.state.allocations.SetLeaseRequired(record.id));
+  }
+  return HostPath(record.id);
+}
+
 Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
                                                        const Name& allocation,
                                                        const std::string& scope,
                                                        std::uint64_t cgroup,
-                                                       std::uint32_t group) {
+                                                       std::uint32_t group,
+                                                       bool lease_required) {
   MOUNTD_TRY(access_.PolicyFor(call).MayPrepare(call.caller));
   if (group != 0) {
     MOUNTD_TRY(access_.PolicyFor(call).MayLetPass(call.caller, group));
@@ -58,16 +78,7 @@ Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
     }
   }
   if (known) {
-    MOUNTD_ASSIGN(const AllocationRecord record,
-                  access_.FindPrepared(call, allocation.str()));
-    prepared_.Note(record.id);
-    MOUNTD_TRY(CheckCgroup(call, cgroup));
-    MOUNTD_TRY(MakeDirectory(record, group));
-    if (cgroup != 0 && cgroup != record.cgroup) {
-      MOUNTD_TRY(
-          parts_.state.allocations.SetAllocationCgroup(record.id, cgroup));
-    }
-    return HostPath(record.id);
+    return PrepareAgain(call, allocation.str(), cgroup, group, lease_required);
   }
   MOUNTD_ASSIGN(const std::uint32_t count,
                 parts_.state.allocations.CountAllocations(call.caller.uid));
@@ -77,14 +88,29 @@ Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
                      "limits.allocations_per_uid is reached; release others of "
                      "this user or raise the limit");
   }
-  MOUNTD_TRY(CheckCgroup(call, cgroup));
-  const AllocationRecord record{
-      allocation.str(),           call.caller.uid, call.caller.gid, scope,
-      AllocationState::kPrepared, cgroup};
+  const AllocationRecord record{allocation.str(),
+                                call.caller.uid,
+                                call.caller.gid,
+                                scope,
+                                AllocationState::kPrepared,
+                                cgroup,
+                                lease_required};
+  MOUNTD_TRY(CheckCgroup(call, record, cgroup));
+  MOUNTD_TRY(leases_.BeginHistory(record.id, record.uid));
+  // The scope's lease may have lapsed.
+  MOUNTD_TRY(leases_.CheckUsable(record));
   // The record comes first, so that a start knows the directory's owner.
   MOUNTD_TRY(parts_.state.allocations.AddAllocation(record));
   prepared_.Note(record.id);
-  if (Result<void> made = MakeDirectory(record, group); !made) {
+  Result<void> made = MakeDirectory(record, group);
+  if (made) {
+    made = leases_.CheckUsable(record);
+  }
+  // The scope's lease may be younger than the check above.
+  if (made && leases_.StopOf(record) != exec::TaskStop::kNo) {
+    made = CheckCgroup(call, record, cgroup);
+  }
+  if (!made) {
     Error error = std::move(made).error();
     IgnoreBecauseBestEffort(teardowns_.Release(record));
     return error;
@@ -102,15 +128,28 @@ Result<void> AllocationVerbs::MakeDirectory(const AllocationRecord& record,
 }
 
 // Checks the cgroup against the rules, because any process may hold an fd of
-// any cgroup, so an fd gives no right.
+// any cgroup, so an fd gives no right. A lease that stops tasks needs that
+// right for each cgroup that it comes to bind.
 Result<void> AllocationVerbs::CheckCgroup(const CallContext& call,
+                                          const AllocationRecord& record,
                                           std::uint64_t cgroup) {
-  if (cgroup == 0) {
+  const exec::TaskStop stop = leases_.StopOf(record);
+  if (cgroup == 0 && (stop == exec::TaskStop::kNo || record.cgroup != 0)) {
     return Ok();
+  }
+  if (cgroup == 0) {
+    return MakeError(Code::kFailedPrecondition, "prepare",
+                     "allocation " + record.id,
+                     "its lease stops tasks, so it needs a cgroup");
   }
   MOUNTD_ASSIGN(const exec::CgroupState state,
                 parts_.executor.InspectCgroup({cgroup}));
-  return access_.PolicyFor(call).MayUseCgroup(call.caller, state.path.data());
+  MOUNTD_TRY(
+      access_.PolicyFor(call).MayUseCgroup(call.caller, state.path.data()));
+  return stop == exec::TaskStop::kNo
+             ? Ok()
+             : access_.PolicyFor(call).MayStopTasks(call.caller,
+                                                    state.path.data(), stop);
 }
 
 Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(

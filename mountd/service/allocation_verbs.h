@@ -33,11 +33,12 @@ struct AllocationStatus {
 class AllocationVerbs {
  public:
   AllocationVerbs(const ServiceParts& parts, const CallerAccess& access,
-                  Teardowns& teardowns, PreparedMeanwhile& prepared)
+                  Teardowns& teardowns, PreparedMeanwhile& prepared, Leases& leases)
       : parts_(parts),
         access_(access),
         teardowns_(teardowns),
-        prepared_(prepared) {}
+        prepared_(prepared),
+        leases_(leases) {}
 
   // `group` passes through the allocation's directories, too; 0: none, or the
   // one of an earlier call.
@@ -45,7 +46,8 @@ class AllocationVerbs {
                                         const Name& allocation,
                                         const std::string& scope,
                                         std::uint64_t cgroup = 0,
-                                        std::uint32_t group = 0);
+                                        std::uint32_t group = 0,
+                                        bool lease_required = false);
   Result<ReceiptRecord> ReleaseAllocation(const CallContext& call,
                                           const Name& allocation,
                                           OnTasks on_tasks = OnTasks::kRefuse);
@@ -59,7 +61,13 @@ class AllocationVerbs {
  private:
   Result<bool> FinishBareRelease(const CallContext& call,
                                  const AllocationRecord& record);
-  Result<void> CheckCgroup(const CallContext& call, std::uint64_t cgroup);
+  Result<std::string> PrepareAgain(const CallContext& call,
+                                   const std::string& allocation,
+                                   std::uint64_t cgroup, std::uint32_t group,
+                                   bool lease_required);
+  Result<void> CheckCgroup(const CallContext& call,
+                           const AllocationRecord& record,
+                           std::uint64_t cgroup);
   Result<void> MakeDirectory(const AllocationRecord& record,
                              std::uint32_t group);
 
@@ -67,6 +75,7 @@ class AllocationVerbs {
   const CallerAccess& access_;
   Teardowns& teardowns_;
   PreparedMeanwhile& prepared_;
+  Leases& leases_;
 };
 
 }  // namespace mountd

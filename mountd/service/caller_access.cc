@@ -47,6 +47,7 @@ Result<AllocationRecord> CallerAccess::FindPrepared(
                      "allocation " + allocation,
                      "is being released; wait for its end");
   }
+  MOUNTD_TRY(leases_.CheckUsable(record));
   return record;
 }
 

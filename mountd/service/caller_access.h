@@ -17,7 +17,8 @@ namespace mountd {
 // once. Never changes an object.
 class CallerAccess {
  public:
-  explicit CallerAccess(const ServiceParts& parts) : parts_(parts) {}
+  CallerAccess(const ServiceParts& parts, const Leases& leases)
+      : parts_(parts), leases_(leases) {}
 
   // Returns the policy now in force. Records its decisions for the call's log
   // line.
@@ -30,9 +31,12 @@ class CallerAccess {
   // Returns the record if the caller may use it. NotFound, PermissionDenied.
   Result<AllocationRecord> Find(const CallContext& call,
                                 const std::string& allocation) const;
-  // As Find. FailedPrecondition during a release.
+  // As Find. FailedPrecondition during a release, and once a lease has lapsed.
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation) const;
+  // Returns the leases. A verb that makes something asks them once more at its
+  // end, because a lease may have lapsed meanwhile.
+  const Leases& leases() const { return leases_; }
   // Returns the receipt if the caller may use it. NotFound, PermissionDenied.
   Result<ReceiptRecord> FindReceipt(const CallContext& call,
                                     const std::string& allocation) const;
@@ -51,6 +55,7 @@ class CallerAccess {
 
  private:
   const ServiceParts& parts_;
+  const Leases& leases_;
 };
 
 }  // namespace mountd

@@ -29,6 +29,7 @@ Result<InboxVerbs::Inbox> InboxVerbs::PrepareInbox(const CallContext& call,
                   }));
     inbox.tree = std::make_shared<UniqueFd>(std::move(tree));
   }
+  MOUNTD_TRY(access_.leases().CheckUsable(owner));
   return inbox;
 }
 

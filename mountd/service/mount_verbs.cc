@@ -34,13 +34,65 @@ Result<std::vector<MountConfig>> MountVerbs::BindMounts(
     MOUNTD_TRY(admission_.Authorise(call, owner, request));
     MOUNTD_TRY(admission_.CheckRoom(request));
   }
+  MOUNTD_ASSIGN(const std::vector<bool> existed, ExistBefore(owner, requests));
   Result<std::vector<MountConfig>> configs =
       parts_.mounts.Bind(requests, call.progress);
   for (const BindMountRequest& request : requests) {
     MOUNTD_TRY(configs ? Forgive(request)
                        : teardowns_.OweUnlessUndone(request));
   }
+  for (std::size_t i = 0; configs && i < requests.size(); ++i) {
+    if (Result<void> used = existed[i] ? access_.leases().CheckUsable(owner)
+                                       : UndoIfLapsed(owner, requests[i]);
+        !used) {
+      configs = std::move(used).error();
+      // The other mounts of the call go, too.
+      for (std::size_t next = i + 1; next < requests.size(); ++next) {
+        if (!existed[next]) {
+          IgnoreBecauseBestEffort(UndoIfLapsed(owner, requests[next]));
+        }
+      }
+    }
+  }
   return configs;
+}
+
+// Returns for each request whether its mount is there before the call. Asks the
+// store only if a lease may lapse during the call.
+Result<std::vector<bool>> MountVerbs::ExistBefore(
+    const AllocationRecord& owner,
+    const std::vector<BindMountRequest>& requests) {
+  std::vector<bool> existed(requests.size(), false);
+  if (!access_.leases().IsBound(owner)) {
+    return existed;
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
+                  parts_.boot.mounts.GetMount(requests[i].allocation,
+                                              requests[i].task,
+                                              requests[i].name));
+    existed[i] = mount.has_value();
+  }
+  return existed;
+}
+
+// Removes a mount that was made while the lease lapsed, and returns that
+// refusal. Only detaches the mount if a task uses it already.
+Result<void> MountVerbs::UndoIfLapsed(const AllocationRecord& owner,
+                                      const BindMountRequest& request) {
+  Result<void> usable = access_.leases().CheckUsable(owner);
+  if (usable) {
+    return usable;
+  }
+  const auto unmount = [&](exec::UnmountMode mode) {
+    return teardowns_.Unmount(owner, request.task, request.name, mode,
+                              {OnTasks::kIgnore});
+  };
+  if (const Result<void> gone = unmount(exec::UnmountMode::kPlain); !gone) {
+    // Pending now if this fails, too.
+    IgnoreBecauseBestEffort(unmount(exec::UnmountMode::kDetach));
+  }
+  return usable;
 }
 
 // Returns the processes that use a mount before a replacement, because they
@@ -80,6 +132,7 @@ Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
   call.progress.At(StepOf(request));
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(request));
   MOUNTD_TRY(Forgive(request));
+  MOUNTD_TRY(UndoIfLapsed(owner, request));
   replaced.old_holders = replaced.old_mount_id != 0 ? holders : std::nullopt;
   return replaced;
 }
@@ -141,6 +194,7 @@ Result<MountVerbs::Repaired> MountVerbs::RepairMount(const CallContext& call,
   call.progress.At(StepOf(request));
   MOUNTD_ASSIGN(repaired.replaced, parts_.mounts.Repair(request));
   MOUNTD_TRY(Forgive(request));
+  MOUNTD_TRY(UndoIfLapsed(owner, request));
   repaired.replaced.old_holders = holders;
   MOUNTD_ASSIGN(const std::vector<std::string> inboxes,
                 parts_.boot.inboxes.InboxesOf(allocation.str()));
@@ -175,8 +229,11 @@ Result<UniqueFd> MountVerbs::OpenTree(const CallContext& call,
   record.uid = owner.uid;
   record.source_kind = request.wish.source_kind;
   record.name = request.wish.source;
-  return HandOut(parts_, std::move(record),
-                 [&] { return parts_.mounts.OpenTree(request); });
+  MOUNTD_ASSIGN(UniqueFd tree, HandOut(parts_, std::move(record), [&] {
+                  return parts_.mounts.OpenTree(request);
+                }));
+  MOUNTD_TRY(access_.leases().CheckUsable(owner));
+  return tree;
 }
 
 namespace {

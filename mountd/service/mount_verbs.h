@@ -49,6 +49,11 @@ class MountVerbs {
                        OnTasks on_tasks = OnTasks::kRefuse);
 
  private:
+  Result<std::vector<bool>> ExistBefore(
+      const AllocationRecord& owner,
+      const std::vector<BindMountRequest>& requests);
+  Result<void> UndoIfLapsed(const AllocationRecord& owner,
+                            const BindMountRequest& request);
   std::optional<HolderReport> HoldersBefore(
       const AllocationRecord& owner, const std::optional<MountRecord>& old);
   Result<void> Forgive(const BindMountRequest& request);

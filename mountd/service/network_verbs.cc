@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/service/network_verbs.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "mountd/service/handed_out.h"
 
@@ -18,11 +20,28 @@ Result<NetworkStatus> NetworkVerbs::SetupNetwork(const CallContext& call,
   given.may_be_hosts =
       given.valid() &&
       access_.PolicyFor(call).MayPassHostNamespaces(call.caller);
+  std::vector<NetworkStatus> before;
+  if (access_.leases().IsBound(record)) {
+    MOUNTD_ASSIGN(before, parts_.networks.Of(allocation.str()));
+  }
   MOUNTD_ASSIGN(NetworkStatus status,
                 parts_.networks.Setup(allocation.str(), request, given,
                                       record.uid, call.progress));
   MOUNTD_TRY(teardowns_.Forgive(OwedKind::kTeardownNetwork,
                                 allocation.str() + "/" + status.interface));
+  Result<void> usable = access_.leases().CheckUsable(record);
+  if (!usable) {
+    // The lease lapsed during the call.
+    const bool existed = std::any_of(
+        before.begin(), before.end(), [&](const NetworkStatus& network) {
+          return network.interface == status.interface;
+        });
+    if (!existed) {
+      IgnoreBecauseBestEffort(
+          teardowns_.TeardownNetwork(record, status.interface));
+    }
+    return std::move(usable).error();
+  }
   return status;
 }
 

@@ -20,7 +20,10 @@ Result<bool> NodeVerbs::OwnsSomething() {
   // mountd retries these without a pending record.
   MOUNTD_ASSIGN(const auto anchors, parts_.boot.anchors.ListAnchors());
   MOUNTD_ASSIGN(const auto quarantine, parts_.boot.networks.ListQuarantine());
+  // Nobody would watch a lease of a scope that has no allocation yet.
+  MOUNTD_ASSIGN(const auto leases, parts_.state.leases.ListLeases());
   return !allocations.empty() || !plugins.empty() || !volumes.empty() ||
+         !leases.empty() ||
          !owed.empty() || !anchors.empty() || !quarantine.empty() ||
          !parts_.config.plugins().empty();
 }

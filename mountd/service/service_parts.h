@@ -12,6 +12,7 @@
 #include "mountd/mounts/mounts.h"
 #include "mountd/networks/networks.h"
 #include "mountd/plan/executor.h"
+#include "mountd/service/leases.h"
 #include "mountd/store/boot_store.h"
 #include "mountd/store/state_store.h"
 
@@ -38,6 +39,9 @@ struct ServiceParts {
   std::function<Result<std::vector<std::string>>()> reload = [] {
     return std::vector<std::string>{};
   };
+  // Called when leases were acquired or released. From any thread.
+  std::function<void()> on_leases = [] {};
+  LeaseClocks lease_clocks{};
 };
 
 }  // namespace mountd

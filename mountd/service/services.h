@@ -8,7 +8,10 @@
 #include "mountd/service/controller_verbs.h"
 #include "mountd/service/executor_features.h"
 #include "mountd/service/grant_verbs.h"
+#include "mountd/service/fences.h"
 #include "mountd/service/inbox_verbs.h"
+#include "mountd/service/lease_verbs.h"
+#include "mountd/service/leases.h"
 #include "mountd/service/mount_admission.h"
 #include "mountd/service/mount_verbs.h"
 #include "mountd/service/network_verbs.h"
@@ -40,14 +43,17 @@ struct Services {
   const ServiceParts parts;
 
   // The classes below keep references to these.
-  const CallerAccess access{parts};
-  Teardowns teardowns{parts};
+  Leases leases{parts.state, parts.boot, parts.lease_clocks};
+  const CallerAccess access{parts, leases};
+  Teardowns teardowns{parts, leases};
+  Fences fences{parts, leases, teardowns};
   PreparedMeanwhile prepared;
   ExecutorFeatures features{parts};
   const MountAdmission admission{parts, access};
 
   AllocationRecovery recovery{parts, teardowns};
-  AllocationVerbs allocations{parts, access, teardowns, prepared};
+  AllocationVerbs allocations{parts, access, teardowns, prepared, leases};
+  LeaseVerbs lease_verbs{parts, access, leases};
   Reconciler reconciler{parts, access, teardowns, prepared};
   NetworkVerbs networks{parts, access, teardowns};
   VolumeVerbs volumes{parts, access, teardowns, admission};

@@ -257,7 +257,11 @@ Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
     receipt.traceparent = call.parent ? ToText(*call.parent) : "";
     receipt.request_id = call.request_id;
   }
-  return parts_.state.allocations.FinishAllocation(std::move(receipt));
+  MOUNTD_ASSIGN(receipt, parts_.state.allocations.FinishAllocation(
+                             std::move(receipt)));
+  // After a kill here the next start forgets the lease.
+  IgnoreBecauseBestEffort(leases_.Forget(record.id));
+  return receipt;
 }
 
 // Busy while a bind mount of the volume is left.

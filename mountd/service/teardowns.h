@@ -37,13 +37,19 @@ struct Manner {
 // Methods block. Calls for one allocation come one at a time, on its strand.
 class Teardowns {
  public:
-  explicit Teardowns(const ServiceParts& parts) : parts_(parts) {}
+  Teardowns(const ServiceParts& parts, Leases& leases)
+      : parts_(parts), leases_(leases) {}
 
   // Busy if tasks have copies of an object to remove
   // (mountd/executors/task_copies.h). The object is unchanged, and nothing
   // becomes pending. This holds for each method.
   Result<ReceiptRecord> Release(const AllocationRecord& record,
                                 const Manner& manner = {});
+  // Busy, with the processes that have them, if tasks have copies of the
+  // allocation's mounts or volumes. Changes nothing.
+  Result<void> CheckCopiesOf(const AllocationRecord& record) {
+    return CheckRelease(record, Manner());
+  }
   // Busy, with nothing pending, while a bind mount of the volume is left.
   Result<void> Unpublish(const AllocationRecord& record,
                          const std::string& alias, const Manner& manner = {});
@@ -93,6 +99,7 @@ class Teardowns {
                    const std::string& object);
 
   const ServiceParts parts_;
+  Leases& leases_;
 };
 
 }  // namespace mountd

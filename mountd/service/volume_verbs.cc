@@ -12,6 +12,7 @@ Result<csi::PublishedVolume> VolumeVerbs::PublishVolume(
   MOUNTD_TRY(access_.PolicyFor(call).MayUsePlugin(call.caller, spec.plugin));
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 access_.FindPrepared(call, spec.allocation));
+  MOUNTD_TRY(access_.leases().CheckHeld(owner));
   const Result<void> room = parts_.room.Check(
       "publish", "volume " + spec.allocation + "/" + spec.alias, spec.plugin);
   if (!room) {
@@ -28,6 +29,14 @@ Result<csi::PublishedVolume> VolumeVerbs::PublishVolume(
   MOUNTD_ASSIGN(
       csi::PublishedVolume published,
       parts_.volumes.Publish(spec, secrets, call.cancelled, call.progress));
+  if (Result<void> held = access_.leases().CheckHeld(owner); !held) {
+    // The lease lapsed during the call.
+    if (!before) {
+      IgnoreBecauseBestEffort(
+          teardowns_.Unpublish(owner, spec.alias, {OnTasks::kIgnore}));
+    }
+    return std::move(held).error();
+  }
   // Tasks may have dead mounts of a volume that was published before.
   if (before && before->was_published &&
       before->state == PublicationState::kUncertain) {
@@ -87,7 +96,8 @@ Result<csi::VolumeStats> VolumeVerbs::GetVolumeStats(const CallContext& call,
 Result<void> VolumeVerbs::RepairMountsOf(const PublicationRecord& publication) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
                 parts_.state.allocations.GetAllocation(publication.allocation));
-  if (!owner || owner->state != AllocationState::kPrepared) {
+  if (!owner || owner->state != AllocationState::kPrepared ||
+      !access_.leases().CheckUsable(*owner)) {
     return Ok();
   }
   const CurrentUser user(owner->uid);

@@ -18,6 +18,7 @@ struct AllocationRecord {
   std::string scope;
   AllocationState state = AllocationState::kPrepared;
   std::uint64_t cgroup = 0;  // id of its tasks' cgroup; 0: none or unknown
+  bool lease_required = false;  // publishes volumes only under a held lease
 };
 
 struct ReceiptRecord {

@@ -15,7 +15,8 @@ AllocationRecord ReadAllocation(const Row& row) {
           static_cast<std::uint32_t>(row.Int(2)),
           row.Text(3),
           static_cast<AllocationState>(row.Int(4)),
-          row.Bits(5)};
+          row.Bits(5),
+          row.Int(6) != 0};
 }
 
 }  // namespace
@@ -36,9 +37,10 @@ Result<void> AllocationTable::AddAllocation(const AllocationRecord& record) {
     }
     MOUNTD_TRY(
         database_->Run("INSERT INTO allocations(id,uid,gid,scope,state,"
-                       "cgroup) VALUES(?1,?2,?3,?4,?5,?6)",
+                       "cgroup,lease_required) VALUES(?1,?2,?3,?4,?5,?6,?7)",
                        record.id, record.uid, record.gid, record.scope,
-                       static_cast<int>(record.state), record.cgroup));
+                       static_cast<int>(record.state), record.cgroup,
+                       static_cast<int>(record.lease_required)));
     return Ok();
   });
 }
@@ -47,7 +49,8 @@ Result<std::optional<AllocationRecord>> AllocationTable::GetAllocation(
     const std::string& id) {
   std::optional<AllocationRecord> found;
   MOUNTD_TRY(database_->Query(
-      "SELECT id,uid,gid,scope,state,cgroup FROM allocations WHERE id=?1",
+      "SELECT id,uid,gid,scope,state,cgroup,lease_required FROM allocations "
+      "WHERE id=?1",
       [&](const Row& row) { found = ReadAllocation(row); }, id));
   return found;
 }
@@ -55,7 +58,8 @@ Result<std::optional<AllocationRecord>> AllocationTable::GetAllocation(
 Result<std::vector<AllocationRecord>> AllocationTable::ListAllocations() {
   std::vector<AllocationRecord> all;
   MOUNTD_TRY(database_->Query(
-      "SELECT id,uid,gid,scope,state,cgroup FROM allocations ORDER BY id",
+      "SELECT id,uid,gid,scope,state,cgroup,lease_required FROM allocations "
+      "ORDER BY id",
       [&](const Row& row) { all.push_back(ReadAllocation(row)); }));
   return all;
 }
@@ -64,8 +68,8 @@ Result<std::vector<AllocationRecord>> AllocationTable::AllocationsOf(
     std::uint32_t uid, const std::string& scope) {
   std::vector<AllocationRecord> all;
   MOUNTD_TRY(database_->Query(
-      "SELECT id,uid,gid,scope,state,cgroup FROM allocations WHERE uid=?1 AND "
-      "scope=?2 ORDER BY id",
+      "SELECT id,uid,gid,scope,state,cgroup,lease_required FROM allocations "
+      "WHERE uid=?1 AND scope=?2 ORDER BY id",
       [&](const Row& row) { all.push_back(ReadAllocation(row)); }, uid, scope));
   return all;
 }
@@ -145,6 +149,12 @@ Result<void> AllocationTable::SetAllocationCgroup(const std::string& id,
                                                   std::uint64_t cgroup) {
   MOUNTD_TRY(database_->Run("UPDATE allocations SET cgroup=?2 WHERE id=?1", id,
                             cgroup));
+  return Ok();
+}
+
+Result<void> AllocationTable::SetLeaseRequired(const std::string& id) {
+  MOUNTD_TRY(database_->Run(
+      "UPDATE allocations SET lease_required=1 WHERE id=?1", id));
   return Ok();
 }
 

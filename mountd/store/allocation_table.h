@@ -38,6 +38,7 @@ class AllocationTable {
   Result<std::uint32_t> CountAllocations(std::uint32_t uid);
   Result<void> SetAllocationState(const std::string& id, AllocationState state);
   Result<void> SetAllocationCgroup(const std::string& id, std::uint64_t cgroup);
+  Result<void> SetLeaseRequired(const std::string& id);
   // Removes the allocation and its pending tear-downs, and keeps `receipt`, in
   // one transaction. Assigns the receipt's serial and lists every volume that
   // was ever detached from this allocation. Removes the user's oldest receipts

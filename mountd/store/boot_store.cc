@@ -104,12 +104,18 @@ INSERT INTO quarantine SELECT ipv4, ipv6, network, allocation, netns_inode
   FROM ipv4_quarantine;
 DROP TABLE ipv4_quarantine;
 )sql";
-constexpr std::array<std::string_view, 13> kBootSchema = {
+constexpr std::string_view kLeaseDeadlines = R"sql(
+CREATE TABLE lease_deadlines(
+  uid INTEGER NOT NULL, name TEXT NOT NULL, deadline_boot_us INTEGER NOT NULL,
+  PRIMARY KEY(uid, name)) WITHOUT ROWID;
+)sql";
+constexpr std::array<std::string_view, 14> kBootSchema = {
     kBootSchema1,    kTmpfsMounts,         kMappedIds,
     kAnchorsOfKinds, kMountsById,          kTargetsAndInboxes,
     kFewerIndexes,   kNetworksByInterface, kCniNetworks,
     kMeta,           kHandedOut,           kTakenOver,
-    kQuarantineByBoth};
+    kQuarantineByBoth,
+    kLeaseDeadlines};
 
 }  // namespace
 
@@ -135,7 +141,7 @@ Result<void> BootStore::AdoptBoot(const std::string& boot_id) {
       for (const std::string_view statement :
            {"DELETE FROM mounts", "DELETE FROM inboxes", "DELETE FROM anchors",
             "DELETE FROM networks", "DELETE FROM quarantine",
-            "DELETE FROM handed_out"}) {
+            "DELETE FROM handed_out", "DELETE FROM lease_deadlines"}) {
         MOUNTD_TRY(database_->Run(statement));
       }
     }

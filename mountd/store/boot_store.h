@@ -11,6 +11,7 @@
 #include "mountd/store/database.h"
 #include "mountd/store/handed_out_table.h"
 #include "mountd/store/inbox_table.h"
+#include "mountd/store/lease_table.h"
 #include "mountd/store/mount_table.h"
 #include "mountd/store/network_table.h"
 
@@ -52,6 +53,7 @@ class BootStore {
   HandedOutTable handed_out{*database_};
   AnchorTable anchors{*database_};
   NetworkTable networks{*database_};
+  LeaseDeadlineTable lease_deadlines{*database_};
 };
 
 }  // namespace mountd::store

@@ -8,6 +8,7 @@
 //
 // This header includes the records of every subject.
 #include "mountd/store/allocation_records.h"
+#include "mountd/store/lease_records.h"
 #include "mountd/store/mount_records.h"
 #include "mountd/store/network_records.h"
 #include "mountd/store/volume_records.h"

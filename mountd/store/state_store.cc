@@ -87,7 +87,30 @@ constexpr std::string_view kReceiptNames = R"sql(
 ALTER TABLE receipts ADD COLUMN traceparent TEXT NOT NULL DEFAULT '';
 ALTER TABLE receipts ADD COLUMN request_id TEXT NOT NULL DEFAULT '';
 )sql";
-constexpr std::array<std::string_view, 8> kStateSchema = {
+constexpr std::string_view kLeases = R"sql(
+ALTER TABLE allocations ADD COLUMN lease_required INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE leases(
+  uid INTEGER NOT NULL, name TEXT NOT NULL, allocation TEXT NOT NULL,
+  scope TEXT NOT NULL, kind INTEGER NOT NULL, timeout_ms INTEGER NOT NULL,
+  on_lapse INTEGER NOT NULL, stop_tasks INTEGER NOT NULL,
+  state INTEGER NOT NULL, boot_id TEXT NOT NULL,
+  deadline_boot_us INTEGER NOT NULL, reason TEXT NOT NULL,
+  PRIMARY KEY(uid, name));
+CREATE TABLE fences(
+  allocation TEXT PRIMARY KEY, uid INTEGER NOT NULL, lease TEXT NOT NULL,
+  boot_id TEXT NOT NULL, on_lapse INTEGER NOT NULL,
+  stop_tasks INTEGER NOT NULL, cgroup INTEGER NOT NULL,
+  state INTEGER NOT NULL, lifted INTEGER NOT NULL, lapse_reason TEXT NOT NULL,
+  lapsed_boot_us INTEGER NOT NULL, lapsed_wall_us INTEGER NOT NULL,
+  stopped_boot_us INTEGER NOT NULL, stopped_wall_us INTEGER NOT NULL,
+  searched_boot_us INTEGER NOT NULL, searched_wall_us INTEGER NOT NULL,
+  done_boot_us INTEGER NOT NULL, done_wall_us INTEGER NOT NULL,
+  had_tasks INTEGER NOT NULL, copies TEXT NOT NULL,
+  handed_out INTEGER NOT NULL, volumes_detached INTEGER NOT NULL,
+  error TEXT NOT NULL, attempts INTEGER NOT NULL);
+CREATE INDEX fences_by_uid ON fences(uid, state, done_wall_us);
+)sql";
+constexpr std::array<std::string_view, 9> kStateSchema = {
     kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
@@ -95,7 +118,8 @@ constexpr std::array<std::string_view, 8> kStateSchema = {
     kVolumesSchema,
     kScopes,
     kFileSystems,
-    kReceiptNames};
+    kReceiptNames,
+    kLeases};
 
 }  // namespace
 

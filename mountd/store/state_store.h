@@ -8,6 +8,7 @@
 #include "mountd/base/result.h"
 #include "mountd/store/allocation_table.h"
 #include "mountd/store/database.h"
+#include "mountd/store/lease_table.h"
 #include "mountd/store/owed_table.h"
 #include "mountd/store/plugin_table.h"
 #include "mountd/store/volume_table.h"
@@ -16,7 +17,7 @@ namespace mountd::store {
 
 // Owns /var/lib/mountd/state.db, the records that outlive the boot
 // (allocations, plugins, staged volumes and their users, pending tear-downs,
-// receipts). Every write is on disk when the call returns (synchronous=FULL).
+// receipts, leases and fences). Every write is on disk when the call returns (synchronous=FULL).
 //
 // Thread-safe. Absence is a value (nullopt), not an error.
 class StateStore {
@@ -41,6 +42,7 @@ class StateStore {
  public:
   // The queries, by subject. They share the database.
   AllocationTable allocations{*database_};
+  LeaseTable leases{*database_};
   OwedTable owed{*database_};
   PluginTable plugins{*database_, allocations};
   VolumeTable volumes{*database_, allocations, owed};

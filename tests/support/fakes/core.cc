@@ -170,9 +170,11 @@ void Core::Start() {
                                            *state, std::move(volume_events));
   controller = std::make_unique<csi::Controller>(config.timeouts, *rpcs,
                                                  *plugins, *volumes);
-  services = std::make_unique<Services>(
-      ServiceParts{live_config, *plans, *state, *boot, *mounts, *networks,
-                   *plugins, *volumes, *controller, room, healths});
+  ServiceParts parts{live_config, *plans,   *state,      *boot, *mounts, *networks,
+                     *plugins,    *volumes, *controller, room,  healths};
+  parts.lease_clocks = {[this] { return boot_us.load(); },
+                        [this] { return wall_us.load(); }};
+  services = std::make_unique<Services>(parts);
 }
 
 void Core::Restart(bool same_boot) {
@@ -197,6 +199,7 @@ void Core::Restart(bool same_boot) {
 // The order is the daemon's.
 Result<void> Core::Recover() {
   MOUNTD_TRY(executor->PrepareBase());
+  MOUNTD_TRY(services->leases.Recover(config.timeouts.lease_grace));
   MOUNTD_TRY(services->recovery.Recover());
   MOUNTD_TRY(plugins->Recover());
   MOUNTD_TRY(volumes->Recover());

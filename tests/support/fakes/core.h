@@ -79,6 +79,9 @@ class Core {
   // How often the networks asked to be checked again.
   std::atomic<int> checks = 0;
   std::chrono::milliseconds link_grace{0};  // applies from the next start
+  // CLOCK_BOOTTIME and the wall clock of leases, in microseconds.
+  std::atomic<std::uint64_t> boot_us = 1'000'000'000;
+  std::atomic<std::uint64_t> wall_us = 1'700'000'000'000'000;
   std::vector<std::string> scarce;  // networks, and their free addresses
   // Returns the conditions that volumes reported since the last call, as
   // "v1 abnormal: why".

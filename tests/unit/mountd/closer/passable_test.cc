@@ -8,12 +8,16 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <string>
 
 #include "mountd/base/unique_fd.h"
+#include "mountd/closer/passed_fd.h"
+#include "tests/support/temp_directory.h"
 
 namespace mountd::closer {
 namespace {
@@ -45,6 +49,44 @@ TEST(Passable, WhatMethodsTake) {
   EXPECT_TRUE(IsPassable(SealedMemory(4096, 0).get()));
 }
 
+// A write end that mountd had would keep the pipe of a lease alive.
+TEST(Passable, OfPipesOnlyTheReadEnd) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  const std::string path = "/proc/self/fd/" + std::to_string(reading.get());
+  const UniqueFd both(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_TRUE(IsPassable(reading.get()));
+  EXPECT_FALSE(IsPassable(writing.get()));
+  EXPECT_FALSE(IsPassable(both.get()));
+  EXPECT_TRUE(IsPipeReadEnd(reading.get()));
+  EXPECT_FALSE(IsPipeReadEnd(writing.get()));
+  EXPECT_TRUE(HasWriter(reading.get()));
+}
+
+TEST(Passable, NoFifoOfAFileSystem) {
+  const TempDirectory directory;
+  const std::string path = directory.File("fifo");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const UniqueFd fifo(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_TRUE(fifo.valid());
+  EXPECT_FALSE(IsPassable(fifo.get()));
+  EXPECT_FALSE(IsPipeReadEnd(fifo.get()));
+}
+
+TEST(Passable, APipeWithoutAWriterIsSeen) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  // Data that nobody reads changes nothing.
+  ASSERT_EQ(::write(writing.get(), "x", 1), 1);
+  EXPECT_TRUE(HasWriter(reading.get()));
+  writing.reset();
+  EXPECT_FALSE(HasWriter(reading.get()));
+}
+
 TEST(Passable, NothingElse) {
   const UniqueFd file(::open("/etc/passwd", O_RDONLY | O_CLOEXEC));
   const UniqueFd device(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -62,7 +104,7 @@ TEST(Passable, NothingElse) {
   const UniqueFd one(ends[0]);
   const UniqueFd other(ends[1]);
   for (const UniqueFd* fd : {&file, &device, &mounts, &event, &inotify, &epoll,
-                             &memory, &reading, &writing, &one, &other}) {
+                             &memory, &writing, &one, &other}) {
     ASSERT_TRUE(fd->valid());
     EXPECT_FALSE(IsPassable(fd->get())) << fd->get();
   }

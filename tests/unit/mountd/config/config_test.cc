@@ -83,6 +83,7 @@ mounts_per_plugin = 9
 tmpfs_bytes = 0
 tmpfs_bytes_per_allocation = 8589934592
 network_file_bytes_per_uid = 21
+leases_per_uid = 23
 namespaces_per_uid = 22
 mount_executors = 5
 mount_reserve = 7
@@ -98,6 +99,7 @@ probe_timeout_ms = 16
 probe_mounts_ms = 17
 probe_volumes_ms = 21
 owed_warning_ms = 20
+lease_grace_ms = 24
 probe_answer_ms = 18
 )";
 
@@ -223,6 +225,8 @@ TEST(ConfigTest, LimitsAndTimeouts) {
   EXPECT_EQ(config->limits.mount_reserve, 7U);
   EXPECT_EQ(config->timeouts.probe_mounts, milliseconds(17));
   EXPECT_EQ(config->timeouts.probe_volumes, milliseconds(21));
+  EXPECT_EQ(config->timeouts.lease_grace, milliseconds(24));
+  EXPECT_EQ(config->limits.leases_per_uid, 23U);
   EXPECT_EQ(config->timeouts.probe_answer, milliseconds(18));
   EXPECT_EQ(config->timeouts.owed_warning, milliseconds(20));
 }

@@ -21,8 +21,8 @@ namespace mountd::store {
 namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
-constexpr int kStateVersions = 8;
-constexpr int kBootVersions = 13;
+constexpr int kStateVersions = 9;
+constexpr int kBootVersions = 14;
 
 struct CloseRaw {
   void operator()(sqlite3* database) const { sqlite3_close(database); }
@@ -121,7 +121,8 @@ TEST_P(StateMigration, KeepsAllocationsReceiptsAndDebts) {
   EXPECT_EQ((*receipt)->volumes[0].volume_id, "vol/9");
   EXPECT_TRUE((*receipt)->volumes[0].unstaged);
   EXPECT_FALSE((*receipt)->volumes[0].owed);
-  EXPECT_EQ((*receipt)->traceparent + (*receipt)->request_id, "");
+  EXPECT_EQ((*receipt)->request_id, version() >= 8 ? "r-1" : "");
+  EXPECT_EQ((*receipt)->traceparent.empty(), version() < 8);
   const auto owed = store_->owed.ListOwed();
   ASSERT_TRUE(owed && owed->size() == 1U);
   EXPECT_EQ(owed->at(0).id, 3U);

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/fences.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "mountd/service/handed_out.h"
+
+namespace mountd {
+namespace {
+
+std::optional<FenceRecord> PendingOf(const Leases& leases,
+                                     const std::string& allocation) {
+  std::vector<FenceRecord> all = leases.Pending();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const FenceRecord& fence) {
+        return fence.allocation == allocation;
+      });
+  return found == all.end() ? std::nullopt
+                            : std::optional<FenceRecord>(std::move(*found));
+}
+
+bool HasTasksToStop(const FenceRecord& fence, const std::string& boot_id) {
+  // Another boot ended all processes, and gives the cgroup's id to others.
+  return fence.stop_tasks != exec::TaskStop::kNo && fence.cgroup != 0 &&
+         fence.boot_id == boot_id;
+}
+
+}  // namespace
+
+std::string FenceStrand(const std::string& allocation) {
+  return "fence " + allocation;
+}
+
+Error Fences::Failed(const std::string& allocation, Error error) {
+  IgnoreBecauseBestEffort(
+      leases_.Change(allocation, [&](FenceRecord& fence) {
+        fence.error = error.Message();
+        ++fence.attempts;
+      }));
+  return error;
+}
+
+Result<void> Fences::StopTasks(const std::string& allocation) {
+  const std::optional<FenceRecord> fence = PendingOf(leases_, allocation);
+  if (!fence || fence->tasks_stopped.boot_us != 0) {
+    return Ok();
+  }
+  bool had_tasks = false;
+  if (HasTasksToStop(*fence, leases_.boot_id())) {
+    const Result<exec::StopTasksState> stopped = parts_.executor.StopTasks(
+        {fence->cgroup, fence->stop_tasks,
+         SearchBudgetMs(parts_.config.timeouts().plan)});
+    // A cgroup that is gone has no processes.
+    if (!stopped && stopped.error().code != Code::kNotFound) {
+      return Failed(allocation, stopped.error());
+    }
+    had_tasks = stopped && stopped->had_processes != 0;
+  }
+  const FenceTime now = leases_.Now();
+  const Result<FenceRecord> changed =
+      leases_.Change(allocation, [&](FenceRecord& record) {
+        record.had_tasks = record.had_tasks || had_tasks;
+        // Another lease may have asked for more meanwhile.
+        if (record.stop_tasks == fence->stop_tasks) {
+          record.tasks_stopped = now;
+        }
+      });
+  // NotFound: the fence has ended meanwhile.
+  return changed || changed.error().code == Code::kNotFound
+             ? Ok()
+             : Result<void>(changed.error());
+}
+
+// Looks for copies as a release does, and for descriptors that OpenTree and
+// PrepareInbox handed out. Records what it found; finding something is no
+// error.
+Result<void> Fences::Search(const AllocationRecord& record) {
+  const Result<void> copies = teardowns_.CheckCopiesOf(record);
+  if (!copies && copies.error().code != Code::kBusy) {
+    return copies;
+  }
+  MOUNTD_ASSIGN(const std::vector<HandedOutRecord> records,
+                parts_.boot.handed_out.HandedOutOf(record.id));
+  HandedOutReport handed_out;
+  if (!records.empty()) {
+    MOUNTD_ASSIGN(handed_out, FindHandedOut(parts_, records, record.cgroup));
+  }
+  const FenceTime now = leases_.Now();
+  MOUNTD_TRY(leases_.Change(record.id, [&](FenceRecord& fence) {
+    fence.copies = copies ? "" : copies.error().detail;
+    fence.handed_out =
+        static_cast<std::uint32_t>(handed_out.descriptors.size());
+    fence.searched = now;
+  }));
+  return Ok();
+}
+
+// Returns whether the release has detached each volume. No receipt says so if
+// the user has had too many releases since.
+Result<bool> Fences::DetachedByRelease(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::optional<ReceiptRecord> receipt,
+                parts_.state.allocations.GetReceipt(allocation));
+  return receipt &&
+         std::none_of(receipt->volumes.begin(), receipt->volumes.end(),
+                      [](const ReceiptRecord::Volume& one) { return one.owed; });
+}
+
+Result<bool> Fences::Detach(const AllocationRecord& record, OnLapse on_lapse) {
+  if (on_lapse == OnLapse::kRelease) {
+    MOUNTD_TRY(teardowns_.Release(record));
+    return DetachedByRelease(record.id);
+  }
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.mounts.MountsOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.state.volumes.PublicationsOf(record.id));
+  return mounts.empty() && publications.empty();
+}
+
+Result<FenceRecord> Fences::Finish(const std::string& allocation) {
+  const std::optional<FenceRecord> fence = PendingOf(leases_, allocation);
+  if (!fence) {
+    MOUNTD_ASSIGN(const std::optional<FenceRecord> done,
+                  parts_.state.leases.GetFence(allocation));
+    return done ? Result<FenceRecord>(*done)
+                : Result<FenceRecord>(
+                      MakeError(Code::kNotFound, "fence",
+                                "allocation " + allocation, "has no fence"));
+  }
+  if (fence->tasks_stopped.boot_us == 0) {
+    return MakeError(Code::kFailedPrecondition, "fence",
+                     "allocation " + allocation,
+                     "its tasks have still to be stopped");
+  }
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
+                parts_.state.allocations.GetAllocation(allocation));
+  Result<bool> detached = false;
+  if (record) {
+    if (const Result<void> searched = Search(*record); !searched) {
+      return Failed(allocation, searched.error());
+    }
+    detached = Detach(*record, fence->on_lapse);
+  } else {
+    // Somebody has released it since, or a kill came after the release.
+    detached = DetachedByRelease(allocation);
+  }
+  if (!detached) {
+    return Failed(allocation, detached.error());
+  }
+  const FenceTime now = leases_.Now();
+  return leases_.Change(allocation, [&](FenceRecord& done) {
+    // A lease that lapsed meanwhile may have asked for more.
+    if (done.tasks_stopped.boot_us == 0 || done.on_lapse != fence->on_lapse) {
+      return;
+    }
+    done.volumes_detached = *detached;
+    done.state = FenceState::kDone;
+    done.done = now;
+    done.error.clear();
+  });
+}
+
+}  // namespace mountd

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "mountd/service/leases.h"
+#include "mountd/service/service_parts.h"
+#include "mountd/service/teardowns.h"
+
+namespace mountd {
+
+// Owns nothing; carries out the fence of an allocation whose lease has lapsed.
+// Leases has recorded the fence before, so a start of mountd goes on with it.
+// Each step is idempotent, and recorded when it is done. A step that fails is
+// recorded with its error and tried again by the next call.
+//
+// Methods block. StopTasks runs on the fence's own strand, so that it does not
+// wait for a call under way; Finish runs on the allocation's strand, so that
+// calls that were under way have ended.
+class Fences {
+ public:
+  Fences(const ServiceParts& parts, Leases& leases, Teardowns& teardowns)
+      : parts_(parts), leases_(leases), teardowns_(teardowns) {}
+
+  // Freezes or kills the allocation's tasks, if the lease says so.
+  Result<void> StopTasks(const std::string& allocation);
+  // Searches for tasks' copies, then releases the allocation if the lease says
+  // so. FailedPrecondition if the tasks have still to be stopped. Returns the
+  // receipt.
+  Result<FenceRecord> Finish(const std::string& allocation);
+
+ private:
+  Result<void> Search(const AllocationRecord& record);
+  Result<bool> Detach(const AllocationRecord& record, OnLapse on_lapse);
+  Result<bool> DetachedByRelease(const std::string& allocation);
+  // Records the error of a try with the fence.
+  Error Failed(const std::string& allocation, Error error);
+
+  const ServiceParts& parts_;
+  Leases& leases_;
+  Teardowns& teardowns_;
+};
+
+// Returns the strand of a fence's StopTasks.
+std::string FenceStrand(const std::string& allocation);
+
+}  // namespace mountd

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/lease_verbs.h"
+
+#include <utility>
+
+namespace mountd {
+
+// Returns the allocations that the lease would bind.
+Result<std::vector<AllocationRecord>> LeaseVerbs::CoveredBy(
+    const CallContext& call, const LeaseRecord& lease) {
+  if (lease.allocation.empty()) {
+    return parts_.state.allocations.AllocationsOf(call.caller.uid, lease.scope);
+  }
+  MOUNTD_ASSIGN(const AllocationRecord record,
+                access_.Find(call, lease.allocation));
+  // An administrator may undo others' allocations, but not bind them.
+  if (record.uid != call.caller.uid) {
+    return MakeError(Code::kPermissionDenied, "acquire",
+                     "lease of allocation " + record.id,
+                     "only the allocation's owner may acquire its lease");
+  }
+  return std::vector<AllocationRecord>{record};
+}
+
+// Checks the right to stop tasks now, because a fence has no caller. The
+// executor checks the rules again when it stops them.
+Result<void> LeaseVerbs::MayStop(const CallContext& call,
+                                 const LeaseRecord& lease,
+                                 const std::vector<AllocationRecord>& covered) {
+  if (lease.stop_tasks == exec::TaskStop::kNo) {
+    return Ok();
+  }
+  for (const AllocationRecord& record : covered) {
+    if (record.cgroup == 0) {
+      return MakeError(Code::kFailedPrecondition, "acquire",
+                       "lease " + lease.key.name,
+                       "allocation " + record.id +
+                           " has no cgroup to stop tasks in; prepare it with "
+                           "cgroup");
+    }
+    MOUNTD_ASSIGN(const exec::CgroupState state,
+                  parts_.executor.InspectCgroup({record.cgroup}));
+    MOUNTD_TRY(access_.PolicyFor(call).MayStopTasks(
+        call.caller, state.path.data(), lease.stop_tasks));
+  }
+  return Ok();
+}
+
+Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
+                                             LeaseRecord lease,
+                                             std::shared_ptr<UniqueFd> pipe) {
+  MOUNTD_TRY(access_.PolicyFor(call).MayPrepare(call.caller));
+  lease.key.uid = call.caller.uid;
+  MOUNTD_ASSIGN(const std::vector<AllocationRecord> covered,
+                CoveredBy(call, lease));
+  MOUNTD_TRY(MayStop(call, lease, covered));
+  Leases::Wanted wanted;
+  wanted.lease = std::move(lease);
+  wanted.pipe = std::move(pipe);
+  wanted.most = parts_.config.limits().leases_per_uid;
+  for (const AllocationRecord& record : covered) {
+    wanted.covered.push_back(record.id);
+  }
+  MOUNTD_ASSIGN(LeaseRecord acquired, leases_.Acquire(std::move(wanted)));
+  parts_.on_leases();
+  return acquired;
+}
+
+Result<LeaseRecord> LeaseVerbs::RenewLease(const CallContext& call,
+                                           const Name& lease) {
+  return leases_.Renew({call.caller.uid, lease.str()});
+}
+
+Result<void> LeaseVerbs::ReleaseLease(const CallContext& call,
+                                      const LeaseKey& key) {
+  MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, key.uid,
+                                            "lease " + key.name));
+  MOUNTD_TRY(leases_.Release(key));
+  parts_.on_leases();
+  return Ok();
+}
+
+Result<std::vector<LeaseRecord>> LeaseVerbs::ListLeases(
+    const CallContext& call) {
+  std::vector<LeaseRecord> all = leases_.List();
+  std::erase_if(all, [&](const LeaseRecord& lease) {
+    return !access_.Sees(call.caller, lease.key.uid);
+  });
+  return all;
+}
+
+Result<FenceRecord> LeaseVerbs::GetFence(const CallContext& call,
+                                         const Name& allocation) {
+  MOUNTD_ASSIGN(const std::optional<FenceRecord> fence,
+                parts_.state.leases.GetFence(allocation.str()));
+  if (!fence) {
+    return MakeError(Code::kNotFound, "find", "fence of " + allocation.str(),
+                     "no lease of this allocation has lapsed");
+  }
+  MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, fence->lease.uid,
+                                            "fence of " + allocation.str()));
+  return *fence;
+}
+
+}  // namespace mountd

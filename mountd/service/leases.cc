@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/leases.h"
+
+#include <algorithm>
+
+namespace mountd {
+namespace {
+
+constexpr std::uint64_t kUsOfMs = 1000;
+
+std::string LeaseText(const LeaseKey& key) { return "lease " + key.name; }
+
+Error LapsedError(const std::string& op, const std::string& object,
+                  const std::string& lease) {
+  return MakeError(Code::kFailedPrecondition, op, object,
+                   "lease lapsed: " + lease +
+                       "; GetFence says when its fence is done, and then "
+                       "AcquireLease makes it usable again");
+}
+
+}  // namespace
+
+Leases::Leases(store::StateStore& state, store::BootStore& boot,
+               LeaseClocks clocks)
+    : state_(state), boot_(boot), clocks_(std::move(clocks)) {}
+
+const Leases::Entry* Leases::OfSubject(const LeaseRecord& lease) const {
+  if (!lease.allocation.empty()) {
+    const auto found = by_allocation_.find(lease.allocation);
+    return found == by_allocation_.end() ? nullptr
+                                         : &entries_.at(found->second);
+  }
+  const auto found = by_scope_.find({lease.key.uid, lease.scope});
+  return found == by_scope_.end() ? nullptr : &entries_.at(found->second);
+}
+
+std::vector<const Leases::Entry*> Leases::Covering(
+    const AllocationRecord& record) const {
+  std::vector<const Entry*> all;
+  LeaseRecord subject;
+  subject.key.uid = record.uid;
+  subject.allocation = record.id;
+  if (const Entry* own = OfSubject(subject)) {
+    all.push_back(own);
+  }
+  subject.allocation.clear();
+  subject.scope = record.scope;
+  const Entry* const scope =
+      record.scope.empty() ? nullptr : OfSubject(subject);
+  if (scope != nullptr) {
+    all.push_back(scope);
+  }
+  return all;
+}
+
+bool Leases::IsHeld(const Entry& entry) const {
+  return entry.record.state == LeaseState::kHeld && entry.doomed.empty() &&
+         (entry.record.deadline_boot_us == 0 ||
+          clocks_.boot_us() < entry.record.deadline_boot_us);
+}
+
+std::string Leases::WhyDue(const Entry& entry) const {
+  if (!entry.doomed.empty()) {
+    return entry.doomed;
+  }
+  return entry.record.kind == LeaseKind::kHeartbeat
+             ? "no renewal came before its deadline"
+             : "mountd started again, and nobody acquired it again in time";
+}
+
+bool Leases::IsFencing(const LeaseKey& key) const {
+  return std::any_of(fences_.begin(), fences_.end(), [&](const auto& one) {
+    return one.second.lease == key && one.second.state == FenceState::kBegun;
+  });
+}
+
+Result<void> Leases::Recover(std::chrono::milliseconds grace) {
+  const std::lock_guard change(change_);
+  MOUNTD_ASSIGN(boot_id_, state_.leases.BootId());
+  MOUNTD_ASSIGN(const std::vector<FenceRecord> fences,
+                state_.leases.ListFences());
+  for (const FenceRecord& fence : fences) {
+    MOUNTD_ASSIGN(const auto owner,
+                  state_.allocations.GetAllocation(fence.allocation));
+    if (fence.state == FenceState::kBegun || owner) {
+      const std::lock_guard lock(mutex_);
+      fences_.emplace(fence.allocation, fence);
+    }
+  }
+  MOUNTD_ASSIGN(const std::vector<LeaseRecord> leases,
+                state_.leases.ListLeases());
+  for (const LeaseRecord& lease : leases) {
+    MOUNTD_ASSIGN(const auto owner,
+                  state_.allocations.GetAllocation(lease.allocation));
+    // A kill came between the end of the allocation and that of its lease.
+    if (!lease.allocation.empty() && !owner) {
+      MOUNTD_TRY(state_.leases.RemoveLease(lease.key));
+      continue;
+    }
+    Entry entry{lease};
+    if (lease.boot_id != boot_id_) {
+      entry.doomed = "the machine started again";
+    } else if (lease.kind == LeaseKind::kPipe) {
+      entry.record.deadline_boot_us =
+          clocks_.boot_us() +
+          static_cast<std::uint64_t>(grace.count()) * kUsOfMs;
+    } else {
+      MOUNTD_ASSIGN(const auto renewed,
+                    boot_.lease_deadlines.GetDeadline(lease.key));
+      entry.record.deadline_boot_us = renewed.value_or(
+          clocks_.boot_us() + lease.timeout_ms * kUsOfMs);
+    }
+    Put(std::move(entry));
+  }
+  return Ok();
+}
+
+Result<void> Leases::CheckAcquirable(const Wanted& wanted) const {
+  const LeaseRecord& lease = wanted.lease;
+  const std::string object = LeaseText(lease.key);
+  const auto found = entries_.find(lease.key);
+  const Entry* const same = found == entries_.end() ? nullptr : &found->second;
+  if (same != nullptr && (same->record.allocation != lease.allocation ||
+                          same->record.scope != lease.scope)) {
+    return MakeError(Code::kAlreadyExists, "acquire", object,
+                     "is bound to another allocation or scope; release it "
+                     "first, or choose another name");
+  }
+  const Entry* const other = OfSubject(lease);
+  if (other != nullptr && !(other->record.key == lease.key)) {
+    return MakeError(Code::kAlreadyExists, "acquire", object,
+                     "the allocation or scope has the lease " +
+                         other->record.key.name + "; release that first");
+  }
+  const bool expired = same != nullptr && !IsHeld(*same) &&
+                       same->record.state == LeaseState::kHeld;
+  const bool fencing =
+      std::any_of(wanted.covered.begin(), wanted.covered.end(),
+                  [&](const std::string& allocation) {
+                    const auto fence = fences_.find(allocation);
+                    return fence != fences_.end() &&
+                           fence->second.state == FenceState::kBegun;
+                  });
+  if (expired || fencing || IsFencing(lease.key)) {
+    return MakeError(Code::kFailedPrecondition, "acquire", object,
+                     "lease lapsed, and its fence is not done; GetFence says "
+                     "when it is");
+  }
+  const auto count = static_cast<std::size_t>(
+      std::count_if(entries_.begin(), entries_.end(), [&](const auto& one) {
+        return one.first.uid == lease.key.uid;
+      }));
+  if (same == nullptr && count >= wanted.most) {
+    return MakeError(Code::kResourceExhausted, "acquire", object,
+                     "limits.leases_per_uid is reached; release others of this "
+                     "user or raise the limit");
+  }
+  return Ok();
+}
+
+Result<LeaseRecord> Leases::Acquire(Wanted wanted) {
+  const std::lock_guard change(change_);
+  std::vector<std::string> lifted;
+  {
+    const std::lock_guard lock(mutex_);
+    MOUNTD_TRY(CheckAcquirable(wanted));
+    for (const std::string& allocation : wanted.covered) {
+      if (fences_.contains(allocation)) {
+        lifted.push_back(allocation);
+      }
+    }
+  }
+  LeaseRecord& lease = wanted.lease;
+  lease.state = LeaseState::kHeld;
+  lease.boot_id = boot_id_;
+  lease.reason.clear();
+  lease.deadline_boot_us = 0;
+  if (lease.kind == LeaseKind::kHeartbeat) {
+    lease.deadline_boot_us = clocks_.boot_us() + lease.timeout_ms * kUsOfMs;
+    MOUNTD_TRY(boot_.lease_deadlines.PutDeadline(lease.key,
+                                                 lease.deadline_boot_us));
+  }
+  MOUNTD_TRY(state_.leases.PutLeaseAndLift(lease, lifted));
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::string& allocation : lifted) {
+      fences_.erase(allocation);
+    }
+  }
+  Put({lease, std::move(wanted.pipe), 0, ""});
+  return lease;
+}
+
+Result<LeaseRecord> Leases::Renew(const LeaseKey& key) {
+  const std::lock_guard change(change_);
+  std::optional<Entry> entry;
+  bool held = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(key);
+    if (found != entries_.end()) {
+      entry = found->second;
+      held = IsHeld(*entry);
+    }
+  }
+  if (!entry) {
+    return MakeError(Code::kNotFound, "renew", LeaseText(key),
+                     "this user has no such lease; GetFence of the allocation "
+                     "says whether it has lapsed");
+  }
+  if (!held) {
+    return LapsedError("renew", LeaseText(key), key.name);
+  }
+  if (entry->record.kind != LeaseKind::kHeartbeat) {
+    return MakeError(Code::kFailedPrecondition, "renew", LeaseText(key),
+                     "lasts as long as its pipe and needs no renewal");
+  }
+  entry->record.deadline_boot_us =
+      clocks_.boot_us() + entry->record.timeout_ms * kUsOfMs;
+  MOUNTD_TRY(boot_.lease_deadlines.PutDeadline(
+      key, entry->record.deadline_boot_us));
+  const std::lock_guard lock(mutex_);
+  entries_.at(key).record.deadline_boot_us = entry->record.deadline_boot_us;
+  return entry->record;
+}
+
+Result<void> Leases::Release(const LeaseKey& key) {
+  const std::lock_guard change(change_);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) {
+      return Ok();
+    }
+    const bool expired = found->second.record.state == LeaseState::kHeld &&
+                         !IsHeld(found->second);
+    if (expired || IsFencing(key)) {
+      return MakeError(Code::kFailedPrecondition, "release", LeaseText(key),
+                       "lease lapsed, and its fence is not done; wait for its "
+                       "end");
+    }
+  }
+  MOUNTD_TRY(state_.leases.RemoveLease(key));
+  IgnoreBecauseBestEffort(boot_.lease_deadlines.RemoveDeadline(key));
+  Erase(key);
+  return Ok();
+}
+
+Result<void> Leases::Forget(const std::string& allocation) {
+  const std::lock_guard change(change_);
+  std::optional<LeaseKey> key;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto fence = fences_.find(allocation);
+    if (fence != fences_.end() && fence->second.state == FenceState::kDone) {
+      fences_.erase(fence);
+    }
+    const auto found = by_allocation_.find(allocation);
+    if (found == by_allocation_.end()) {
+      return Ok();
+    }
+    key = found->second;
+  }
+  MOUNTD_TRY(state_.leases.RemoveLease(*key));
+  IgnoreBecauseBestEffort(boot_.lease_deadlines.RemoveDeadline(*key));
+  Erase(*key);
+  return Ok();
+}
+
+std::vector<LeaseRecord> Leases::List() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<LeaseRecord> all;
+  for (const auto& [key, entry] : entries_) {
+    all.push_back(entry.record);
+    // Lapse may not have run yet.
+    if (!IsHeld(entry)) {
+      all.back().state = LeaseState::kLapsed;
+      if (all.back().reason.empty()) {
+        all.back().reason = WhyDue(entry);
+      }
+    }
+  }
+  return all;
+}
+
+std::optional<LeaseRecord> Leases::Find(const LeaseKey& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(key);
+  return found == entries_.end()
+             ? std::nullopt
+             : std::optional<LeaseRecord>(found->second.record);
+}
+
+Result<void> Leases::CheckUsable(const AllocationRecord& record) const {
+  const std::lock_guard lock(mutex_);
+  if (entries_.empty() && fences_.empty()) {
+    return Ok();
+  }
+  const std::string object = "allocation " + record.id;
+  const auto fence = fences_.find(record.id);
+  if (fence != fences_.end()) {
+    return LapsedError("use", object, fence->second.lease.name);
+  }
+  for (const Entry* const entry : Covering(record)) {
+    if (!IsHeld(*entry)) {
+      return LapsedError("use", object, entry->record.key.name);
+    }
+  }
+  return Ok();
+}
+
+Result<void> Leases::CheckHeld(const AllocationRecord& record) const {
+  MOUNTD_TRY(CheckUsable(record));
+  if (!record.lease_required) {
+    return Ok();
+  }
+  const std::lock_guard lock(mutex_);
+  // CheckUsable has refused a lease that is not held.
+  return Covering(record).empty()
+             ? Result<void>(MakeError(
+                   Code::kFailedPrecondition, "use", "allocation " + record.id,
+                   "was prepared with lease_required, and no lease of it is "
+                   "held; AcquireLease first"))
+             : Ok();
+}
+
+bool Leases::IsBound(const AllocationRecord& record) const {
+  const std::lock_guard lock(mutex_);
+  return (!entries_.empty() || !fences_.empty()) &&
+         (fences_.contains(record.id) || !Covering(record).empty());
+}
+
+exec::TaskStop Leases::StopOf(const AllocationRecord& record) const {
+  const std::lock_guard lock(mutex_);
+  exec::TaskStop most = exec::TaskStop::kNo;
+  for (const Entry* const entry : Covering(record)) {
+    most = std::max(most, entry->record.stop_tasks);
+  }
+  return most;
+}
+
+Result<void> Leases::BeginHistory(const std::string& allocation,
+                                  std::uint32_t uid) {
+  const std::lock_guard change(change_);
+  MOUNTD_ASSIGN(const std::optional<FenceRecord> fence,
+                state_.leases.GetFence(allocation));
+  if (!fence) {
+    return Ok();
+  }
+  if (fence->lease.uid != uid) {
+    return MakeError(Code::kAlreadyExists, "prepare",
+                     "allocation " + allocation,
+                     "another user has a fence's receipt of this name; choose "
+                     "another name");
+  }
+  if (fence->state == FenceState::kBegun) {
+    return LapsedError("prepare", "allocation " + allocation, fence->lease.name);
+  }
+  MOUNTD_TRY(state_.leases.RemoveFence(allocation));
+  const std::lock_guard lock(mutex_);
+  fences_.erase(allocation);
+  return Ok();
+}
+
+std::vector<Leases::Watched> Leases::Pipes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Watched> all;
+  for (const auto& [key, entry] : entries_) {
+    if (entry.pipe != nullptr && entry.record.state == LeaseState::kHeld) {
+      all.push_back({key, entry.serial, entry.pipe});
+    }
+  }
+  return all;
+}
+
+std::vector<Leases::Due> Leases::DueNow() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Due> all;
+  for (const auto& [key, entry] : entries_) {
+    if (entry.record.state == LeaseState::kHeld && !IsHeld(entry)) {
+      all.push_back({key, WhyDue(entry)});
+    }
+  }
+  return all;
+}
+
+std::optional<std::uint64_t> Leases::NextDeadline() const {
+  const std::lock_guard lock(mutex_);
+  std::optional<std::uint64_t> next;
+  for (const auto& [key, entry] : entries_) {
+    const std::uint64_t deadline = entry.record.deadline_boot_us;
+    if (entry.record.state == LeaseState::kHeld && deadline != 0 &&
+        (!next || deadline < *next)) {
+      next = deadline;
+    }
+  }
+  return next;
+}
+
+std::vector<FenceRecord> Leases::FencesOf(
+    const LeaseRecord& lease, const std::vector<AllocationRecord>& all) const {
+  std::vector<FenceRecord> fences;
+  const FenceTime now = Now();
+  const std::lock_guard lock(mutex_);
+  for (const AllocationRecord& record : all) {
+    FenceRecord fence;
+    const auto begun = fences_.find(record.id);
+    if (begun != fences_.end() && begun->second.state == FenceState::kBegun) {
+      // Another lease of the same allocation has lapsed, too. The fence does
+      // what either of the two asks.
+      fence = begun->second;
+      if (lease.stop_tasks > fence.stop_tasks) {
+        fence.stop_tasks = lease.stop_tasks;
+        fence.tasks_stopped = {};
+      }
+      if (lease.on_lapse == OnLapse::kRelease) {
+        fence.on_lapse = OnLapse::kRelease;
+      }
+    } else {
+      fence.allocation = record.id;
+      fence.lease = lease.key;
+      fence.boot_id = boot_id_;
+      fence.on_lapse = lease.on_lapse;
+      fence.stop_tasks = lease.stop_tasks;
+      fence.cgroup = record.cgroup;
+      fence.lapse_reason = lease.reason;
+      fence.lapsed = now;
+    }
+    fences.push_back(std::move(fence));
+  }
+  return fences;
+}
+
+Result<Leases::Lapsed> Leases::Lapse(const LeaseKey& key,
+                                     const std::string& reason,
+                                     std::uint64_t serial) {
+  const std::lock_guard change(change_);
+  LeaseRecord lease;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(key);
+    const bool is_meant =
+        found != entries_.end() &&
+        found->second.record.state == LeaseState::kHeld &&
+        (serial == 0 ? !IsHeld(found->second)
+                     : found->second.serial == serial);
+    if (!is_meant) {
+      return Lapsed();
+    }
+    // From here on no call uses the allocations, even before the store knows.
+    found->second.doomed = reason;
+    lease = found->second.record;
+  }
+  lease.state = LeaseState::kLapsed;
+  lease.reason = reason;
+  std::vector<AllocationRecord> covered;
+  if (lease.allocation.empty()) {
+    MOUNTD_ASSIGN(covered,
+                  state_.allocations.AllocationsOf(key.uid, lease.scope));
+  } else {
+    MOUNTD_ASSIGN(const auto one,
+                  state_.allocations.GetAllocation(lease.allocation));
+    if (one && one->uid == key.uid) {
+      covered.push_back(*one);
+    }
+  }
+  std::vector<FenceRecord> fences = FencesOf(lease, covered);
+  MOUNTD_TRY(state_.leases.BeginFences(lease, fences));
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_.at(key);
+  entry.record = lease;
+  entry.pipe = nullptr;
+  entry.doomed.clear();
+  for (const FenceRecord& fence : fences) {
+    fences_.insert_or_assign(fence.allocation, fence);
+  }
+  return Lapsed{true, std::move(lease), std::move(fences)};
+}
+
+std::vector<FenceRecord> Leases::Pending() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<FenceRecord> all;
+  for (const auto& [allocation, fence] : fences_) {
+    if (fence.state == FenceState::kBegun) {
+      all.push_back(fence);
+    }
+  }
+  return all;
+}
+
+Result<FenceRecord> Leases::Change(
+    const std::string& allocation,
+    const std::function<void(FenceRecord&)>& change) {
+  const std::lock_guard one(change_);
+  FenceRecord fence;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = fences_.find(allocation);
+    if (found == fences_.end() || found->second.state != FenceState::kBegun) {
+      return MakeError(Code::kNotFound, "fence", "allocation " + allocation,
+                       "has no fence under way");
+    }
+    fence = found->second;
+  }
+  change(fence);
+  MOUNTD_TRY(state_.leases.PutFence(fence));
+  MOUNTD_ASSIGN(const auto owner, state_.allocations.GetAllocation(allocation));
+  const std::lock_guard lock(mutex_);
+  if (fence.state == FenceState::kDone && !owner) {
+    fences_.erase(allocation);
+  } else {
+    fences_.insert_or_assign(allocation, fence);
+  }
+  return fence;
+}
+
+void Leases::Put(Entry entry) {
+  const std::lock_guard lock(mutex_);
+  entry.serial = ++last_serial_;
+  const LeaseRecord& lease = entry.record;
+  if (lease.allocation.empty()) {
+    by_scope_[{lease.key.uid, lease.scope}] = lease.key;
+  } else {
+    by_allocation_[lease.allocation] = lease.key;
+  }
+  const LeaseKey key = lease.key;
+  entries_.insert_or_assign(key, std::move(entry));
+}
+
+void Leases::Erase(const LeaseKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) {
+    return;
+  }
+  by_allocation_.erase(found->second.record.allocation);
+  by_scope_.erase({key.uid, found->second.record.scope});
+  entries_.erase(found);
+}
+
+}  // namespace mountd

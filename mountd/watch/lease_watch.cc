@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/watch/lease_watch.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace mountd {
+namespace {
+
+constexpr std::chrono::milliseconds kLapsePause(1000);
+constexpr const char kPipeClosed[] = "the last write end of its pipe was closed";
+
+std::string LeaseStrand(const LeaseKey& key) {
+  return "lease " + std::to_string(key.uid) + "/" + key.name;
+}
+
+}  // namespace
+
+LeaseWatch::LeaseWatch(const Parts& parts, Events events)
+    : parts_(parts),
+      events_(std::move(events)),
+      timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC)),
+      rounds_(parts.loop, parts.strands,
+              [this]() -> Result<std::vector<RetryRounds::Job>> {
+                std::vector<RetryRounds::Job> jobs;
+                for (const FenceRecord& fence : parts_.leases.Pending()) {
+                  const std::string& allocation = fence.allocation;
+                  jobs.push_back({allocation, "", [this, allocation] {
+                                    parts_.loop.Post([this, allocation] {
+                                      Fence(allocation);
+                                    });
+                                  }});
+                }
+                return jobs;
+              }) {}
+
+void LeaseWatch::Start() {
+  timer_source_ = parts_.loop.WatchFd(
+      timer_.get(), EPOLLIN, [this](std::uint32_t /*events*/) {
+        std::uint64_t times = 0;
+        // Fails if ArmTimer has set the timer again; LapseDue looks anyhow.
+        (void)!::read(timer_.get(), &times, sizeof(times));
+        LapseDue();
+        ArmTimer();
+      });
+  if (timer_source_ == nullptr) {
+    spdlog::critical("leases: mountd cannot watch a timer");
+  }
+  for (const FenceRecord& fence : parts_.leases.Pending()) {
+    Fence(fence.allocation);
+  }
+  rounds_.Check();
+  Check();
+}
+
+void LeaseWatch::Check() {
+  WatchPipes();
+  LapseDue();
+  ArmTimer();
+}
+
+void LeaseWatch::WatchPipes() {
+  std::map<LeaseKey, Watching> now;
+  for (const Leases::Watched& one : parts_.leases.Pipes()) {
+    const auto known = pipes_.find(one.key);
+    if (known != pipes_.end() && known->second.serial == one.serial) {
+      now.insert(pipes_.extract(known));
+      continue;
+    }
+    Watching watching{one.serial, one.pipe, nullptr};
+    // epoll(7) reports EPOLLHUP unasked. Data in the pipe means nothing, so
+    // this asks for no more.
+    watching.source = parts_.loop.WatchFd(
+        one.pipe->get(), 0,
+        [this, key = one.key, serial = one.serial](std::uint32_t events) {
+          // Later, because LapseSoon ends this source.
+          if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+            parts_.loop.Post([this, key, serial] {
+              LapseSoon(key, kPipeClosed, serial);
+            });
+          }
+        });
+    if (watching.source == nullptr) {
+      LapseSoon(one.key, "mountd could not watch its pipe", one.serial);
+    }
+    now.emplace(one.key, std::move(watching));
+  }
+  pipes_ = std::move(now);
+}
+
+void LeaseWatch::ArmTimer() {
+  const std::optional<std::uint64_t> next = parts_.leases.NextDeadline();
+  itimerspec when{};
+  if (next) {
+    constexpr std::uint64_t kUs = 1'000'000;
+    // Not 0, which would disarm the timer. Rounded up, because the timer must
+    // not come before the deadline.
+    const std::uint64_t due = std::max<std::uint64_t>(*next, 1);
+    when.it_value.tv_sec = static_cast<time_t>(due / kUs);
+    when.it_value.tv_nsec = static_cast<long>(due % kUs * 1000);
+  }
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void LeaseWatch::LapseDue() {
+  for (const Leases::Due& due : parts_.leases.DueNow()) {
+    LapseSoon(due.key, due.reason, 0);
+  }
+}
+
+void LeaseWatch::LapseSoon(const LeaseKey& key, const std::string& reason,
+                           std::uint64_t serial) {
+  // epoll reports a hang-up again and again while its fd is watched.
+  const auto watched = pipes_.find(key);
+  if (watched != pipes_.end() && watched->second.serial == serial) {
+    watched->second.source.reset();
+  }
+  if (!lapsing_.insert(key).second) {
+    return;
+  }
+  parts_.strands.Submit(LeaseStrand(key), [this, key, reason, serial] {
+    auto outcome = std::make_shared<Result<Leases::Lapsed>>(
+        parts_.leases.Lapse(key, reason, serial));
+    parts_.loop.Post([this, key, outcome] { HasLapsed(key, *outcome); });
+  });
+}
+
+void LeaseWatch::HasLapsed(const LeaseKey& key,
+                           const Result<Leases::Lapsed>& outcome) {
+  lapsing_.erase(key);
+  if (!outcome) {
+    // The lease refuses its allocations already, and stays due.
+    spdlog::error("lease {} of uid {}: {}", key.name, key.uid,
+                  outcome.error().Message());
+    parts_.loop.After(kLapsePause, [this] { LapseDue(); });
+    return;
+  }
+  if (outcome->lapsed) {
+    spdlog::warn("lease {} of uid {} has lapsed: {}; mountd fences {} "
+                 "allocations",
+                 key.name, key.uid, outcome->lease.reason,
+                 outcome->fences.size());
+    events_.on_lapse(*outcome);
+    for (const FenceRecord& fence : outcome->fences) {
+      Fence(fence.allocation);
+    }
+  }
+  Check();
+}
+
+void LeaseWatch::Fence(const std::string& allocation) {
+  if (!fencing_.insert(allocation).second) {
+    return;
+  }
+  parts_.strands.Submit(FenceStrand(allocation), [this, allocation] {
+    const Result<void> stopped = parts_.fences.StopTasks(allocation);
+    if (!stopped) {
+      auto outcome =
+          std::make_shared<Result<FenceRecord>>(stopped.error());
+      parts_.loop.Post(
+          [this, allocation, outcome] { HasFinished(allocation, *outcome); });
+      return;
+    }
+    parts_.loop.Post([this, allocation] { FinishFence(allocation); });
+  });
+}
+
+void LeaseWatch::FinishFence(const std::string& allocation) {
+  parts_.strands.Submit(AllocationStrand(allocation), [this, allocation] {
+    auto outcome = std::make_shared<Result<FenceRecord>>(
+        parts_.fences.Finish(allocation));
+    parts_.loop.Post(
+        [this, allocation, outcome] { HasFinished(allocation, *outcome); });
+  });
+}
+
+void LeaseWatch::HasFinished(const std::string& allocation,
+                             const Result<FenceRecord>& outcome) {
+  fencing_.erase(allocation);
+  if (outcome && outcome->state == FenceState::kDone) {
+    spdlog::warn("fence of allocation {} is done", allocation);
+    events_.on_done(*outcome);
+    return;
+  }
+  if (!outcome) {
+    spdlog::warn("fence of allocation {}: {}", allocation,
+                 outcome.error().Message());
+  }
+  rounds_.Check();
+}
+
+}  // namespace mountd

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "mountd/base/loop.h"
+#include "mountd/base/retry_rounds.h"
+#include "mountd/base/unique_fd.h"
+#include "mountd/base/worker_pool.h"
+#include "mountd/service/fences.h"
+#include "mountd/service/leases.h"
+
+namespace mountd {
+
+// Watches the pipes and the deadlines of leases, and carries out the fences of
+// those that lapse, again and again until each is done.
+//
+//   pipe's HUP, timer --> Lapse --> StopTasks --> Finish --> done
+//                         (store)   (strand of    (strand of the
+//                                    the fence)    allocation)
+//
+// Runs on the loop's thread; the work runs on strands. The timer is a
+// timerfd(2) of CLOCK_BOOTTIME, so a suspended machine finds it due when it
+// wakes up. Holds only read ends of pipes, so no pipe lives because of mountd.
+class LeaseWatch {
+ public:
+  struct Parts {
+    Loop& loop;
+    Strands& strands;
+    Leases& leases;
+    Fences& fences;
+  };
+  struct Events {
+    // Called on the loop's thread.
+    std::function<void(const Leases::Lapsed&)> on_lapse =
+        [](const Leases::Lapsed&) {};
+    std::function<void(const FenceRecord&)> on_done = [](const FenceRecord&) {};
+  };
+  LeaseWatch(const Parts& parts, Events events);
+
+  // Goes on with the fences and deadlines of an earlier mountd.
+  void Start();
+  // Looks at the leases. Called when some were acquired or released.
+  void Check();
+
+ private:
+  struct Watching {
+    std::uint64_t serial = 0;
+    std::shared_ptr<UniqueFd> pipe;
+    std::unique_ptr<Loop::Source> source;  // ends before its pipe
+  };
+
+  void WatchPipes();
+  void ArmTimer();
+  void LapseDue();
+  void LapseSoon(const LeaseKey& key, const std::string& reason,
+                 std::uint64_t serial);
+  void HasLapsed(const LeaseKey& key, const Result<Leases::Lapsed>& outcome);
+  void Fence(const std::string& allocation);
+  void FinishFence(const std::string& allocation);
+  void HasFinished(const std::string& allocation,
+                   const Result<FenceRecord>& outcome);
+
+  const Parts parts_;
+  const Events events_;
+  UniqueFd timer_;
+  std::unique_ptr<Loop::Source> timer_source_;
+  std::map<LeaseKey, Watching> pipes_;
+  std::set<LeaseKey> lapsing_;
+  std::set<std::string> fencing_;
+  RetryRounds rounds_;
+};
+
+}  // namespace mountd

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Leases and the fences of their lapses, by a clock that the tests set.
+#include "mountd/service/leases.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "tests/support/matchers.h"
+#include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
+
+namespace mountd {
+namespace {
+
+using exec::TaskStop;
+
+constexpr std::uint64_t kSecond = 1'000'000;
+constexpr std::uint64_t kCgroup = 77;
+
+Config LeaseConfig() {
+  Config config = Core::DefaultConfig();
+  config.rules[0].cgroups = {"/agent"};
+  config.rules[0].stop_tasks = TaskStop::kKill;
+  config.limits.leases_per_uid = 3;
+  return config;
+}
+
+class LeasesTest : public CoreFixture {
+ protected:
+  LeasesTest() : CoreFixture(LeaseConfig()) {}
+
+  void SetUp() override {
+    executor().PutCgroup(kCgroup, "/agent/web");
+    ASSERT_THAT(core_.Recover(), IsOk());
+    ASSERT_THAT(Prepare("web"), IsOk());
+  }
+  Result<std::string> Prepare(const std::string& name,
+                              const std::string& scope = "prod",
+                              bool required = false) {
+    return services().allocations.PrepareAllocation(agent_, NameOf(name), scope,
+                                                    kCgroup, required);
+  }
+  static LeaseRecord Heartbeat(const std::string& name = "lease",
+                               const std::string& allocation = "web") {
+    LeaseRecord lease;
+    lease.key.name = name;
+    lease.allocation = allocation;
+    lease.kind = LeaseKind::kHeartbeat;
+    lease.timeout_ms = 10'000;
+    return lease;
+  }
+  Result<LeaseRecord> Acquire(LeaseRecord lease,
+                              std::uint32_t uid = Core::kAgent) {
+    return services().lease_verbs.AcquireLease(Core::By(uid), std::move(lease),
+                                               nullptr);
+  }
+  Result<LeaseRecord> Renew(const std::string& name = "lease") {
+    return services().lease_verbs.RenewLease(agent_, NameOf(name));
+  }
+  void Pass(std::uint64_t seconds) { core_.boot_us += seconds * kSecond; }
+  // Does what the watch does with leases that are due.
+  void LapseDue() {
+    for (const Leases::Due& due : services().leases.DueNow()) {
+      ASSERT_THAT(services().leases.Lapse(due.key, due.reason), IsOk());
+    }
+  }
+  Result<FenceRecord> Fence(const std::string& allocation = "web") {
+    MOUNTD_TRY(services().fences.StopTasks(allocation));
+    return services().fences.Finish(allocation);
+  }
+  Result<MountConfig> Bind(const std::string& name = "m") {
+    BindMountRequest spec;
+    spec.allocation = "web";
+    spec.task = "task";
+    spec.name = name;
+    spec.wish.source = "data";
+    return services().mounts.BindMount(agent_, spec);
+  }
+  Result<NetworkStatus> Network() {
+    NetworkRequest request;
+    request.network = "default";
+    return services().networks.SetupNetwork(agent_, NameOf("web"), request, {});
+  }
+  // Makes the call, and lets the lease lapse while the plan is under way.
+  std::string WhileBlocked(const std::string& plan,
+                           const std::function<std::string()>& call) {
+    executor().script().Block(plan);
+    std::string outcome;
+    std::thread caller([&] { outcome = call(); });
+    EXPECT_TRUE(executor().script().AwaitBlocked(plan));
+    Pass(10);
+    executor().script().Unblock(plan);
+    caller.join();
+    return outcome;
+  }
+  std::optional<AllocationRecord> Record(const std::string& name = "web") {
+    return core_.state->allocations.GetAllocation(name).value();
+  }
+};
+
+TEST_F(LeasesTest, ALapseBeginsAtTheDeadlineAndNotWhenItIsNoticed) {
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  Pass(9);
+  EXPECT_THAT(Bind("early"), IsOk());
+  Pass(1);
+  // Nobody has looked at the clock since.
+  const auto late = Bind("late");
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::kFailedPrecondition);
+  EXPECT_NE(late.error().detail.find("lease lapsed"), std::string::npos);
+  EXPECT_EQ(Outcome(Network()), "FailedPrecondition");
+  EXPECT_EQ(Outcome(Prepare("web")), "FailedPrecondition");
+  EXPECT_EQ(Outcome(Renew()), "FailedPrecondition");
+  EXPECT_EQ(Outcome(Acquire(Heartbeat())), "FailedPrecondition");
+  EXPECT_EQ(services().leases.List().front().state, LeaseState::kLapsed);
+}
+
+TEST_F(LeasesTest, ARenewalMovesTheDeadlineAndTheWallClockDoesNot) {
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  core_.wall_us = 1;
+  Pass(9);
+  EXPECT_THAT(Renew(), IsOk());
+  core_.wall_us = 4'000'000'000'000'000;
+  Pass(9);
+  EXPECT_THAT(Bind(), IsOk());
+  EXPECT_TRUE(services().leases.DueNow().empty());
+  // A lease that was renewed after the watch saw it due does not lapse.
+  EXPECT_FALSE(
+      services().leases.Lapse({Core::kAgent, "lease"}, "late")->lapsed);
+}
+
+TEST_F(LeasesTest, AFenceReleasesTheAllocationAndLeavesAReceipt) {
+  ASSERT_THAT(Bind(), IsOk());
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  Pass(10);
+  LapseDue();
+  Pass(1);
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_EQ(fence->state, FenceState::kDone);
+  EXPECT_EQ(fence->lease, (LeaseKey{Core::kAgent, "lease"}));
+  EXPECT_EQ(fence->done.boot_us - fence->lapsed.boot_us, kSecond);
+  EXPECT_NE(fence->searched.boot_us, 0U);
+  EXPECT_TRUE(fence->volumes_detached);
+  EXPECT_FALSE(Record());
+  EXPECT_TRUE(services().leases.List().empty());
+  const auto get = [&](std::uint32_t uid) {
+    return Outcome(
+        services().lease_verbs.GetFence(Core::By(uid), NameOf("web")));
+  };
+  EXPECT_EQ(get(Core::kAgent), "Ok");
+  EXPECT_EQ(get(Core::kAdmin), "Ok");
+  EXPECT_EQ(get(Core::kOther), "PermissionDenied");
+  // The receipt ends with the name's next allocation.
+  ASSERT_THAT(Prepare("web"), IsOk());
+  EXPECT_EQ(get(Core::kAgent), "NotFound");
+  EXPECT_THAT(Bind(), IsOk());
+}
+
+TEST_F(LeasesTest, AKeptAllocationStaysFencedUntilTheLeaseIsAcquiredAgain) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Bind(), IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  Pass(10);
+  LapseDue();
+  EXPECT_EQ(Outcome(Acquire(lease)), "FailedPrecondition");
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_FALSE(fence->volumes_detached);
+  EXPECT_TRUE(Record());
+  EXPECT_EQ(Outcome(Bind("other")), "FailedPrecondition");
+  // Not even after a start, or without the lease.
+  core_.Restart();
+  ASSERT_THAT(core_.Recover(), IsOk());
+  EXPECT_EQ(Outcome(Bind("other")), "FailedPrecondition");
+  ASSERT_THAT(services().lease_verbs.ReleaseLease(agent_,
+                                                  {Core::kAgent, "lease"}),
+              IsOk());
+  EXPECT_EQ(Outcome(Bind("other")), "FailedPrecondition");
+  ASSERT_THAT(Acquire(lease), IsOk());
+  EXPECT_THAT(Bind("other"), IsOk());
+}
+
+TEST_F(LeasesTest, TasksAreStoppedBeforeAnythingElse) {
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  const auto mount = Bind();
+  ASSERT_THAT(mount, IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  exec::Holder task;
+  task.pid = 7;
+  executor().AddCopy(mount->record.mount_id, "", task, kCgroup);
+  Pass(10);
+  LapseDue();
+  EXPECT_EQ(Outcome(services().fences.Finish("web")), "FailedPrecondition");
+  executor().FailNext("StopTasks", Code::kBusy);
+  EXPECT_EQ(Outcome(Fence()), "Busy");
+  EXPECT_TRUE(Record());
+  EXPECT_EQ(services().leases.Pending().front().attempts, 1U);
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_TRUE(fence->had_tasks);
+  EXPECT_EQ(fence->copies, "");
+  EXPECT_FALSE(Record());
+}
+
+TEST_F(LeasesTest, CopiesThatRemainAreToldAndTheFenceGoesOn) {
+  const auto mount = Bind();
+  ASSERT_THAT(mount, IsOk());
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  exec::Holder task;
+  task.pid = 7;
+  executor().AddCopy(mount->record.mount_id, "", task, kCgroup);
+  Pass(10);
+  LapseDue();
+  EXPECT_EQ(Outcome(Fence()), "Busy");
+  const FenceRecord pending = services().leases.Pending().front();
+  EXPECT_NE(pending.copies.find("pid 7"), std::string::npos) << pending.copies;
+  EXPECT_FALSE(pending.error.empty());
+  EXPECT_EQ(Outcome(Bind("other")), "FailedPrecondition");
+  executor().EndProcesses();
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_EQ(fence->copies, "");
+  EXPECT_EQ(fence->error, "");
+}
+
+TEST_F(LeasesTest, TheIntentOutlivesAKillAtEachStep) {
+  ASSERT_THAT(Bind(), IsOk());
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kFreeze;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  const auto restart = [&] {
+    core_.Restart();
+    EXPECT_THAT(core_.Recover(), IsOk());
+  };
+  Pass(10);
+  restart();  // before the lapse was noticed
+  LapseDue();
+  restart();
+  ASSERT_EQ(services().leases.Pending().size(), 1U);
+  EXPECT_EQ(Outcome(Bind("other")), "FailedPrecondition");
+  ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  restart();
+  // A kill came after the release, and before the receipt of the fence.
+  ASSERT_THAT(services().teardowns.Release(*Record()), IsOk());
+  restart();
+  EXPECT_EQ(Outcome(Prepare("web")), "FailedPrecondition");
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_TRUE(fence->volumes_detached);
+  restart();
+  EXPECT_TRUE(services().leases.Pending().empty());
+  EXPECT_THAT(Prepare("web"), IsOk());
+}
+
+TEST_F(LeasesTest, ALeaseOfAnotherBootHasLapsedAndItsTasksAreGone) {
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  core_.Restart(/*same_boot=*/false);
+  core_.boot_us = kSecond;
+  ASSERT_THAT(core_.Recover(), IsOk());
+  EXPECT_EQ(Outcome(Bind()), "FailedPrecondition");
+  LapseDue();
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_NE(fence->lapse_reason.find("machine"), std::string::npos);
+  EXPECT_EQ(executor().script().Count("StopTasks"), 0U);
+}
+
+TEST_F(LeasesTest, AHeartbeatKeepsItsDeadlineOverAStart) {
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  Pass(9);
+  ASSERT_THAT(Renew(), IsOk());
+  Pass(5);
+  core_.Restart();
+  ASSERT_THAT(core_.Recover(), IsOk());
+  EXPECT_THAT(Bind(), IsOk());
+  Pass(5);
+  EXPECT_EQ(Outcome(Bind("late")), "FailedPrecondition");
+}
+
+TEST_F(LeasesTest, TheHolderOfAPipeHasAGraceAfterAStart) {
+  LeaseRecord lease = Heartbeat();
+  lease.kind = LeaseKind::kPipe;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  Pass(1'000'000);
+  EXPECT_THAT(Bind(), IsOk());
+  for (const bool comes : {true, false}) {
+    core_.Restart();
+    ASSERT_THAT(core_.Recover(), IsOk());
+    Pass(29);
+    EXPECT_TRUE(services().leases.DueNow().empty());
+    if (comes) {
+      ASSERT_THAT(Acquire(lease), IsOk());
+    }
+    Pass(1);
+    EXPECT_EQ(services().leases.DueNow().empty(), comes);
+  }
+}
+
+TEST_F(LeasesTest, ACallThatEndsAfterTheLapseIsUndone) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Bind("old"), IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  const auto existing = executor().Existing();
+  EXPECT_EQ(WhileBlocked("Attach", [&] { return Outcome(Bind("new")); }),
+            "FailedPrecondition");
+  // The mount of before the lapse is kept.
+  EXPECT_EQ(executor().Existing(), existing);
+  EXPECT_EQ(core_.boot->mounts.MountsOf("web")->size(), 1U);
+}
+
+TEST_F(LeasesTest, ANetworkThatEndsAfterTheLapseIsUndone) {
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  EXPECT_EQ(WhileBlocked("CreateNetwork", [&] { return Outcome(Network()); }),
+            "FailedPrecondition");
+  EXPECT_TRUE(core_.boot->networks.NetworksOf("web")->empty());
+}
+
+TEST_F(LeasesTest, AVolumeIsStagedOnlyUnderAHeldLease) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_THAT(Prepare("db", "", /*required=*/true), IsOk());
+  const auto publish = [&] {
+    csi::PublishSpec spec;
+    spec.allocation = "db";
+    spec.alias = "data";
+    spec.plugin = "nfs";
+    spec.volume_id = "v1";
+    return Outcome(services().volumes.PublishVolume(agent_, spec, UniqueFd()));
+  };
+  EXPECT_EQ(publish(), "FailedPrecondition");
+  EXPECT_TRUE(core_.state->volumes.ListVolumes()->empty());
+  ASSERT_THAT(Acquire(Heartbeat("lease", "db")), IsOk());
+  EXPECT_EQ(publish(), "Ok");
+  Pass(10);
+  EXPECT_EQ(publish(), "FailedPrecondition");
+}
+
+TEST_F(LeasesTest, OfAScopeBindsEachOfItsAllocations) {
+  LeaseRecord lease = Heartbeat("scope", "");
+  lease.scope = "prod";
+  ASSERT_THAT(Acquire(lease), IsOk());
+  ASSERT_THAT(Prepare("db"), IsOk());
+  ASSERT_THAT(Prepare("other", "test"), IsOk());
+  Pass(10);
+  EXPECT_EQ(Outcome(Prepare("late")), "FailedPrecondition");
+  LapseDue();
+  EXPECT_EQ(services().leases.Pending().size(), 2U);
+  for (const char* allocation : {"web", "db"}) {
+    EXPECT_THAT(Fence(allocation), IsOk());
+    EXPECT_FALSE(Record(allocation));
+  }
+  EXPECT_TRUE(Record("other"));
+  EXPECT_EQ(Outcome(Prepare("late")), "FailedPrecondition");
+  ASSERT_THAT(Acquire(lease), IsOk());
+  EXPECT_THAT(Prepare("late"), IsOk());
+}
+
+TEST_F(LeasesTest, OnlyTheOwnerAcquiresAndEachUserHasItsOwnNames) {
+  EXPECT_EQ(Outcome(Acquire(Heartbeat(), Core::kOther)), "PermissionDenied");
+  EXPECT_EQ(Outcome(Acquire(Heartbeat(), Core::kAdmin)), "PermissionDenied");
+  EXPECT_EQ(Outcome(Acquire(Heartbeat(), Core::kNobody)), "PermissionDenied");
+  // Another user's lease of this name and scope is in nobody's way.
+  LeaseRecord others = Heartbeat("lease", "");
+  others.scope = "prod";
+  ASSERT_THAT(Acquire(others, Core::kOther), IsOk());
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  Pass(10);
+  EXPECT_EQ(services().leases.DueNow().size(), 2U);
+  LapseDue();
+  ASSERT_EQ(services().leases.Pending().size(), 1U);
+  EXPECT_EQ(services().leases.Pending().front().lease.uid, Core::kAgent);
+  const auto list = [&](std::uint32_t uid) {
+    return services().lease_verbs.ListLeases(Core::By(uid))->size();
+  };
+  EXPECT_EQ(list(Core::kAgent), 1U);
+  EXPECT_EQ(list(Core::kAdmin), 2U);
+  EXPECT_EQ(Outcome(services().lease_verbs.ReleaseLease(
+                agent_, {Core::kOther, "lease"})),
+            "PermissionDenied");
+}
+
+TEST_F(LeasesTest, HasOneNameASubjectAndABound) {
+  ASSERT_THAT(Prepare("db"), IsOk());
+  ASSERT_THAT(Acquire(Heartbeat("a")), IsOk());
+  EXPECT_EQ(Outcome(Acquire(Heartbeat("b"))), "AlreadyExists");
+  EXPECT_EQ(Outcome(Acquire(Heartbeat("a", "db"))), "AlreadyExists");
+  EXPECT_EQ(Outcome(Acquire(Heartbeat("c", "gone"))), "NotFound");
+  for (const char* scope : {"x", "y"}) {
+    LeaseRecord lease = Heartbeat(scope, "");
+    lease.scope = scope;
+    ASSERT_THAT(Acquire(lease), IsOk());
+  }
+  EXPECT_EQ(Outcome(Acquire(Heartbeat("b", "db"))), "ResourceExhausted");
+  EXPECT_THAT(Acquire(Heartbeat("a")), IsOk());
+  EXPECT_EQ(Outcome(Renew("none")), "NotFound");
+  // A release of the allocation ends its lease.
+  ASSERT_THAT(services().allocations.ReleaseAllocation(agent_, NameOf("web")),
+              IsOk());
+  EXPECT_EQ(Outcome(Renew("a")), "NotFound");
+  EXPECT_THAT(Acquire(Heartbeat("b", "db")), IsOk());
+}
+
+TEST_F(LeasesTest, TasksAreStoppedOnlyWhereARuleGrantsIt) {
+  executor().PutCgroup(78, "/other");
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  Config less = core_.config;
+  less.rules[0].stop_tasks = TaskStop::kFreeze;
+  core_.live_config.ReplaceLive(less);
+  EXPECT_EQ(Outcome(Acquire(lease)), "PermissionDenied");
+  lease.stop_tasks = TaskStop::kFreeze;
+  EXPECT_THAT(Acquire(lease), IsOk());
+  // A scope's lease also binds what is prepared later.
+  LeaseRecord scope = Heartbeat("scope", "");
+  scope.scope = "later";
+  scope.stop_tasks = TaskStop::kFreeze;
+  ASSERT_THAT(Acquire(scope), IsOk());
+  EXPECT_EQ(Outcome(services().allocations.PrepareAllocation(
+                agent_, NameOf("a"), "later")),
+            "FailedPrecondition");
+  EXPECT_THAT(Prepare("a", "later"), IsOk());
+}
+
+TEST_F(LeasesTest, TwoLeasesOfOneAllocationFenceItOnce) {
+  LeaseRecord keep = Heartbeat();
+  keep.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(keep), IsOk());
+  LeaseRecord scope = Heartbeat("scope", "");
+  scope.scope = "prod";
+  scope.stop_tasks = TaskStop::kKill;
+  ASSERT_THAT(Acquire(scope), IsOk());
+  Pass(10);
+  LapseDue();
+  const auto pending = services().leases.Pending();
+  ASSERT_EQ(pending.size(), 1U);
+  // The fence does what either asks.
+  EXPECT_EQ(pending.front().stop_tasks, TaskStop::kKill);
+  EXPECT_EQ(pending.front().on_lapse, OnLapse::kRelease);
+  EXPECT_THAT(Fence(), IsOk());
+  EXPECT_FALSE(Record());
+}
+
+}  // namespace
+}  // namespace mountd

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/watch/lease_watch.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/fakes/manual_loop.h"
+#include "tests/support/matchers.h"
+#include "tests/support/outcome.h"
+#include "tests/unit/mountd/service/core_fixture.h"
+
+namespace mountd {
+namespace {
+
+class LeaseWatchTest : public CoreFixture {
+ protected:
+  void SetUp() override {
+    ASSERT_THAT(core_.Recover(), IsOk());
+    ASSERT_THAT(
+        services().allocations.PrepareAllocation(agent_, NameOf("web"), ""),
+        IsOk());
+    Start();
+  }
+  void Start() {
+    LeaseWatch::Events events;
+    events.on_lapse = [this](const Leases::Lapsed& one) {
+      lapses_.push_back(one.lease.key.name + ": " + one.lease.reason);
+    };
+    events.on_done = [this](const FenceRecord& fence) {
+      done_.push_back(fence.allocation);
+    };
+    watch_ = std::make_unique<LeaseWatch>(
+        LeaseWatch::Parts{loop_, strands_, services().leases,
+                          services().fences},
+        std::move(events));
+    watch_->Start();
+  }
+  // Acquires the lease by a pipe, and returns its write end.
+  UniqueFd AcquirePipe() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    LeaseRecord lease;
+    lease.key.name = "lease";
+    lease.allocation = "web";
+    EXPECT_THAT(services().lease_verbs.AcquireLease(
+                    agent_, lease, std::make_shared<UniqueFd>(ends[0])),
+                IsOk());
+    watch_->Check();
+    return UniqueFd(ends[1]);
+  }
+  bool IsKnown() {
+    return core_.state->allocations.GetAllocation("web")->has_value();
+  }
+
+  ManualLoop loop_;
+  std::vector<std::string> lapses_;
+  std::vector<std::string> done_;
+  // The watch outlives the work on the strands.
+  std::unique_ptr<LeaseWatch> watch_;
+  WorkerPool pool_{4};
+  Strands strands_{pool_};
+};
+
+TEST_F(LeaseWatchTest, ThePipesEndIsTheLeasesEnd) {
+  UniqueFd writer = AcquirePipe();
+  // Data is no end.
+  ASSERT_EQ(::write(writer.get(), "x", 1), 1);
+  bool passed = false;
+  loop_.Post([&] { passed = true; });
+  ASSERT_TRUE(loop_.RunUntil([&] { return passed; }));
+  EXPECT_TRUE(lapses_.empty());
+  writer.reset();
+  ASSERT_TRUE(loop_.RunUntil([&] { return !done_.empty(); }));
+  EXPECT_EQ(lapses_, std::vector<std::string>{
+                         "lease: the last write end of its pipe was closed"});
+  EXPECT_EQ(done_, std::vector<std::string>{"web"});
+  EXPECT_FALSE(IsKnown());
+}
+
+TEST_F(LeaseWatchTest, AnotherPipeTakesTheFirstOnesPlace) {
+  UniqueFd first = AcquirePipe();
+  UniqueFd second = AcquirePipe();
+  first.reset();
+  bool passed = false;
+  loop_.Post([&] { passed = true; });
+  ASSERT_TRUE(loop_.RunUntil([&] { return passed; }));
+  EXPECT_TRUE(lapses_.empty());
+  second.reset();
+  EXPECT_TRUE(loop_.RunUntil([&] { return !done_.empty(); }));
+}
+
+TEST_F(LeaseWatchTest, AFenceIsTriedUntilItIsDone) {
+  executor().FailNext("RemoveAllocation", Code::kUnavailable, FailWhen::kBefore,
+                      2);
+  AcquirePipe().reset();
+  while (done_.empty()) {
+    ASSERT_TRUE(loop_.RunUntil(
+        [&] { return !done_.empty() || loop_.timer_count() > 0; }));
+    loop_.FireTimers();
+  }
+  EXPECT_EQ(lapses_.size(), 1U);
+  EXPECT_FALSE(IsKnown());
+}
+
+TEST_F(LeaseWatchTest, AStartGoesOnWithAFence) {
+  LeaseRecord lease;
+  lease.key = {Core::kAgent, "lease"};
+  lease.allocation = "web";
+  lease.kind = LeaseKind::kHeartbeat;
+  lease.timeout_ms = 10'000;
+  ASSERT_THAT(services().lease_verbs.AcquireLease(agent_, lease, nullptr),
+              IsOk());
+  core_.boot_us += 10'000'000;
+  ASSERT_THAT(services().leases.Lapse(lease.key, "late"), IsOk());
+  watch_.reset();
+  core_.Restart();
+  ASSERT_THAT(core_.Recover(), IsOk());
+  Start();
+  EXPECT_TRUE(loop_.RunUntil([&] { return !done_.empty(); }));
+  EXPECT_TRUE(lapses_.empty());
+}
+
+TEST_F(LeaseWatchTest, APipeThatCannotBeWatchedIsNoLease) {
+  loop_.RefuseFds(1);
+  const UniqueFd writer = AcquirePipe();
+  EXPECT_TRUE(loop_.RunUntil([&] { return !done_.empty(); }));
+}
+
+}  // namespace
+}  // namespace mountd
