@@ -97,6 +97,11 @@ struct SignalHandlers {
       network_lost;
   std::function<void()> ruleset_restored;
 
+  // If true, operation_step gets the spans of each operation that has a
+  // traceparent and that the caller sees. If false, only those of the caller's
+  // own operations in sampled traces. NotSupported on the system bus.
+  bool spans = false;
+
   // The connection is lost and no handler is called any more. Signals sent
   // meanwhile are lost: start another Subscriber, then read the state (Get…,
   // List…). Error::away is kRestarting if mountd has ended the connection.

@@ -27,7 +27,9 @@ class Subscriber::Impl {
   Result<void> Start(const ClientOptions& options) {
     MOUNTD_ASSIGN(connection_, Connection::Open(options, &handlers_));
     try {
-      connection_->proxy().Subscribe({});
+      connection_->proxy().Subscribe(
+          handlers_.spans ? dbus::Dict{{"spans", dbus::Value(true)}}
+                          : dbus::Dict());
     } catch (const sdbus::Error& error) {
       return FailureOf(error, "Subscribe", "").error;
     }

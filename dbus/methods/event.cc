@@ -167,8 +167,10 @@ std::vector<Event> OperationChanged(const CallerAccess& access,
   std::vector<Event> all;
   all.push_back({"OperationStep",
                  {status.id, ToEventDict(status)},
-                 [&access, uid = status.uid](const Caller& caller) {
-                   return access.Sees(caller, uid);
+                 [&access, uid = status.uid,
+                  alone = status.is_callers_alone](const Caller& caller) {
+                   return caller.uid == uid ||
+                          (!alone && access.Sees(caller, uid));
                  }});
   if (status.progress.step == Step::kTree) {
     all.push_back({"OperationProgress",

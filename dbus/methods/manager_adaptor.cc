@@ -62,12 +62,26 @@ Result<std::chrono::milliseconds> ManagerAdaptor::OnlyPatience(
   return patience;
 }
 
-void ManagerAdaptor::Subscribe(const Dict& options) {
-  if (const auto patience = OnlyPatience(options); !patience) {
-    throw ToDbus(patience.error());
+// The wish for spans lasts as long as this object, which serves one peer. On
+// the bus this object serves all senders, so none can have a wish of its own.
+Result<void> ManagerAdaptor::ReadSubscription(const Dict& options,
+                                              const sdbus::Message& message) {
+  OptionReader reader("options", options);
+  Patience(reader);
+  const bool spans = reader.Get<bool>("spans", false);
+  MOUNTD_TRY(reader.Finish());
+  if (spans && message.getSender() != nullptr) {
+    return MakeError(Code::kNotSupported, "subscribe", "options[\"spans\"]",
+                     "is for the socket alone; connect to /run/mountd/bus");
   }
+  MOUNTD_TRY(callers_.Subscribe(message));
+  span_wish_ = spans ? parts_.operations.span_wish().Make() : nullptr;
+  return Ok();
+}
+
+void ManagerAdaptor::Subscribe(const Dict& options) {
   const auto subscribed =
-      callers_.Subscribe(getObject().getCurrentlyProcessedMessage());
+      ReadSubscription(options, getObject().getCurrentlyProcessedMessage());
   if (!subscribed) {
     throw ToDbus(subscribed.error());
   }
@@ -77,6 +91,7 @@ void ManagerAdaptor::Unsubscribe(const Dict& options) {
   if (const auto patience = OnlyPatience(options); !patience) {
     throw ToDbus(patience.error());
   }
+  span_wish_.reset();
   callers_.Unsubscribe(getObject().getCurrentlyProcessedMessage());
 }
 

@@ -80,6 +80,8 @@ class ManagerAdaptor final
   // names of the call, which Patience leaves in `names_` for Serve.
   std::chrono::milliseconds Patience(OptionReader& reader) const;
   Result<std::chrono::milliseconds> OnlyPatience(const Dict& options) const;
+  Result<void> ReadSubscription(const Dict& options,
+                                const sdbus::Message& message);
   // Decodes a call that lists the objects its caller may see, or those of all
   // users with the option "all_users". That option is all there is in
   // `arguments`.
@@ -250,6 +252,7 @@ class ManagerAdaptor final
   CallerSource& callers_;
   // The names of the call that is being decoded; null: none.
   mutable std::shared_ptr<const CallTrace> names_;
+  std::shared_ptr<const void> span_wish_;  // null: none
 };
 
 inline constexpr char kManagerPath[] = "/org/mountd1";

@@ -41,7 +41,7 @@ std::uint64_t OperationTrace::UnixNanos(Clock::time_point at) const {
 void OperationTrace::Add(std::string_view name, Span::Kind kind,
                          const SpanId& id, Clock::time_point start,
                          Clock::time_point end, std::optional<Code> error) {
-  if (!recorded()) {
+  if (!traced()) {
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -54,7 +54,7 @@ void OperationTrace::Add(std::string_view name, Span::Kind kind,
 }
 
 void OperationTrace::EndQueue() {
-  if (recorded()) {
+  if (traced()) {
     Add("queue", Span::Kind::kInternal, NewSpanId(), begun_, Clock::now(),
         std::nullopt);
   }
@@ -62,7 +62,7 @@ void OperationTrace::EndQueue() {
 
 std::vector<Span> OperationTrace::Report(std::string_view method,
                                          std::optional<Code> error) const {
-  if (!recorded()) {
+  if (!traced()) {
     return {};
   }
   std::vector<Span> all = {{std::string(method), Span::Kind::kServer, span_id_,

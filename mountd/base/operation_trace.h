@@ -49,10 +49,10 @@ class OperationTrace {
   const CallTrace& call() const { return call_; }
   // The operation's own span; zeros if the caller gave no traceparent.
   const SpanId& span_id() const { return span_id_; }
-  // Whether the operation has a trace, so that its steps get ids.
+  // Whether the operation has a trace, so that its steps have spans.
   bool traced() const { return call_.parent.has_value(); }
-  // Whether somebody records the trace, so that mountd records its spans.
-  bool recorded() const { return traced() && call_.parent->sampled(); }
+  // Whether the caller says that somebody records the trace.
+  bool sampled() const { return traced() && call_.parent->sampled(); }
 
   // Returns what a step passes on: the trace, with the step's own span.
   TraceParent ParentFor(const SpanId& step) const;
@@ -65,7 +65,7 @@ class OperationTrace {
   // Records that the operation waited for its turn until now: the step "queue".
   void EndQueue();
   // Returns the operation's own span, which ends now, and then its steps. The
-  // list is empty unless recorded().
+  // list is empty unless traced().
   std::vector<Span> Report(std::string_view method,
                            std::optional<Code> error) const;
   std::uint64_t left_out() const;

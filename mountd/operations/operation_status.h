@@ -38,6 +38,19 @@ struct OperationNames {
   void EndQueue() const;
 };
 
+// Knows whether somebody asks for the spans of all operations. Without a wish a
+// user who samples each call would fill the queues of administrators, who see
+// all signals. Runs on the loop's thread.
+class SpanWish {
+ public:
+  // The wish lasts as long as an object that this function returned.
+  std::shared_ptr<const void> Make();
+  bool IsThere() const { return !wish_.expired(); }
+
+ private:
+  std::weak_ptr<const void> wish_;
+};
+
 // The outcome of an operation, for its one log line.
 struct OperationSummary {
   std::string id;
@@ -66,7 +79,9 @@ struct OperationStatus {
   Progress::Status progress;
   // Null: the first caller gave no names.
   std::shared_ptr<const OperationTrace> trace = {};
-  std::vector<Span> spans = {};  // at the end of a recorded operation
+  std::vector<Span> spans = {};  // at the end of an operation that reports them
+  // The report is for the caller's own user, because nobody else asked for it.
+  bool is_callers_alone = false;
 };
 
 }  // namespace mountd

@@ -41,6 +41,15 @@ void OperationNames::EndQueue() const {
   }
 }
 
+std::shared_ptr<const void> SpanWish::Make() {
+  std::shared_ptr<const void> wish = wish_.lock();
+  if (wish == nullptr) {
+    wish = std::make_shared<const int>(0);
+    wish_ = wish;
+  }
+  return wish;
+}
+
 void Operations::Begin(Operation& operation, const std::string& method,
                        const std::string& object, std::uint32_t uid) {
   // The pid distinguishes ids of different runs of mountd.
@@ -207,19 +216,21 @@ void Operations::Finish(const Operation& operation, const Error* error) {
   }
   ++timings.calls;
   timings.errors += error != nullptr ? 1 : 0;
-  // A recorded operation reports its spans, however short it was.
-  const bool recorded =
-      operation.names.trace != nullptr && operation.names.trace->recorded();
-  if (operation.told || recorded) {
+  // An operation that has to report its spans does so, however short it was.
+  const OperationTrace* const trace = operation.names.trace.get();
+  const bool wished = span_wish_.IsThere();
+  const bool reports_spans =
+      trace != nullptr && (trace->sampled() || (trace->traced() && wished));
+  if (operation.told || reports_spans) {
     OperationStatus last = StatusOf(operation);
     // Subscribers saw the operation before, so they see its end.
     last.progress.step = Step::kEnd;
     last.progress.attempt = 0;
     last.progress.error =
         error != nullptr ? std::optional(error->code) : std::nullopt;
-    if (recorded) {
-      last.spans =
-          operation.names.trace->Report(operation.method, last.progress.error);
+    last.is_callers_alone = !operation.told && !wished;
+    if (reports_spans) {
+      last.spans = trace->Report(operation.method, last.progress.error);
     }
     on_progress_(last);
   }

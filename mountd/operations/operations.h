@@ -127,6 +127,7 @@ class Operations {
   std::vector<OperationStatus> List() const;
   std::vector<MethodStatistics> GetStatistics() const;
   std::size_t running() const { return running_.size(); }
+  SpanWish& span_wish() { return span_wish_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -241,6 +242,7 @@ class Operations {
   Clock::time_point timer_ = Clock::time_point::max();  // when it fires
   bool looks_ = false;  // LookLater's timer is set
   std::map<std::string, Timings> timings_;
+  SpanWish span_wish_;
   std::uint64_t last_id_ = 0;
   std::uint64_t last_waiter_ = 0;
 };

@@ -238,6 +238,33 @@ dbus::Dict TaskReport(const std::string& task) {
           {"own_user_namespace", V(true)}};
 }
 
+dbus::Dict TracedOperation() {
+  const Dicts spans = {
+      {{"name", Text("BindMount")},
+       {"kind", Text("server")},
+       {"span_id", Text("00f067aa0ba902b7")},
+       {"parent_span_id", Text("b7ad6b7169203331")},
+       {"start_ns", V(std::uint64_t{1'700'000'000'000'000'000})},
+       {"end_ns", V(std::uint64_t{1'700'000'000'000'500'000})}},
+      {{"name", Text("Attach")},
+       {"kind", Text("client")},
+       {"span_id", Text("00f067aa0ba902b8")},
+       {"parent_span_id", Text("00f067aa0ba902b7")},
+       {"start_ns", V(std::uint64_t{1'700'000'000'000'100'000})},
+       {"end_ns", V(std::uint64_t{1'700'000'000'000'400'000})},
+       {"error", Text("Busy")}}};
+  dbus::Dict operation = Operation();
+  operation["step"] = Text("end");
+  operation.emplace(
+      "traceparent",
+      Text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
+  operation.emplace("request_id", Text("r1"));
+  operation.emplace("span_id", Text("00f067aa0ba902b7"));
+  operation.emplace("spans", V(spans));
+  operation.emplace("spans_left_out", V(std::uint64_t{3}));
+  return operation;
+}
+
 dbus::Dict Operation() {
   return {{"id", Text("op-1")},
           {"method", Text("ReleaseAllocation")},

@@ -61,6 +61,8 @@ std::vector<dbus::Dict> Filesystems();
 std::vector<dbus::Dict> Networks();
 // Returns an operation of the caller.
 dbus::Dict Operation();
+// Returns the end of a traced operation, with two spans.
+dbus::Dict TracedOperation();
 // Returns a volume as a plugin's controller answers it.
 dbus::Dict CreatedVolume(const std::string& volume);
 // Returns protoc's bytes of a response of this call; nothing for other calls.

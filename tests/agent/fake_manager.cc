@@ -32,6 +32,7 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
 
   bool subscribed() const { return subscribed_; }
 
+  void EmitSpans() { emitOperationStep("op-1", TracedOperation()); }
   void EmitAll() {
     emitOperationDone("op-1", "org.mountd1.Error.Busy", "in use");
     emitOperationProgress("op-1", "RemoveTree", 7);
@@ -408,12 +409,12 @@ class FakeServer::Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  bool EmitSignals() {
+  bool Emit(void (Manager::*emit)()) {
     const std::lock_guard lock(mutex_);
     if (manager_ == nullptr || !manager_->subscribed()) {
       return false;
     }
-    manager_->EmitAll();
+    ((*manager_).*emit)();
     return true;
   }
 
@@ -495,7 +496,16 @@ bool FakeServer::EmitSignals() {
   const std::lock_guard lock(mutex_);
   bool any = false;
   for (const auto& peer : peers_) {
-    any = peer->EmitSignals() || any;
+    any = peer->Emit(&Manager::EmitAll) || any;
+  }
+  return any;
+}
+
+bool FakeServer::EmitSpans() {
+  const std::lock_guard lock(mutex_);
+  bool any = false;
+  for (const auto& peer : peers_) {
+    any = peer->Emit(&Manager::EmitSpans) || any;
   }
   return any;
 }

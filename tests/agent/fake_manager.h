@@ -35,6 +35,8 @@ class FakeServer {
   // Sends the signals with fixed values to every connection that has
   // subscribed. False if there is none.
   bool EmitSignals();
+  // Sends the end of a traced operation to the same connections.
+  bool EmitSpans();
 
  private:
   class Peer;

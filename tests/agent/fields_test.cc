@@ -93,7 +93,7 @@ TEST(FieldsTest, TheContractHasEachKeyOfNetworksAndVolumesWithItsType) {
 
 TEST(FieldsTest, TheContractHasEachKeyOfTheNodeWithItsType) {
   ExpectDocumented<AllocationStatus, Receipt, ReconciledAllocation, TreeResult,
-                   OperationStatus, Capabilities>();
+                   OperationStatus, OperationSpan, Capabilities>();
 }
 
 TEST(FieldsTest, TheContractHasEachKeyOfGrantsWithItsType) {

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/temp_directory.h"
+
 namespace mountd::agent::test {
 namespace {
 
@@ -621,6 +623,42 @@ TEST_F(MountctlTest, EventsArePrintedAsTheyComeUntilItIsInterrupted) {
   EXPECT_EQ(json::parse(events.ReadLine())["signal"], "OwedOverdue");
   events.Signal(SIGINT);
   EXPECT_EQ(events.Wait(), 0);
+}
+
+TEST_F(MountctlTest, SpansAreExportedToAFileUntilItIsInterrupted) {
+  const TempDirectory directory;
+  const std::string path = directory.File("spans");
+  RunningProgram events(Command({"events", "--otlp", path, "--unsampled"}));
+  while (!server_.EmitSpans()) {
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(script().calls(),
+              testing::ElementsAre("Subscribe {spans=true;}"));
+  // Other signals are nothing to export.
+  EXPECT_TRUE(server_.EmitSignals());
+  std::string line;
+  while (!std::getline(std::ifstream(path), line)) {
+    std::this_thread::yield();
+  }
+  events.Signal(SIGINT);
+  EXPECT_EQ(events.Wait(), 0);
+  EXPECT_EQ(events.ReadLine(), "");
+  const json request = json::parse(line);
+  const json& spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"];
+  ASSERT_EQ(spans.size(), 2U);
+  EXPECT_EQ(spans[0]["traceId"], "0af7651916cd43dd8448eb211c80319c");
+  EXPECT_EQ(spans[0]["spanId"], "00f067aa0ba902b7");
+  EXPECT_EQ(spans[0]["startTimeUnixNano"], "1700000000000000000");
+  EXPECT_EQ(spans[0]["attributes"].back()["key"], "mountd.spans_left_out");
+  EXPECT_EQ(spans[1]["parentSpanId"], "00f067aa0ba902b7");
+  EXPECT_EQ(spans[1]["kind"], 3);
+  EXPECT_EQ(spans[1]["status"]["message"], "Busy");
+}
+
+TEST_F(MountctlTest, SpansGoNowhereElse) {
+  EXPECT_EQ(Run({"events", "--otlp", "/nowhere/spans"}).status, 1);
+  EXPECT_EQ(Run({"events", "--unsampled"}).status, 2);
+  EXPECT_TRUE(script().calls().empty());
 }
 
 TEST_F(MountctlTest, EventsEndWithStatusOneWhenTheDaemonDoes) {

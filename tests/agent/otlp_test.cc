@@ -139,6 +139,19 @@ TEST_F(SpanExporterTest, AFileGetsALineForEachOperation) {
   EXPECT_EQ(text.str(), std::string(kTraced) + "\n" + kTraced + "\n");
 }
 
+TEST_F(SpanExporterTest, WhatIsNotSampledIsExportedWhenToldSo) {
+  OperationStatus operation = Traced();
+  operation.traceparent.back() = '0';
+  for (const bool unsampled : {false, true}) {
+    Result<SpanExporter> exporter = SpanExporter::To(path_, unsampled);
+    ASSERT_EQ(MessageOf(exporter), "Ok");
+    EXPECT_EQ(MessageOf(exporter->Export(operation)), "Ok");
+    std::string line;
+    EXPECT_EQ(static_cast<bool>(std::getline(std::ifstream(path_), line)),
+              unsampled);
+  }
+}
+
 TEST_F(SpanExporterTest, ACollectorGetsAnHttpRequest) {
   const UniqueFd listener = Listen();
   std::string request;

@@ -197,6 +197,46 @@ TEST_P(Signals, WhatIsNotSampledTellsNothing) {
   EXPECT_FALSE(Has(*client_, "OperationStep"));
 }
 
+// The wish ends with its connection.
+TEST_P(Signals, ASubscriberMayAskForTheSpansOfEachTrace) {
+  auto asking = Connect();
+  const Answer asked = asking->Call("Subscribe", "a{sv}", 1, "spans", "b", 1);
+  if (GetParam() == Transport::kBus) {
+    EXPECT_EQ(asked.error, "org.mountd1.Error.NotSupported");
+    return;
+  }
+  ASSERT_TRUE(asked.ok()) << asked.message;
+  const std::string unsampled = std::string(kSampled, 53) + "00";
+  const auto call = [&](BusClient& client) {
+    ASSERT_TRUE(client
+                    .Call("PrepareAllocation", "sa{sv}", "web", 1,
+                          "traceparent", "s", unsampled.c_str())
+                    .ok());
+  };
+  call(*asking);
+  EXPECT_NE(asking->AwaitSignal("OperationStep").text.find("\"spans\""),
+            std::string::npos);
+  // A call without a trace has no spans.
+  ASSERT_TRUE(asking->Call("PrepareAllocation", "sa{sv}", "db", 0).ok());
+  ASSERT_TRUE(asking->Call("Unsubscribe", "a{sv}", 0).ok());
+  Subscribe(*asking);
+  call(*asking);
+  asking->Fence();
+  EXPECT_FALSE(Has(*asking, "OperationStep"));
+  const Answer again = client_->Call("Subscribe", "a{sv}", 1, "spans", "b", 1);
+  ASSERT_TRUE(again.ok()) << again.message;
+  client_.reset();
+  EXPECT_TRUE(Eventually([&] {
+    call(*asking);
+    asking->Fence();
+    const bool told = Has(*asking, "OperationStep");
+    if (told) {
+      asking->AwaitSignal("OperationStep");
+    }
+    return !told;
+  }));
+}
+
 TEST_P(Signals, NobodyElseGetsThem) {
   const auto silent = Connect();
   const auto gone = Connect();
@@ -328,6 +368,35 @@ TEST_P(SignalsOfOthers, WhatALongOneIsAtIsItsCallersAndAdministrators) {
             std::string::npos);
   for (BusClient* other : {bob_.get(), stranger_.get()}) {
     EXPECT_EQ(other->Call("ListOperations", "a{sv}", 0).text, "[]");
+    EXPECT_FALSE(Has(*other, "OperationStep"));
+  }
+}
+
+// A user who samples each call does not fill an administrator's queue, unless
+// the administrator asks for spans.
+TEST_P(SignalsOfOthers, SpansOfAShortOneAreItsCallersUnlessSomebodyAsks) {
+  Subscribe(*client_);  // root
+  const auto call = [&](const char* allocation) {
+    ASSERT_TRUE(alice_
+                    ->Call("PrepareAllocation", "sa{sv}", allocation, 1,
+                           "traceparent", "s", kSampled)
+                    .ok());
+  };
+  call("web");
+  EXPECT_NE(alice_->AwaitSignal("OperationStep").text.find("\"spans\""),
+            std::string::npos);
+  for (BusClient* other : {client_.get(), bob_.get(), stranger_.get()}) {
+    other->Fence();
+    EXPECT_FALSE(Has(*other, "OperationStep"));
+  }
+  const auto asking = ConnectPeer();
+  ASSERT_NE(asking, nullptr);
+  ASSERT_TRUE(asking->Call("Subscribe", "a{sv}", 1, "spans", "b", 1).ok());
+  call("db");
+  EXPECT_NE(asking->AwaitSignal("OperationStep").text.find("\"spans\""),
+            std::string::npos);
+  for (BusClient* other : {bob_.get(), stranger_.get()}) {
+    other->Fence();
     EXPECT_FALSE(Has(*other, "OperationStep"));
   }
 }

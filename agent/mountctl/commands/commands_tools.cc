@@ -202,7 +202,7 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
 }
 
 // Ends the command if the file cannot be written.
-SignalHandlers ExportingHandlers(SpanExporter& exporter,
+SignalHandlers ExportingHandlers(const Context& context, SpanExporter& exporter,
                                  std::optional<Error>& lost) {
   const auto end = [&lost](const Error& error) {
     if (!lost) {
@@ -216,6 +216,8 @@ SignalHandlers ExportingHandlers(SpanExporter& exporter,
       end(done.error());
     }
   };
+  // The system bus has the caller's own spans alone.
+  handlers.spans = !context.options.system_bus;
   handlers.lost = end;
   return handlers;
 }
@@ -250,13 +252,14 @@ int PrintEvents(const Context& context) {
   });
 }
 
-int ExportSpans(const Context& context, const std::string& path) {
-  Result<SpanExporter> exporter = SpanExporter::To(path);
+int ExportSpans(const Context& context, const std::string& path,
+                bool unsampled) {
+  Result<SpanExporter> exporter = SpanExporter::To(path, unsampled);
   if (!exporter) {
     return Fail(exporter.error());
   }
   return FollowEvents(context, [&](std::optional<Error>& lost) {
-    return ExportingHandlers(*exporter, lost);
+    return ExportingHandlers(context, *exporter, lost);
   });
 }
 
@@ -265,14 +268,22 @@ void AddEvents(CLI::App& app, Context& context) {
       app.add_subcommand("events", "Print mountd's signals until interrupted");
   command->group(kToolsGroup);
   auto path = std::make_shared<std::string>();
+  auto unsampled = std::make_shared<bool>(false);
+  CLI::Option* const otlp =
+      command
+          ->add_option(
+              "--otlp", *path,
+              "Export the spans of sampled traces as OTLP/JSON instead: "
+              "append to a file, or send to a collector's socket by HTTP")
+          ->type_name("FILE|SOCKET");
   command
-      ->add_option("--otlp", *path,
-                   "Export the spans of sampled traces as OTLP/JSON instead: "
-                   "append to a file, or send to a collector's socket by HTTP")
-      ->type_name("FILE|SOCKET");
-  command->callback([&context, path] {
-    context.chosen = [&context, path] {
-      return path->empty() ? PrintEvents(context) : ExportSpans(context, *path);
+      ->add_flag("--unsampled", *unsampled,
+                 "Also export the spans of traces that are not sampled")
+      ->needs(otlp);
+  command->callback([&context, path, unsampled] {
+    context.chosen = [&context, path, unsampled] {
+      return path->empty() ? PrintEvents(context)
+                           : ExportSpans(context, *path, *unsampled);
     };
   });
 }

@@ -15,6 +15,7 @@
 
 #include "agent/mountctl/output/otlp.h"
 #include "agent/mountctl/output/output.h"
+#include "mountd/base/trace_parent.h"
 #include "mountd/base/unix_socket.h"
 #include "mountd/base/write_all.h"
 
@@ -121,10 +122,10 @@ Result<void> PostOnce(const std::string& path, const std::string& body) {
 
 }  // namespace
 
-Result<SpanExporter> SpanExporter::To(const std::string& path) {
+Result<SpanExporter> SpanExporter::To(const std::string& path, bool unsampled) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) {
-    return SpanExporter(path, UniqueFd());
+    return SpanExporter(path, UniqueFd(), unsampled);
   }
   constexpr mode_t kMode = 0644;
   UniqueFd file(
@@ -132,10 +133,14 @@ Result<SpanExporter> SpanExporter::To(const std::string& path) {
   if (!file.valid()) {
     return ErrnoError(errno, "open", path);
   }
-  return SpanExporter(path, std::move(file));
+  return SpanExporter(path, std::move(file), unsampled);
 }
 
 Result<void> SpanExporter::Export(const OperationStatus& operation) {
+  const auto trace = ParseTraceParent(operation.traceparent);
+  if (!trace || (!trace->sampled() && !unsampled_)) {
+    return Ok();
+  }
   const Json request = ToOtlp(operation);
   if (request.is_null()) {
     return Ok();

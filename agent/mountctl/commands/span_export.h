@@ -26,23 +26,26 @@ class SpanExporter {
   static constexpr std::chrono::milliseconds kPause{5000};
 
   // Opens the file, which this function makes if it does not exist, or notes
-  // the socket. Fails if neither is possible.
-  static Result<SpanExporter> To(const std::string& path);
+  // the socket. Fails if neither is possible. With `unsampled` also exports
+  // traces that are not sampled.
+  static Result<SpanExporter> To(const std::string& path,
+                                 bool unsampled = false);
 
-  // Exports the operation's spans; does nothing if it has none. Fails only if
-  // the file cannot be written.
+  // Exports the operation's spans; does nothing if there are none to export.
+  // Fails only if the file cannot be written.
   Result<void> Export(const OperationStatus& operation);
 
   std::uint64_t lost() const { return lost_; }
 
  private:
-  SpanExporter(std::string path, UniqueFd file)
-      : path_(std::move(path)), file_(std::move(file)) {}
+  SpanExporter(std::string path, UniqueFd file, bool unsampled)
+      : path_(std::move(path)), file_(std::move(file)), unsampled_(unsampled) {}
 
   void Post(const std::string& body, std::size_t spans);
 
   std::string path_;
   UniqueFd file_;  // not valid: path_ is a socket
+  bool unsampled_;
   Clock::time_point paused_until_{};
   std::uint64_t lost_ = 0;
 };

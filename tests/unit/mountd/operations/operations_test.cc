@@ -117,7 +117,9 @@ class OperationsTest : public ::testing::Test {
                  ? " " + std::string(CodeName(*status.progress.error))
                  : ""));
         spans_.insert(spans_.end(), status.spans.begin(), status.spans.end());
+        is_callers_alone_ = status.is_callers_alone;
       }};
+  bool is_callers_alone_ = false;
   std::vector<Span> spans_;
   std::vector<std::string> progress_;
 
@@ -232,11 +234,43 @@ TEST_F(OperationsTest, ASampledOneReportsItsSpansAtItsEnd) {
   EXPECT_EQ(ToHex(spans_[0].parent), "b7ad6b7169203331");
   EXPECT_EQ(spans_[1].name, "queue");
   EXPECT_EQ(spans_[1].parent, spans_[0].id);
+  EXPECT_TRUE(is_callers_alone_);
   Operations::Call<int> other = Call("b");
   other.trace = Named("r2", "00");
   Run(std::move(other));
   ASSERT_TRUE(AwaitTold(2));
   EXPECT_EQ(progress_.size(), 1U);
+}
+
+TEST_F(OperationsTest, OneThatIsNotSampledReportsItsSpansWhileSomebodyAsks) {
+  Release();
+  const auto run = [&](std::size_t number) {
+    Operations::Call<int> call = Call("a");
+    call.trace = Named("r1", "00");
+    Run(std::move(call));
+    return AwaitTold(number);
+  };
+  std::shared_ptr<const void> wish = operations_.span_wish().Make();
+  const std::shared_ptr<const void> other = operations_.span_wish().Make();
+  ASSERT_TRUE(run(1));
+  EXPECT_EQ(spans_.size(), 2U);
+  EXPECT_FALSE(is_callers_alone_);
+  Run(Call("b"));  // has no trace
+  ASSERT_TRUE(AwaitTold(2));
+  EXPECT_EQ(spans_.size(), 2U);
+  wish.reset();
+  ASSERT_TRUE(run(3));
+  EXPECT_EQ(spans_.size(), 4U);
+}
+
+TEST_F(OperationsTest, NobodyWhoAskedIsLeft) {
+  Release();
+  operations_.span_wish().Make();
+  Operations::Call<int> call = Call("a");
+  call.trace = Named("r1", "00");
+  Run(std::move(call));
+  ASSERT_TRUE(AwaitTold(1));
+  EXPECT_TRUE(spans_.empty());
 }
 
 TEST_F(OperationsTest, WorkRunsInItsTrace) {
