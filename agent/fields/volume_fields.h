@@ -87,11 +87,10 @@ struct FieldsOf<PluginMount> {
 
 template <>
 struct FieldsOf<NodeInfo> {
-  static constexpr auto kList =
-      std::tuple(Key("node_id", &NodeInfo::node_id),
-                 Key("max_volumes", &NodeInfo::max_volumes),
-                 Key("topology", &NodeInfo::topology),
-                 Key("changed", &NodeInfo::changed));
+  static constexpr auto kList = std::tuple(
+      Key("node_id", &NodeInfo::node_id),
+      Key("max_volumes", &NodeInfo::max_volumes),
+      Key("topology", &NodeInfo::topology), Key("changed", &NodeInfo::changed));
 };
 
 template <>

@@ -8,7 +8,7 @@
 namespace mountd::csi {
 namespace {
 
-std::string TextOf(const std::map<std::string, std::string>& topology) {
+std::string TopologyText(const std::map<std::string, std::string>& topology) {
   std::string text;
   for (const auto& [key, value] : topology) {
     text += (text.empty() ? "" : ",") + key + "=" + value;
@@ -16,8 +16,8 @@ std::string TextOf(const std::map<std::string, std::string>& topology) {
   return text.empty() ? "none" : text;
 }
 
-std::string Step(const char* what, const std::string& before,
-                 const std::string& now) {
+std::string StepText(const char* what, const std::string& before,
+                     const std::string& now) {
   return std::string(what) + " " + before + " -> " + now;
 }
 
@@ -35,10 +35,9 @@ std::optional<PluginEvent> EventOf(const PluginChange& change) {
   }
   if (now.state == PluginState::kUnhealthy) {
     // Nomad's words for an error without a text.
-    return PluginEvent{
-        "Plugin became unhealthy",
-        now.reason.empty() ? "Unknown Reason"
-                           : OnOneLine("Error: " + now.reason)};
+    return PluginEvent{"Plugin became unhealthy",
+                       now.reason.empty() ? "Unknown Reason"
+                                          : OnOneLine("Error: " + now.reason)};
   }
   return std::nullopt;
 }
@@ -66,16 +65,17 @@ std::optional<NodeInfoChange> NodeInfoChangeOf(const PluginChange& change) {
   };
   changed.node_id = before.node_id != now.node_id;
   if (changed.node_id) {
-    add(Step("node_id", before.node_id, now.node_id));
+    add(StepText("node_id", before.node_id, now.node_id));
   }
   changed.max_volumes = before.max_volumes != now.max_volumes;
   if (changed.max_volumes) {
-    add(Step("max_volumes", std::to_string(before.max_volumes),
-             std::to_string(now.max_volumes)));
+    add(StepText("max_volumes", std::to_string(before.max_volumes),
+                 std::to_string(now.max_volumes)));
   }
   changed.topology = before.topology != now.topology;
   if (changed.topology) {
-    add(Step("topology", TextOf(before.topology), TextOf(now.topology)));
+    add(StepText("topology", TopologyText(before.topology),
+                 TopologyText(now.topology)));
   }
   changed.text = OnOneLine(changed.text);
   return changed;

@@ -400,8 +400,7 @@ void PluginSupervisor::AskNodeInfo() {
       parts_.client.NodeGetInfo(channel(), ProbeDeadline());
   node_info_due_ = NextNodeInfo();
   const PluginInstance known = status();
-  if (!node || node->node_id.empty() ||
-      known.state != PluginState::kHealthy) {
+  if (!node || node->node_id.empty() || known.state != PluginState::kHealthy) {
     return;
   }
   Fingerprint now = known;
@@ -415,17 +414,17 @@ PluginSupervisor::Wake PluginSupervisor::AwaitProbe() {
   const bool healthy = known.state == PluginState::kHealthy;
   const bool asks = healthy && known.serves_node();
   const Clock::time_point probe =
-      Clock::now() + (healthy ? parts_.timeouts.probe_ready
-                              : parts_.timeouts.probe_starting);
+      Clock::now() +
+      (healthy ? parts_.timeouts.probe_ready : parts_.timeouts.probe_starting);
   for (;;) {
     if (asks && node_info_due_ <= Clock::now()) {
       AskNodeInfo();
     }
     const Clock::time_point next =
         asks ? std::min(probe, node_info_due_) : probe;
-    const Wake wake = Wait(std::chrono::ceil<std::chrono::milliseconds>(
-                               next - Clock::now()),
-                           connection_.get());
+    const Wake wake =
+        Wait(std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()),
+             connection_.get());
     if (wake == Wake::kNodeInfo) {
       node_info_due_ =
           std::min(node_info_due_, node_info_asked_ + kNodeInfoPause);

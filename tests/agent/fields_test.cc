@@ -87,8 +87,9 @@ TEST(FieldsTest, TheContractHasEachKeyOfTasksWithItsType) {
 TEST(FieldsTest, TheContractHasEachKeyOfNetworksAndVolumesWithItsType) {
   ExpectDocumented<NetworkSpec, NetworkStatus, VolumeUsage, PublishedVolume,
                    VolumeStats, VolumeStatus, StagedVolume, PluginRegistration,
-                   PluginStatus, NodeInfo, VolumeCreation, VolumeValidation, PluginVolume,
-                   PluginVolumePage, ControllerExpansion, PluginCapacity>();
+                   PluginStatus, NodeInfo, VolumeCreation, VolumeValidation,
+                   PluginVolume, PluginVolumePage, ControllerExpansion,
+                   PluginCapacity>();
 }
 
 TEST(FieldsTest, TheContractHasEachKeyOfTheNodeWithItsType) {

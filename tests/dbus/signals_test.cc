@@ -58,17 +58,15 @@ TEST_P(Signals, APluginsTaskHasEventsInWords) {
   ASSERT_TRUE(
       client_->Call("RegisterPlugin", "sssa{sv}", "csi", "node", "web", 0)
           .ok());
-  EXPECT_EQ(
-      client_->AwaitSignal("PluginEvent").text,
-      R"("csi", "node", "web", "Plugin became healthy", "plugin: csi")");
+  EXPECT_EQ(client_->AwaitSignal("PluginEvent").text,
+            R"("csi", "node", "web", "Plugin became healthy", "plugin: csi")");
   csi().SetReady("csi", false);
   EXPECT_EQ(client_->AwaitSignal("PluginEvent").text,
             R"("csi", "node", "web", "Plugin became unhealthy", )"
             R"("Error: reports that it is not ready")");
   csi().SetReady("csi", true);
-  EXPECT_EQ(
-      client_->AwaitSignal("PluginEvent").text,
-      R"("csi", "node", "web", "Plugin became healthy", "plugin: csi")");
+  EXPECT_EQ(client_->AwaitSignal("PluginEvent").text,
+            R"("csi", "node", "web", "Plugin became healthy", "plugin: csi")");
 }
 
 // GetPlugin has the same values as the signal.

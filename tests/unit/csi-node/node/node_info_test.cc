@@ -68,10 +68,9 @@ class NodeInfoDoubtTest : public ::testing::Test {
   void SetUp() override {
     Say(core_, {"n1", 10, {}});
     ASSERT_TRUE(core_.AddPlugin("nfs", "monolith"));
-    ASSERT_EQ(
-        Outcome(core_.state->allocations.AddAllocation(
-            {"web", Core::kAgent, 1, "", AllocationState::kPrepared})),
-        "Ok");
+    ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
+                  {"web", Core::kAgent, 1, "", AllocationState::kPrepared})),
+              "Ok");
     Say(core_, {"n1", 8, {}});
   }
   std::string Publish() {
@@ -125,8 +124,8 @@ TEST_F(NodeInfoDoubtTest, UnderAFormerIdAVolumeInUseIsNotDetached) {
   const UniqueFd none;
   const CancelToken never;
   const auto detach = [&](const char* node) {
-    return Outcome(core_.controller->Unpublish("nfs", {"v1", node},
-                                               {none, never}));
+    return Outcome(
+        core_.controller->Unpublish("nfs", {"v1", node}, {none, never}));
   };
   ASSERT_EQ(Publish(), "Ok");
   Say(core_, {"n2", 8, {}});
@@ -157,8 +156,8 @@ TEST_F(NodeInfoDoubtTest, AnotherNodeIdIsTheReason) {
   ASSERT_TRUE(AwaitMaxVolumes(core_, 8));
   const PluginStatus now = core_.plugins->Get("nfs").value();
   EXPECT_EQ(now.state, PluginState::kHealthy);
-  EXPECT_TRUE(AwaitReason(*core_.plugins, "nfs",
-                          "its node id changed from n1 to n2"));
+  EXPECT_TRUE(
+      AwaitReason(*core_.plugins, "nfs", "its node id changed from n1 to n2"));
   core_.plugins->DoubtNodeInfo("no such plugin");
 }
 
