@@ -158,7 +158,9 @@ int Inbound::Watch(sd_bus* bus) {
       bus, nullptr,
       [](sd_bus_message* message, void* userdata, sd_bus_error* /*error*/) {
         if (sd_bus_is_open(sd_bus_message_get_bus(message)) > 0) {
-          static_cast<Inbound*>(userdata)->MessageSeen();
+          auto* const self = static_cast<Inbound*>(userdata);
+          ++self->seen_;
+          self->MessageSeen();
         }
         return 0;
       },
@@ -170,6 +172,13 @@ int Inbound::LookAtUnfinished() {
   looks_ = framing_.IsInMessage() && is_same ? looks_ + 1 : 0;
   looked_at_ = framing_.complete();
   return looks_;
+}
+
+bool Inbound::LookAtLost() {
+  const bool was_found = found_lost_ && lost_seen_ == seen_;
+  found_lost_ = HasLost();
+  lost_seen_ = seen_;
+  return found_lost_ && was_found;
 }
 
 ssize_t Inbound::Receive(msghdr* message, int flags) {
@@ -209,8 +218,7 @@ bool Inbound::Refuses(std::size_t asked) {
     return true;
   }
   if (HasLost()) {
-    End(PeerDrop::kMalformed,
-        "it sent a malformed message with file descriptors");
+    End(PeerDrop::kMalformed, "it sent a malformed message");
     return true;
   }
   // Claims once, because sd-bus asks several times for one message.
@@ -404,12 +412,7 @@ void Inbound::Forget(std::size_t most) {
 
 // sd-bus calls the filter for each message before it reads on. So a message
 // that is whole and that the filter has not seen is malformed.
-bool Inbound::HasLost() const {
-  return std::any_of(placeholders_.begin(), placeholders_.end(),
-                     [this](const Placeholder& one) {
-                       return one.message < framing_.complete();
-                     });
-}
+bool Inbound::HasLost() const { return seen_ < framing_.complete(); }
 
 // Closes the placeholders of a malformed message, because sd-bus has lost them
 // and reads nothing after it. Compares inodes first, because an inode belongs

@@ -32,8 +32,9 @@ namespace mountd::dbus {
 // - whose unfinished message asks for more than kMostBytes;
 // - whose unfinished message brings more than kMostFds fds;
 // - whose user's unfinished messages have more than kMostBytesOfOwner;
-// - that sent fds with a malformed message, because sd-bus (libsystemd 252 to
-//   257) never frees those fds and their array.
+// - that sent a malformed message, because sd-bus (libsystemd 252 to 257) drops
+//   such a message without an answer, so its caller would wait for ever. Nor
+//   does sd-bus free fds that came with the message, and their array.
 //
 // sd-bus closes its socket whenever it finds the connection broken, and another
 // file may get that number at once. So the Inbound keeps a descriptor of its
@@ -74,6 +75,10 @@ class Inbound {
   // Returns how many calls of this function in a row have found the same
   // unfinished message.
   int LookAtUnfinished();
+  // True if this call and the last one have found the same malformed message.
+  // sd-bus reads on after it has dropped a message, and that ends the
+  // connection; this is for a libsystemd that does not.
+  bool LookAtLost();
 
   // Returns why this object has ended the connection, "" if it has not.
   const std::string& why_ended() const { return why_ended_; }
@@ -132,6 +137,9 @@ class Inbound {
   std::size_t claimed_ = 0;  // bytes of kMostBytesOfOwner
   std::uint64_t looked_at_ = 0;
   int looks_ = 0;
+  std::uint64_t seen_ = 0;       // messages that sd-bus has made
+  std::uint64_t lost_seen_ = 0;  // seen_ when LookAtLost last found one
+  bool found_lost_ = false;
   std::string why_ended_;
   bool is_over_quota_ = false;
 

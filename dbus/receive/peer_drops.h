@@ -16,7 +16,7 @@ enum class PeerDrop {
   kUnfinished,  // does not finish a message in time
   kTooLarge,    // a message, or its user's unfinished messages together
   kFds,         // more fds than a message, or its user, may have here
-  kMalformed,   // a malformed message with fds
+  kMalformed,   // a malformed message
   kRefused,     // too many connections, or fds that cannot be closed
 };
 

@@ -53,6 +53,8 @@ class Peer final : public CallerSource {
   const std::string& why_ended() const { return inbound_.why_ended(); }
   // Inbound::LookAtUnfinished.
   int LookAtUnfinished() { return inbound_.LookAtUnfinished(); }
+  // Inbound::LookAtLost.
+  bool LookAtLost() { return inbound_.LookAtLost(); }
   // Counts the reason and asks to be dropped. Does nothing after the first
   // call.
   void DropFor(PeerDrop why);

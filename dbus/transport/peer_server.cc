@@ -209,6 +209,12 @@ void PeerServer::LookAtPeers() {
                      held->caller().uid);
       }
       held->DropFor(PeerDrop::kUnfinished);
+    } else if (held->LookAtLost()) {
+      if (MayLog(held->caller().uid)) {
+        spdlog::warn("peer of uid {} dropped: it sent a malformed message",
+                     held->caller().uid);
+      }
+      held->DropFor(PeerDrop::kMalformed);
     }
   }
   loop_.After(options_.stall_check, [this] { LookAtPeers(); });

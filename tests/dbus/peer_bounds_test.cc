@@ -283,6 +283,71 @@ TEST_F(PeerBounds, AMessageHasNoMoreFdsThanAMethodTakes) {
   }));
 }
 
+// sd-bus drops such a message, so the caller would wait for its answer for
+// ever.
+TEST_F(PeerBounds, AMalformedMessageEndsItsConnection) {
+  const std::string sound =
+      MarshalCall(2, "ListAllocations", "a{sv}", std::string(8, '\0'));
+  const auto with = [&](const std::string& text, const std::string& other) {
+    std::string bytes = sound;
+    return bytes.replace(bytes.find(text), text.size(), other);
+  };
+  std::string of_another_version = sound;
+  of_another_version[3] = 9;
+  const std::string malformed[] = {
+      MarshalCallTo(2, "ListAllocations", ""),
+      MarshalCallTo(2, "ListAllocations", "no name"),
+      with("ListAllocations", "List.Allocation"),
+      with("org.mountd1.Manager", "org.mountd1.Manag\xff\xff"),
+      of_another_version};
+  {
+    NaiveServer naive;
+    ASSERT_TRUE(naive.Takes(malformed[0]));
+    EXPECT_TRUE(naive.IsOpen()) << "sd-bus ends the connection itself";
+  }
+  Begin();
+  std::uint64_t dropped = 0;
+  for (const std::string& bytes : malformed) {
+    SCOPED_TRACE(bytes);
+    RawSocket first = ShakenHands();
+    ASSERT_TRUE(first.Write(bytes));
+    EXPECT_TRUE(first.AwaitClosed());
+    // Calls before it are answered, and none after it is served.
+    RawSocket later = ShakenHands();
+    ASSERT_TRUE(later.Write(MarshalIntrospect(1)));
+    EXPECT_TRUE(later.ReadMessage());
+    ASSERT_TRUE(later.Write(bytes + sound));
+    EXPECT_TRUE(later.AwaitClosed());
+    dropped += 2;
+    EXPECT_TRUE(Eventually([&] { return Dropped("malformed") == dropped; }))
+        << Dropped("malformed");
+  }
+  // So is one that comes together with the handshake.
+  RawSocket together(server().socket());
+  ASSERT_TRUE(together.Write(kHandshake + malformed[0]));
+  EXPECT_TRUE(together.AwaitClosed());
+  ExpectServed();
+}
+
+// Sound messages in the same write, however many, are no malformed ones.
+TEST_F(PeerBounds, ManySoundMessagesInOneWriteAreServed) {
+  Begin();
+  RawSocket socket(server().socket());
+  std::string all = kHandshake;
+  constexpr std::uint32_t kCalls = 50;
+  for (std::uint32_t serial = 1; serial <= kCalls; ++serial) {
+    all += MarshalIntrospect(serial);
+  }
+  ASSERT_TRUE(socket.Write(all));
+  for (int line = 0; line < 3; ++line) {
+    ASSERT_TRUE(socket.ReadLine());
+  }
+  for (std::uint32_t i = 0; i < kCalls; ++i) {
+    ASSERT_TRUE(socket.ReadMessage()) << i;
+  }
+  EXPECT_EQ(Dropped("malformed"), 0U);
+}
+
 // libsystemd keeps the fds of a malformed message open.
 TEST_F(PeerBounds, FdsOfMalformedMessagesAreClosed) {
   const UniqueFd memfd(::memfd_create("lost", MFD_CLOEXEC));

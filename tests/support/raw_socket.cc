@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 
 #include "mountd/base/unix_socket.h"
 #include "tests/support/bus_client.h"
@@ -66,11 +67,15 @@ std::uint32_t NumberAt(const std::string& bytes, std::size_t at) {
 // Encodes a call without its body.
 std::string Marshal(std::uint32_t serial, const std::string& interface,
                     const std::string& member, const std::string& signature,
-                    std::uint32_t body_size, std::uint32_t fds = 0) {
+                    std::uint32_t body_size, std::uint32_t fds = 0,
+                    const std::optional<std::string>& destination = {}) {
   Writer fields;
   fields.Field(1, "o", "/org/mountd1")
       .Field(2, "s", interface)
       .Field(3, "s", member);
+  if (destination) {
+    fields.Field(6, "s", *destination);
+  }
   if (!signature.empty()) {
     fields.Field(8, "g", signature);
   }
@@ -98,6 +103,11 @@ std::string MarshalCall(std::uint32_t serial, const std::string& member,
                         std::uint32_t body_size) {
   return Marshal(serial, "org.mountd1.Manager", member, signature, body_size) +
          body;
+}
+
+std::string MarshalCallTo(std::uint32_t serial, const std::string& member,
+                          const std::string& destination) {
+  return Marshal(serial, "org.mountd1.Manager", member, "", 0, 0, destination);
 }
 
 std::string MarshalIntrospect(std::uint32_t serial) {

@@ -27,6 +27,9 @@ inline std::string MarshalCall(std::uint32_t serial, const std::string& member,
   return MarshalCall(serial, member, signature, body,
                      static_cast<std::uint32_t>(body.size()));
 }
+// Encodes a call to a bus name, which may be malformed.
+std::string MarshalCallTo(std::uint32_t serial, const std::string& member,
+                          const std::string& destination);
 // Encodes a call whose header claims `fds` fds.
 std::string MarshalCallWithFds(std::uint32_t serial, const std::string& member,
                                std::uint32_t fds);
