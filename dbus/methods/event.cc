@@ -22,33 +22,10 @@ int AppendArray(sd_bus_message* message, const char* key, const char* type,
                 const Items& items, AppendItem append) {
   int status = sd_bus_message_open_container(message, 'e', "sv");
   status = status < 0 ? status : sd_bus_message_append(message, "s", key);
-<<<<<<< ours
   status = status < 0
                ? status
                : sd_bus_message_open_container(
                      message, 'v', (std::string("a") + type).c_str());
-=======
-  status =
-      status < 0 ? status : sd_bus_message_open_container(message, 'v', "as");
-  status =
-      status < 0 ? status : sd_bus_message_open_container(message, 'a', "s");
-  for (const std::string& text : list) {
-    status = status < 0
-                 ? status
-                 : sd_bus_message_append_basic(message, 's', text.c_str());
-  }
-  for (int open = 0; open < 3; ++open) {
-    status = status < 0 ? status : sd_bus_message_close_container(message);
-  }
-  return status;
-}
-
-int AppendMap(sd_bus_message* message, const char* key, const StringMap& map) {
-  int status = sd_bus_message_open_container(message, 'e', "sv");
-  status = status < 0 ? status : sd_bus_message_append(message, "s", key);
-  status = status < 0 ? status
-                      : sd_bus_message_open_container(message, 'v', "a{ss}");
->>>>>>> theirs
   status =
       status < 0 ? status : sd_bus_message_open_container(message, 'a', type);
   for (const auto& item : items) {

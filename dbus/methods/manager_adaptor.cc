@@ -152,16 +152,28 @@ void ManagerAdaptor::Cancel(sdbus::Result<>&& answer, std::string operation,
 // while they are.
 void ManagerAdaptor::ListOperations(sdbus::Result<std::vector<Dict>>&& answer,
                                     Dict options) {
-  ServeNow(std::move(answer), options,
-           [&](const Caller& caller, auto& pending) {
-             std::vector<Dict> all;
-             for (const OperationStatus& one : parts_.operations.List()) {
-               if (parts_.services.access.Sees(caller, one.uid)) {
-                 all.push_back(ToDict(one));
-               }
-             }
-             pending.Succeed(all);
-           });
+  ServeNow(
+      std::move(answer), options, [&](const Caller& caller, auto& pending) {
+        CallContext context;
+        context.caller = caller;
+        std::vector<Dict> all;
+        for (const OperationStatus& one : parts_.operations.List()) {
+          if (parts_.services.access.Sees(context, one.uid)) {
+            all.push_back(ToDict(one));
+          }
+        }
+        if (std::string others = context.decisions->Others(); !others.empty()) {
+          OperationSummary summary;
+          summary.method = "ListOperations";
+          summary.object = "operations";
+          summary.uid = caller.uid;
+          summary.pid = caller.pid;
+          summary.rules = context.decisions->Rules();
+          summary.others = std::move(others);
+          parts_.audit(summary);
+        }
+        pending.Succeed(all);
+      });
 }
 
 void ManagerAdaptor::GetCapabilities(sdbus::Result<Dict>&& answer,

@@ -31,7 +31,24 @@ struct ApiParts {
   Strands& strands;
   const OwedWatch& owed;
   PeerDrops& drops;
+  // Logs a call or a connection that never became an operation. On the loop's
+  // thread.
+  std::function<void(const OperationSummary&)> audit =
+      [](const OperationSummary&) {};
 };
+
+// Logs a call that cannot become an operation. The text of `error` may have
+// names of options and arguments, but must not have their values.
+inline void AuditUndecodable(const ApiParts& parts, const Caller& caller,
+                             const std::string& method, const Error& error) {
+  OperationSummary summary;
+  summary.method = method;
+  summary.object = "undecodable";
+  summary.uid = caller.uid;
+  summary.pid = caller.pid;
+  summary.error = &error;
+  parts.audit(summary);
+}
 
 struct MountArguments;  // dbus/methods/bind_mount_request.h
 

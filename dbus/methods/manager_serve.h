@@ -102,6 +102,7 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
   names_.reset();
   Result<Decoded<T>> decoded = decode();
   if (!decoded) {
+    AuditUndecodable(parts_, *caller, method, decoded.error());
     pending->Fail(decoded.error());
     return;
   }
@@ -217,6 +218,10 @@ void ManagerAdaptor::ServeNow(sdbus::Result<Out...>&& answer,
     return;
   }
   if (const auto patience = OnlyPatience(options); !patience) {
+    const char* const member =
+        getObject().getCurrentlyProcessedMessage().getMemberName();
+    AuditUndecodable(parts_, *caller, member == nullptr ? "" : member,
+                     patience.error());
     pending.Fail(patience.error());
     return;
   }

@@ -115,6 +115,7 @@ Peer::Peer(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
 // Closes before it destroys, because a flush to a peer that does not read would
 // block for ever.
 Peer::~Peer() {
+  AuditUnserved();
   handshake_.reset();
   // Each slot keeps the bus alive (sd_bus_slot_set_floating(3)), so the slots
   // go before it.
@@ -179,14 +180,32 @@ void Peer::Step() {
 
 // Checks at every message, because answers pile up far faster than a timer
 // looks.
-int Peer::DropIfStalled(sd_bus_message* /*message*/, void* userdata,
-                        sd_bus_error* /*error*/) {
+int Peer::OnMessage(sd_bus_message* message, void* userdata,
+                    sd_bus_error* /*error*/) {
   auto* const self = static_cast<Peer*>(userdata);
-  if (!self->stalled()) {
-    return 0;
+  if (self->stalled()) {
+    self->DropFor(PeerDrop::kUnread);
+    return 1;
   }
-  self->DropFor(PeerDrop::kUnread);
-  return 1;
+  self->AuditUnserved();
+  if (sd_bus_message_is_method_call(message, "org.mountd1.Manager", nullptr) >
+      0) {
+    self->unserved_ = sd_bus_message_get_member(message);
+  }
+  return 0;
+}
+
+// sd-bus answers such a call itself, so no code of mountd sees the call.
+void Peer::AuditUnserved() {
+  if (unserved_.empty()) {
+    return;
+  }
+  const std::string method = std::exchange(unserved_, {});
+  const Error error = MakeError(
+      Code::kInvalidArgument, "decode", "call",
+      "mountd has no such method, or the arguments are malformed or of other "
+      "types");
+  AuditUndecodable(parts_, caller_, method, error);
 }
 
 int Peer::AddDriverShim() {
@@ -196,7 +215,7 @@ int Peer::AddDriverShim() {
   if (added < 0) {
     return added;
   }
-  const int filtered = sd_bus_add_filter(bus_, &filter_, &DropIfStalled, this);
+  const int filtered = sd_bus_add_filter(bus_, &filter_, &OnMessage, this);
   if (filtered < 0) {
     return filtered;
   }
@@ -280,6 +299,7 @@ void Peer::Send(const Event& event) {
 }
 
 Result<Caller> Peer::CallerOf(const sdbus::Message& /*message*/) {
+  unserved_.clear();
   return caller_;
 }
 

@@ -55,6 +55,9 @@ class Peer final : public CallerSource {
   int LookAtUnfinished() { return inbound_.LookAtUnfinished(); }
   // Inbound::LookAtLost.
   bool LookAtLost() { return inbound_.LookAtLost(); }
+  // Logs the last call if sd-bus has refused it, because mountd has no such
+  // method, or the arguments are malformed or of other types.
+  void AuditUnserved();
   // Counts the reason and asks to be dropped. Does nothing after the first
   // call.
   void DropFor(PeerDrop why);
@@ -71,8 +74,8 @@ class Peer final : public CallerSource {
   void Promote();
   void ServeBuffered(int most);
   int AddDriverShim();
-  static int DropIfStalled(sd_bus_message* message, void* userdata,
-                           sd_bus_error* error);
+  static int OnMessage(sd_bus_message* message, void* userdata,
+                       sd_bus_error* error);
   void Drop();
 
   EventLoop& loop_;
@@ -90,6 +93,8 @@ class Peer final : public CallerSource {
   std::unique_ptr<ManagerAdaptor> manager_;
   PluginObjects plugins_;
   bool subscribed_ = false;
+  std::string unserved_;     // the Manager's method that was called last, until
+                             // its code asks for the caller
   bool is_counted_ = false;  // among dropped peers
   // Posted closures check through a weak_ptr to this whether the Peer still
   // lives.

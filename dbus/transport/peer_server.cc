@@ -98,21 +98,13 @@ bool PeerServer::MayLog(std::uint32_t uid) {
 
 bool PeerServer::Admits(const Caller& caller, std::size_t pending) {
   if (pending > kMostPending) {
-    if (MayLog(caller.uid)) {
-      spdlog::warn(
-          "peer refused: uid {} has {} file descriptors that mountd cannot "
-          "close",
-          caller.uid, pending);
-    }
+    AuditRefused(caller, "its user has " + std::to_string(pending) +
+                             " file descriptors that mountd cannot close");
     return false;
   }
   if (peers_.size() >= options_.max_peers) {
-    if (MayLog(caller.uid)) {
-      spdlog::warn(
-          "peer of uid {} refused: mountd has {} connections, which is its "
-          "limit",
-          caller.uid, peers_.size());
-    }
+    AuditRefused(caller, "mountd has " + std::to_string(peers_.size()) +
+                             " connections, which is its limit");
     return false;
   }
   const auto same_uid =
@@ -120,15 +112,24 @@ bool PeerServer::Admits(const Caller& caller, std::size_t pending) {
         return entry.second->caller().uid == caller.uid;
       });
   if (same_uid >= limits_.peers_per_uid) {
-    if (MayLog(caller.uid)) {
-      spdlog::warn(
-          "peer refused: uid {} has {} connections "
-          "(limits.peers_per_uid)",
-          caller.uid, same_uid);
-    }
+    AuditRefused(caller, "its user has " + std::to_string(same_uid) +
+                             " connections (limits.peers_per_uid)");
     return false;
   }
   return true;
+}
+
+void PeerServer::AuditRefused(const Caller& caller,
+                              const std::string& why) const {
+  const Error error =
+      MakeError(Code::kResourceExhausted, "accept", "connection", why);
+  OperationSummary summary;
+  summary.method = "connect";
+  summary.object = "refused";
+  summary.uid = caller.uid;
+  summary.pid = caller.pid;
+  summary.error = &error;
+  parts_.audit(summary);
 }
 
 // Hands the socket to mountd-closer, which closes it and the fds that came by
@@ -188,14 +189,16 @@ void PeerServer::DropLater(std::uint64_t serial) {
     const auto dropped = peers_.extract(serial);
     if (!dropped.empty() && !dropped.mapped()->why_ended().empty() &&
         MayLog(dropped.mapped()->caller().uid)) {
-      spdlog::warn("peer of uid {} dropped: {}", dropped.mapped()->caller().uid,
-                   dropped.mapped()->why_ended());
+      spdlog::warn(
+          "peer of uid {}, pid {}, dropped: {}", dropped.mapped()->caller().uid,
+          dropped.mapped()->caller().pid, dropped.mapped()->why_ended());
     }
   });
 }
 
 void PeerServer::LookAtPeers() {
   for (const auto& [serial, held] : peers_) {
+    held->AuditUnserved();
     if (held->stalled()) {
       if (MayLog(held->caller().uid)) {
         spdlog::warn("peer of uid {} dropped: it does not read its answers",

@@ -13,8 +13,27 @@ void Decisions::AllowedBy(const std::string& authority) {
   authority_ = authority;
 }
 
+void Decisions::UsedAsAdministrator(std::uint32_t owner) {
+  const std::lock_guard lock(mutex_);
+  if (others_.size() <= kMostOthers) {
+    others_.insert(owner);
+  }
+}
+
+std::string Decisions::Others() const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  std::size_t count = 0;
+  for (const std::uint32_t uid : others_) {
+    text += (text.empty() ? "" : ",") +
+            (++count > kMostOthers ? "..." : std::to_string(uid));
+  }
+  return text;
+}
+
 void Decisions::Denied() {
   const std::lock_guard lock(mutex_);
+  others_.clear();
   lines_.clear();
   authority_.clear();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <set>
@@ -19,15 +20,24 @@ class Decisions {
   void AllowedByRule(std::uint32_t line);
   // Records the authority that answered for the caller (Caller::authority).
   void AllowedBy(const std::string& authority);
+  // Records that the call sees or uses what belongs to another user, because
+  // its caller is an administrator.
+  void UsedAsAdministrator(std::uint32_t owner);
   // Forgets the records, because they did not suffice.
   void Denied();
   // Returns "12,40" or "12,org.mountd1.release"; "" if no rule was asked.
   std::string Rules() const;
+  // Returns the other users as "1000,1001", of more than kMostOthers only the
+  // first and "..."; "" if there are none.
+  std::string Others() const;
+
+  static constexpr std::size_t kMostOthers = 16;
 
  private:
   mutable std::mutex mutex_;
-  std::set<std::uint32_t> lines_;  // mutex_
-  std::string authority_;          // mutex_
+  std::set<std::uint32_t> lines_;   // mutex_
+  std::string authority_;           // mutex_
+  std::set<std::uint32_t> others_;  // mutex_; at most kMostOthers + 1
 };
 
 }  // namespace mountd

@@ -168,8 +168,15 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
       restorer_(*loop_, strands_, volumes_, services_.volumes),
       volume_prober_({*loop_, strands_, volumes_},
                      config_.timeouts.probe_volumes),
-      api_{config_.timeouts, services_,   operations_,
-           strands_,         owed_watch_, drops_},
+      api_{config_.timeouts,
+           services_,
+           operations_,
+           strands_,
+           owed_watch_,
+           drops_,
+           [this](const OperationSummary& summary) {
+             operation_log_.Log(summary);
+           }},
       foreign_(*loop_, seams.closer),
       peers_(*loop_, api_, foreign_, config_.limits) {}
 

@@ -38,7 +38,9 @@ spdlog::level::level_enum LevelOf(const OperationSummary& summary) {
   if (summary.error != nullptr) {
     return spdlog::level::warn;
   }
-  return OnlyLooks(summary.method) ? spdlog::level::debug : spdlog::level::info;
+  return OnlyLooks(summary.method) && summary.others.empty()
+             ? spdlog::level::debug
+             : spdlog::level::info;
 }
 
 int PriorityOf(spdlog::level::level_enum level) {
@@ -69,9 +71,14 @@ const CallTrace* FirstCallOf(const OperationSummary& summary) {
 
 std::string TextOf(const OperationSummary& summary, const CallTrace* call) {
   return OnOneLine(fmt::format(
-      "{} {} uid={} id={} us={}{}{}{}{} {}", summary.method, summary.object,
-      summary.uid, summary.id, summary.duration.count(),
+      "{} {} uid={}{}{}{}{}{}{}{}{} {}", summary.method, summary.object,
+      summary.uid,
+      summary.pid == 0 ? "" : " pid=" + std::to_string(summary.pid),
+      summary.id.empty()
+          ? ""
+          : fmt::format(" id={} us={}", summary.id, summary.duration.count()),
       summary.rules.empty() ? "" : " rules=", summary.rules,
+      summary.others.empty() ? "" : " others=", summary.others,
       call == FirstCallOf(summary) ? "" : " joined", NamesOf(call),
       summary.error == nullptr
           ? "ok"
@@ -115,6 +122,12 @@ std::vector<std::string> JournalFieldsOf(const OperationSummary& summary,
                        summary.object.substr(std::string_view(kind).size()));
     }
   }
+  if (!summary.others.empty()) {
+    fields.push_back("MOUNTD_OTHERS=" + summary.others);
+  }
+  if (summary.pid != 0) {
+    fields.push_back("MOUNTD_PID=" + std::to_string(summary.pid));
+  }
   if (call != nullptr && call->parent) {
     fields.push_back("MOUNTD_TRACE_ID=" + ToHex(call->parent->trace_id));
   }
@@ -149,10 +162,14 @@ void OperationLog::LogCall(const OperationSummary& summary,
     return;
   }
   const bool refused = summary.error != nullptr;
-  const char* const what = refused ? "failed" : "successful";
-  // Two budgets, so that refused calls cannot use up the lines of successful
-  // ones.
-  LogBudget& budget = refused ? refused_ : done_;
+  const bool looked =
+      !refused && OnlyLooks(summary.method) && !summary.others.empty();
+  const char* const what = refused  ? "failed"
+                           : looked ? "reading"
+                                    : "successful";
+  // Three budgets, so that neither refused calls nor an administrator's reads
+  // use up the lines of calls that change something.
+  LogBudget& budget = refused ? refused_ : looked ? looked_ : done_;
   const LogBudget::Verdict verdict = budget.Take(summary.uid, now);
   if (verdict == LogBudget::Verdict::kLeaveOut) {
     return;

@@ -14,15 +14,20 @@ namespace mountd {
 // method, object, the rules of the configuration that decided, the caller's
 // names of the call, and the outcome. The level is info for an operation that
 // changes something, debug for one that only reads, and warning for a failed
-// one.
+// one. A read of what belongs to other users, by an administrator, is info,
+// too, and the line names these users ("others=").
+//
+// Calls that mountd cannot decode, and connections that mountd refuses, have a
+// line each like a failed operation, with the pid of the process that connected
+// and without an operation's id.
 //
 // In the journal the line has fields (systemd.journal-fields(7)): MESSAGE_ID,
 // MOUNTD_METHOD, MOUNTD_OBJECT, MOUNTD_ALLOCATION or MOUNTD_PLUGIN,
 // MOUNTD_OPERATION (the id in answers and signals), MOUNTD_UID,
 // MOUNTD_DURATION_USEC, MOUNTD_RULES (lines of the configuration),
-// MOUNTD_TRACE_ID and MOUNTD_REQUEST_ID (the caller's names), MOUNTD_ERROR and
-// ERRNO. Elsewhere the line is text. Neither holds arguments, because
-// arguments may be secrets.
+// MOUNTD_OTHERS (uids), MOUNTD_PID, MOUNTD_TRACE_ID and MOUNTD_REQUEST_ID (the
+// caller's names), MOUNTD_ERROR and ERRNO. Elsewhere the line is text. Neither
+// holds arguments, because arguments may be secrets.
 //
 // Leaves out lines of a user who exceeds LogBudget, and logs that it does.
 //
@@ -37,6 +42,7 @@ class OperationLog {
                LogBudget::Clock::time_point now);
 
   LogBudget refused_{{.burst = 100, .per_second = 2, .users = 10}};
+  LogBudget looked_{{.burst = 100, .per_second = 2, .users = 10}};
   LogBudget done_{{.burst = 2000, .per_second = 100, .users = 10}};
 };
 

@@ -51,7 +51,8 @@ class SpanWish {
   std::weak_ptr<const void> wish_;
 };
 
-// The outcome of an operation, for its one log line.
+// The outcome of an operation, for its one log line. Also that of a call or a
+// connection that never became an operation; its id is "".
 struct OperationSummary {
   std::string id;
   std::string method;
@@ -61,6 +62,8 @@ struct OperationSummary {
   const Error* error = nullptr;  // null: success
   std::string rules;             // Decisions::Rules
   bool announced = false;        // some caller was answered InProgress
+  std::string others{};          // Decisions::Others
+  std::uint32_t pid = 0;         // 0: not told
   // The operation's trace; null: its caller gave no names.
   std::shared_ptr<const OperationTrace> trace = {};
   // The names that calls gave which joined the operation, other than its own.

@@ -236,8 +236,8 @@ void Operations::Finish(const Operation& operation, const Error* error) {
   }
   on_finished_({operation.id, operation.method, operation.object, operation.uid,
                 duration, error, operation.decisions->Rules(),
-                operation.announced, operation.names.trace,
-                operation.names.joined});
+                operation.announced, operation.decisions->Others(),
+                /*pid=*/0, operation.names.trace, operation.names.joined});
 }
 
 Result<void> Operations::Cancel(const Caller& caller, const std::string& id) {

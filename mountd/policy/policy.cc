@@ -65,7 +65,13 @@ Result<void> Policy::MustAdminister(const Caller& caller, const std::string& op,
 
 Result<void> Policy::MayUse(const Caller& caller, std::uint32_t owner,
                             const std::string& what) const {
-  if (caller.uid == owner || MayAdminister(caller)) {
+  if (caller.uid == owner) {
+    return Ok();
+  }
+  if (MayAdminister(caller)) {
+    if (decisions_ != nullptr) {
+      decisions_->UsedAsAdministrator(owner);
+    }
     return Ok();
   }
   return ButAdministrators(Denied("use", what, "belongs to another user"));

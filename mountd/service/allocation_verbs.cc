@@ -202,7 +202,7 @@ Result<std::vector<AllocationRecord>> AllocationVerbs::ListAllocations(
   MOUNTD_ASSIGN(std::vector<AllocationRecord> all,
                 parts_.state.allocations.ListAllocations());
   std::erase_if(all, [&](const AllocationRecord& record) {
-    return !access_.Sees(call.caller, record.uid);
+    return !access_.Sees(call, record.uid);
   });
   return all;
 }

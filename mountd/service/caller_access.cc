@@ -19,6 +19,24 @@ bool CallerAccess::SeesPlugin(const Caller& caller,
          PolicyNow().MayControlPlugin(caller, plugin.id);
 }
 
+bool CallerAccess::Sees(const CallContext& call, std::uint32_t uid) const {
+  if (call.caller.uid == uid) {
+    return true;
+  }
+  if (!PolicyFor(call).MayAdminister(call.caller)) {
+    return false;
+  }
+  call.decisions->UsedAsAdministrator(uid);
+  return true;
+}
+
+bool CallerAccess::SeesPlugin(const CallContext& call,
+                              const PluginRecord& plugin) const {
+  return PolicyNow().MayUsePlugin(call.caller, plugin.id) ||
+         PolicyNow().MayControlPlugin(call.caller, plugin.id) ||
+         Sees(call, plugin.uid);
+}
+
 bool CallerAccess::SeesNetwork(const Caller& caller,
                                const std::string& network) const {
   NetworkRequest request;
@@ -69,12 +87,8 @@ void CallerAccess::HideOthers(const CallContext& call,
   const auto is_others = [&](const HolderInfo& holder) {
     return !holder.details->in_cgroup && holder.details->uid != call.caller.uid;
   };
-  if (std::none_of(report->holders.begin(), report->holders.end(), is_others) ||
-      PolicyFor(call).MayAdminister(call.caller)) {
-    return;
-  }
   for (HolderInfo& holder : report->holders) {
-    if (is_others(holder)) {
+    if (is_others(holder) && !Sees(call, holder.details->uid)) {
       holder.details.reset();
     }
   }

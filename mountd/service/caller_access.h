@@ -49,6 +49,10 @@ class CallerAccess {
   // Returns whether the caller may see objects of `uid`.
   bool Sees(const Caller& caller, std::uint32_t uid) const;
   bool SeesPlugin(const Caller& caller, const PluginRecord& plugin) const;
+  // As these, for an answer. Record for the call's log line that an
+  // administrator sees what belongs to another user.
+  bool Sees(const CallContext& call, std::uint32_t uid) const;
+  bool SeesPlugin(const CallContext& call, const PluginRecord& plugin) const;
   bool SeesNetwork(const Caller& caller, const std::string& network) const;
   // Removes details of other users' processes that the caller may not see.
   void HideOthers(const CallContext& call, HolderReport* report) const;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/service/node_verbs.h"
 
-#include <algorithm>
-
 namespace mountd {
 
 Result<std::vector<std::string>> NodeVerbs::Reload(const CallContext& call) {
@@ -30,13 +28,9 @@ Result<bool> NodeVerbs::OwnsSomething() {
 
 Result<std::vector<OwedRecord>> NodeVerbs::ListOwed(const CallContext& call) {
   MOUNTD_ASSIGN(std::vector<OwedRecord> owed, parts_.state.owed.ListOwed());
-  const auto is_others = [&](const OwedRecord& one) {
-    return one.uid != call.caller.uid;
-  };
-  if (std::any_of(owed.begin(), owed.end(), is_others) &&
-      !access_.PolicyFor(call).MayAdminister(call.caller)) {
-    std::erase_if(owed, is_others);
-  }
+  std::erase_if(owed, [&](const OwedRecord& one) {
+    return !access_.Sees(call, one.uid);
+  });
   return owed;
 }
 

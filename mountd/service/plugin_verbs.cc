@@ -79,7 +79,7 @@ Result<csi::PluginStatus> PluginVerbs::GetPlugin(const CallContext& call,
     return MakeError(Code::kNotFound, "find", "plugin " + plugin.str(),
                      "is not registered");
   }
-  if (!access_.SeesPlugin(call.caller, status->record)) {
+  if (!access_.SeesPlugin(call, status->record)) {
     return ButAdministrators(MakeError(
         Code::kPermissionDenied, "find", "plugin " + plugin.str(),
         "no rule grants it to this user; add it to plugins in mountd.toml"));
@@ -91,7 +91,7 @@ Result<std::vector<csi::PluginStatus>> PluginVerbs::ListPlugins(
     const CallContext& call) {
   std::vector<csi::PluginStatus> all = parts_.plugins.List();
   std::erase_if(all, [&](const csi::PluginStatus& status) {
-    return !access_.SeesPlugin(call.caller, status.record);
+    return !access_.SeesPlugin(call, status.record);
   });
   return all;
 }

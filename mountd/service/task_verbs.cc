@@ -74,9 +74,9 @@ Result<HandedOutReport> TaskVerbs::ListHandedOut(const CallContext& call,
                 parts_.boot.handed_out.HandedOutOf(allocation.str()));
   // Another user may have had an allocation of this name before.
   std::erase_if(records, [&](const HandedOutRecord& one) {
-    return !access_.Sees(call.caller, one.uid);
+    return !access_.Sees(call, one.uid);
   });
-  const bool is_callers = record && access_.Sees(call.caller, record->uid);
+  const bool is_callers = record && access_.Sees(call, record->uid);
   if (record && (is_callers || records.empty())) {
     MOUNTD_TRY(access_.Find(call, allocation.str()));
   } else if (records.empty()) {

@@ -66,11 +66,11 @@ Result<std::vector<VolumeStatus>> VolumeVerbs::ListVolumes(
     for (const PublicationRecord& user : users) {
       MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
                     parts_.state.allocations.GetAllocation(user.allocation));
-      if (owner && access_.Sees(call.caller, owner->uid)) {
+      if (owner && access_.Sees(call, owner->uid)) {
         status.users.push_back(user);
       }
     }
-    if (!status.users.empty() || access_.Sees(call.caller, volume.uid)) {
+    if (!status.users.empty() || access_.Sees(call, volume.uid)) {
       all.push_back(std::move(status));
     }
   }

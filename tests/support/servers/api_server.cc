@@ -115,7 +115,15 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
            operations_,
            strands_,
            owed_watch_,
-           drops_},
+           drops_,
+           [this](const OperationSummary& summary) {
+             audited_.push_back(
+                 summary.method + " " + summary.object + " " +
+                 std::to_string(summary.uid) + " " +
+                 (summary.pid == 0 ? "nobody" : "somebody") + " " +
+                 (summary.error == nullptr ? "others=" + summary.others
+                                           : summary.error->Message()));
+           }},
       foreign_(std::make_unique<dbus::ForeignFds>(*loop_, CloserInThread())),
       peers_(std::make_unique<dbus::PeerServer>(
           *loop_, api_, *foreign_, options_.config.limits, options_.peers)) {
@@ -236,6 +244,12 @@ void ApiServer::OnLoop(const std::function<void()>& closure) {
     std::fputs("the loop does not turn\n", stderr);
     std::abort();
   }
+}
+
+std::vector<std::string> ApiServer::TakeAudited() {
+  std::vector<std::string> audited;
+  OnLoop([&] { audited.swap(audited_); });
+  return audited;
 }
 
 std::size_t ApiServer::peer_count() {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "dbus/receive/event_loop.h"
 #include "dbus/receive/foreign_fds.h"
@@ -63,6 +64,9 @@ class ApiServer {
 
   exec::FakeExecutor& executor() { return executor_; }
   csi::FakeCsiClient& csi() { return csi_; }
+  // Returns the audit's records since the last call, as
+  // "<method> <object> <uid> somebody <error>".
+  std::vector<std::string> TakeAudited();
   std::size_t peer_count();
   std::size_t running();
 
@@ -106,6 +110,7 @@ class ApiServer {
   VolumeRestorer restorer_;
   VolumeProber volume_prober_;
   dbus::PeerDrops drops_;
+  std::vector<std::string> audited_;  // the loop's thread only
   const dbus::ApiParts api_;
   std::unique_ptr<dbus::ForeignFds> foreign_;
   std::unique_ptr<dbus::PeerServer> peers_;

@@ -172,6 +172,60 @@ TEST(OperationLog, HowLoudItIsGoesByWhatItDid) {
   EXPECT_EQ(Logged(summary, spdlog::level::warn), "");
 }
 
+TEST(OperationLog, AnAdministratorsReadOfOthersIsToldAndSaysWhose) {
+  OperationSummary summary = Summary();
+  summary.method = "GetAllocation";
+  summary.others = "1001,1002";
+  EXPECT_EQ(Logged(summary, spdlog::level::info),
+            "info: GetAllocation allocation web uid=1000 id=7.12 us=1234 "
+            "rules=8,11 others=1001,1002 ok\n");
+  const auto fields = FieldsOf(summary);
+  EXPECT_EQ(fields.at("PRIORITY"), "6");
+  EXPECT_EQ(fields.at("MOUNTD_OTHERS"), "1001,1002");
+}
+
+// Such a line has no operation, and its text is the peer's.
+TEST(OperationLog, ACallThatIsNoOperationHasALineToo) {
+  const Error error =
+      MakeError(Code::kInvalidArgument, "check",
+                "options[\"x\ninfo: all is well\"]", "is unknown");
+  OperationSummary summary;
+  summary.method = "BindMount";
+  summary.object = "undecodable";
+  summary.uid = 1000;
+  summary.pid = 77;
+  summary.error = &error;
+  EXPECT_EQ(Logged(summary, spdlog::level::info),
+            "warning: BindMount undecodable uid=1000 pid=77 InvalidArgument: "
+            "check options[\"x?info: all is well\"]: is unknown\n");
+  EXPECT_EQ(FieldsOf(summary).at("MOUNTD_PID"), "77");
+}
+
+// The reads of an administrator who looks all the time are bounded, and take
+// no line from the operations that change something.
+TEST(OperationLog, AnAdministratorsReadsHaveABudgetOfTheirOwn) {
+  OperationSummary reads = Summary();
+  reads.method = "ListAllocations";
+  reads.others = "1001";
+  OperationLog operations;
+  LogBudget::Clock::time_point now{};
+  const std::string text = Logged(
+      [&] {
+        for (int i = 0; i < 1000; ++i) {
+          operations.Log(reads, now);
+        }
+        operations.Log(Summary(), now);
+        now += std::chrono::seconds(1);
+        operations.Log(reads, now);
+      },
+      spdlog::level::info);
+  EXPECT_NE(text.find("BindMount allocation web uid=1000"), std::string::npos);
+  EXPECT_NE(
+      text.find("uid 1000: mountd left out 900 lines of reading operations"),
+      std::string::npos)
+      << text;
+}
+
 // A text that an error quotes stays on the operation's one line.
 TEST(OperationLog, ALineIsALine) {
   const Error error = MakeError(Code::kInternal, "NodeStageVolume", "web/data",

@@ -102,6 +102,48 @@ TEST_F(DecisionsTest, AnAdministratorsIsWhereOthersHaveSomething) {
   EXPECT_EQ(services().node.ListOwed(Core::By(Core::kOther))->size(), 0U);
 }
 
+// The log tells whose data an administrator has read.
+TEST_F(DecisionsTest, WhatAnAdministratorReadsOfOthersIsRecorded) {
+  const auto others = [this](const auto& read) {
+    const CallContext call = Core::By(Core::kAdmin);
+    EXPECT_THAT(read(call), IsOk());
+    return call.decisions->Others();
+  };
+  const std::string agent = std::to_string(Core::kAgent);
+  EXPECT_EQ(others([this](const CallContext& call) {
+              return services().allocations.GetAllocation(call, NameOf("web"));
+            }),
+            agent);
+  EXPECT_EQ(others([this](const CallContext& call) {
+              return services().allocations.ListAllocations(call);
+            }),
+            agent);
+  EXPECT_EQ(others([this](const CallContext& call) {
+              return services().volumes.ListVolumes(call);
+            }),
+            "");
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  EXPECT_EQ(others([this](const CallContext& call) {
+              return services().plugins.ListPlugins(call);
+            }),
+            agent);
+  // Nobody's own data are others'.
+  EXPECT_THAT(services().allocations.ListAllocations(agent_), IsOk());
+  EXPECT_THAT(services().plugins.ListPlugins(agent_), IsOk());
+  EXPECT_EQ(agent_.decisions->Others(), "");
+  EXPECT_EQ(agent_.decisions->Rules(), "");
+}
+
+TEST_F(DecisionsTest, ManyOthersAreCutShort) {
+  Decisions decisions;
+  for (std::uint32_t uid = 1; uid <= 100; ++uid) {
+    decisions.UsedAsAdministrator(uid);
+  }
+  EXPECT_EQ(decisions.Others(), "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,...");
+  decisions.Denied();
+  EXPECT_EQ(decisions.Others(), "");
+}
+
 TEST_F(DecisionsTest, AnAdministratorsIsWhereProcessesOfOthersAre) {
   const auto mounted = services().mounts.BindMount(agent_, Mount("data"));
   ASSERT_THAT(mounted, IsOk());
