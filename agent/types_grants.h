@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,17 +12,23 @@
 namespace mountd::agent {
 
 struct IdRange {
+  bool operator==(const IdRange&) const = default;
+
   std::uint32_t first = 0;
   std::uint32_t last = 0;
 };
 
 struct PortRange {
+  bool operator==(const PortRange&) const = default;
+
   std::uint16_t first = 0;
   std::uint16_t last = 0;
 };
 
 // The mounts of a host volume or a file system.
 struct SourceGrant {
+  bool operator==(const SourceGrant&) const = default;
+
   std::string name;  // BindMountSpec::source
   // The propagation modes of a read-only mount, and of a writable one; none if
   // no such mount is granted.
@@ -34,17 +41,23 @@ struct SourceGrant {
 };
 
 struct HostVolumeGrant {
+  bool operator==(const HostVolumeGrant&) const = default;
+
   SourceGrant source;
   std::string path;
 };
 
 struct FilesystemGrant {
+  bool operator==(const FilesystemGrant&) const = default;
+
   SourceGrant source;
   std::string type;
   std::vector<std::string> options;  // those that name no host and no account
 };
 
 struct NetworkGrant {
+  bool operator==(const NetworkGrant&) const = default;
+
   std::string network;
   std::string mode;                   // NetworkSpec::mode
   std::vector<std::string> ipv4;      // "bridge" only
@@ -55,5 +68,13 @@ struct NetworkGrant {
   bool host_namespaces = false;  // NetworkSpec::netns may be one of the host's
   std::map<std::string, std::uint64_t> limits;
 };
+
+// Print the values for logs and tests, without secrets.
+std::ostream& operator<<(std::ostream& out, const IdRange& value);
+std::ostream& operator<<(std::ostream& out, const PortRange& value);
+std::ostream& operator<<(std::ostream& out, const SourceGrant& value);
+std::ostream& operator<<(std::ostream& out, const HostVolumeGrant& value);
+std::ostream& operator<<(std::ostream& out, const FilesystemGrant& value);
+std::ostream& operator<<(std::ostream& out, const NetworkGrant& value);
 
 }  // namespace mountd::agent

@@ -29,6 +29,8 @@ struct OwedTeardown {
 // mountd's log, signals and receipts, and in a trace. mountd refuses a wrong
 // one as InvalidArgument.
 struct CallNames {
+  bool operator==(const CallNames&) const = default;
+
   // W3C Trace Context's traceparent, "00-<32 hex>-<16 hex>-01"; "": none. CSI
   // and CNI plugins get it, too, with mountd's span as the parent.
   std::string traceparent{};
@@ -38,6 +40,8 @@ struct CallNames {
 
 // One piece of work, for a trace: an operation, or a step of it.
 struct OperationSpan {
+  bool operator==(const OperationSpan&) const = default;
+
   std::string name;
   std::string kind;            // "server", "internal" or "client"
   std::string span_id;         // 16 hex digits
@@ -144,5 +148,7 @@ std::ostream& operator<<(std::ostream& out, const Capabilities& value);
 std::ostream& operator<<(std::ostream& out,
                          const Capabilities::HostPorts& value);
 std::ostream& operator<<(std::ostream& out, const MethodStatistics& value);
+std::ostream& operator<<(std::ostream& out, const CallNames& value);
+std::ostream& operator<<(std::ostream& out, const OperationSpan& value);
 
 }  // namespace mountd::agent

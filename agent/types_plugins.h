@@ -49,6 +49,8 @@ struct PluginMount {
 
 // Describes this node in the words of a plugin (CSI: NodeGetInfo).
 struct NodeInfo {
+  bool operator==(const NodeInfo&) const = default;
+
   std::string node_id;
   std::int64_t max_volumes = 0;  // 0: no limit
   std::map<std::string, std::string> topology;
@@ -102,5 +104,6 @@ std::ostream& operator<<(std::ostream& out, const PluginSelection& value);
 std::ostream& operator<<(std::ostream& out, const PluginMount& value);
 std::ostream& operator<<(std::ostream& out, const PluginRegistration& value);
 std::ostream& operator<<(std::ostream& out, const PluginStatus& value);
+std::ostream& operator<<(std::ostream& out, const NodeInfo& value);
 
 }  // namespace mountd::agent

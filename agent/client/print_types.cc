@@ -381,4 +381,40 @@ std::ostream& operator<<(std::ostream& out, const StagedVolume& value) {
   return Print(out, "StagedVolume", value);
 }
 
+std::ostream& operator<<(std::ostream& out, const IdRange& value) {
+  return Print(out, "IdRange", value);
+}
+
+std::ostream& operator<<(std::ostream& out, const PortRange& value) {
+  return Print(out, "PortRange", value);
+}
+
+std::ostream& operator<<(std::ostream& out, const SourceGrant& value) {
+  return Print(out, "SourceGrant", value);
+}
+
+std::ostream& operator<<(std::ostream& out, const HostVolumeGrant& value) {
+  return Print(out, "HostVolumeGrant", value);
+}
+
+std::ostream& operator<<(std::ostream& out, const FilesystemGrant& value) {
+  return Print(out, "FilesystemGrant", value);
+}
+
+std::ostream& operator<<(std::ostream& out, const NetworkGrant& value) {
+  return Print(out, "NetworkGrant", value);
+}
+
+std::ostream& operator<<(std::ostream& out, const CallNames& value) {
+  return Print(out, "CallNames", value);
+}
+
+std::ostream& operator<<(std::ostream& out, const OperationSpan& value) {
+  return Print(out, "OperationSpan", value);
+}
+
+std::ostream& operator<<(std::ostream& out, const NodeInfo& value) {
+  return Print(out, "NodeInfo", value);
+}
+
 }  // namespace mountd::agent

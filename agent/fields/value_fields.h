@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "agent/fields/grant_fields.h"
 #include "agent/fields/mount_fields.h"
 #include "agent/fields/network_fields.h"
 #include "agent/fields/node_fields.h"
@@ -39,7 +40,15 @@ template <>
 struct MembersOf<AllocationOptions> {
   static constexpr auto kList =
       std::tuple(Key("scope", &AllocationOptions::scope),
-                 Key<Form::kFd>("cgroup", &AllocationOptions::cgroup));
+                 Key<Form::kFd>("cgroup", &AllocationOptions::cgroup),
+                 Key("group", &AllocationOptions::group));
+};
+
+template <>
+struct MembersOf<CallNames> {
+  static constexpr auto kList =
+      std::tuple(Key("traceparent", &CallNames::traceparent),
+                 Key("request_id", &CallNames::request_id));
 };
 
 template <>

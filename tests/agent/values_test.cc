@@ -35,7 +35,8 @@ using AllValues = TypeList<
     PluginMount, PluginRegistration, PluginStatus, Holder, Holders, HandedOut,
     HandedOutList, TaskMount, TaskReport, VolumeUsage, VolumeSpec,
     PublishedVolume, VolumeUse, VolumeStats, VolumeExpansion, VolumeStatus,
-    VolumeUser, StagedVolume>;
+    VolumeUser, StagedVolume, NodeInfo, CallNames, OperationSpan, IdRange,
+    PortRange, SourceGrant, HostVolumeGrant, FilesystemGrant, NetworkGrant>;
 
 template <typename... T, typename F>
 void ForEachType(TypeList<T...> /*all*/, const F& use) {
