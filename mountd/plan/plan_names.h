@@ -81,6 +81,10 @@ constexpr std::string_view PlanName(PlanKind kind) {
       return "FindProcesses";
     case PlanKind::kFindCopies:
       return "FindCopies";
+    case PlanKind::kStopTasks:
+      return "StopTasks";
+    case PlanKind::kOpenNamespace:
+      return "OpenNamespace";
     case PlanKind::kRemoveTree:
       return "RemoveTree";
     case PlanKind::kChownTree:
