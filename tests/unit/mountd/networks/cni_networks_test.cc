@@ -4,6 +4,7 @@
 // answers, and the undoing.
 #include <gtest/gtest.h>
 
+#include "mountd/base/operation_trace.h"
 #include "mountd/networks/cni_documents.h"
 #include "mountd/networks/networks.h"
 #include "netns/cni/documents/json.h"
@@ -45,6 +46,23 @@ class CniNetworksTest : public ::testing::Test {
   const std::vector<std::string> web_ = {"cni web/eth0", "network web"};
   Core core_;
 };
+
+TEST_F(CniNetworksTest, PluginsAreInTheTraceOfTheOperation) {
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
+  EXPECT_FALSE(LastRequest().contains("traceparent"));
+  OperationTrace trace(
+      {ParseTraceParent(
+           "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+       ""},
+      OperationTrace::Clock::now());
+  const CurrentTrace current(&trace);
+  ASSERT_EQ(SetUpNetwork(CniSpec(), "db"), "Ok");
+  EXPECT_EQ(
+      LastRequest()["traceparent"],
+      "00-0af7651916cd43dd8448eb211c80319c-" + ToHex(trace.span_id()) + "-01");
+  ASSERT_EQ(MessageOf(networks().Teardown("db", "eth0")), "Ok");
+  EXPECT_TRUE(LastRequest().contains("traceparent"));
+}
 
 TEST_F(CniNetworksTest, TheNamespaceComesFirstAndThenWhatItsPluginsMake) {
   ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");

@@ -110,6 +110,24 @@ TEST_F(ReconcileTest, ReleasesWhatIsNotWanted) {
   EXPECT_EQ(Told(Run(1, {"b", "d"})), (Texts{"b present", "d missing"}));
 }
 
+// The releases run on strands of their own, and the names go with them.
+TEST_F(ReconcileTest, ItsReceiptsHaveItsNames) {
+  Prepare("a");
+  Prepare("b");
+  OperationTrace trace({std::nullopt, "r1"}, OperationTrace::Clock::now());
+  {
+    const CurrentTrace current(&trace);
+    EXPECT_EQ(Told(Run(1, {})), (Texts{"a released", "b released"}));
+  }
+  for (const char* name : {"a", "b"}) {
+    const auto receipt =
+        services().allocations.GetReceipt(Core::By(Core::kAgent), NameOf(name));
+    ASSERT_THAT(receipt, IsOk());
+    EXPECT_EQ(receipt->request_id, "r1");
+    EXPECT_EQ(receipt->traceparent, "");
+  }
+}
+
 TEST_F(ReconcileTest, LooksAtNothingButTheCallersScope) {
   Prepare("mine");
   Prepare("elsewhere", 0, Core::kAgent, "t");
