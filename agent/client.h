@@ -129,6 +129,11 @@ class Client {
   // last fd is closed; ListHandedOut lists the processes that have one.
   Result<UniqueFd> OpenNamespace(std::string_view allocation,
                                  std::string_view interface = {});
+  // Replaces all ports of a network in mode "bridge" by these, while its tasks
+  // run.
+  Result<NetworkStatus> UpdatePorts(std::string_view allocation,
+                                    const std::vector<Port>& ports,
+                                    std::string_view interface = {});
   Result<void> TeardownNetwork(std::string_view allocation,
                                std::string_view interface = {});
 

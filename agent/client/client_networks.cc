@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/client.h"
 #include "agent/client/client_impl.h"
@@ -38,6 +39,21 @@ Result<UniqueFd> Client::OpenNamespace(std::string_view allocation,
   return netns.isValid() ? Result<UniqueFd>(UniqueFd(netns.release()))
                          : MakeError(Code::kInternal, "answer", "netns",
                                      "is missing from mountd's answer");
+}
+
+Result<NetworkStatus> Client::UpdatePorts(std::string_view allocation,
+                                          const std::vector<Port>& ports,
+                                          std::string_view interface) {
+  const std::string id(allocation);
+  const auto rows = ToRows(ports);
+  dbus::Dict sent;
+  AddText(sent, "interface", std::string(interface));
+  MOUNTD_ASSIGN(const dbus::Dict answer,
+                impl_->Call("UpdatePorts", id, std::move(sent),
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
+                              return proxy.UpdatePorts(id, rows, opts);
+                            }));
+  return FromDict<NetworkStatus>(answer);
 }
 
 }  // namespace mountd::agent

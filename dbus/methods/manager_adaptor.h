@@ -147,6 +147,8 @@ class ManagerAdaptor final
                     Dict options) override;
   void GetNetwork(sdbus::Result<Dict>&& answer, std::string allocation,
                   Dict options) override;
+  void UpdatePorts(sdbus::Result<Dict>&& answer, std::string allocation,
+                   std::vector<PortStruct> ports, Dict options) override;
   void TeardownNetwork(sdbus::Result<>&& answer, std::string allocation,
                        Dict options) override;
   void PublishVolume(sdbus::Result<Dict>&& answer, std::string allocation,

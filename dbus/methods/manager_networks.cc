@@ -69,6 +69,17 @@ void AddFiles(const NetworkFiles& files, Arguments* arguments) {
   }
 }
 
+void AddPorts(const std::vector<PortStruct>& ports, Arguments* arguments) {
+  for (const PortStruct& port : ports) {
+    arguments->Add(port.get<0>())
+        .Add(port.get<1>())
+        .Add(std::to_string(port.get<2>()))
+        .Add(std::to_string(port.get<3>()))
+        .Add(std::to_string(port.get<4>()))
+        .Add(port.get<5>());
+  }
+}
+
 Arguments ArgumentsOf(const std::string& allocation, const std::string& mode,
                       const std::vector<PortStruct>& ports,
                       const NetworkRequest& request,
@@ -87,14 +98,7 @@ Arguments ArgumentsOf(const std::string& allocation, const std::string& mode,
   arguments.Add(passed.keeper->valid() ? TaskOf(passed.keeper->get()) : "");
   AddFiles(request.files, &arguments);
   AddCni(request.cni, &arguments);
-  for (const PortStruct& port : ports) {
-    arguments.Add(port.get<0>())
-        .Add(port.get<1>())
-        .Add(std::to_string(port.get<2>()))
-        .Add(std::to_string(port.get<3>()))
-        .Add(std::to_string(port.get<4>()))
-        .Add(port.get<5>());
-  }
+  AddPorts(ports, &arguments);
   return arguments;
 }
 
@@ -165,6 +169,38 @@ void ManagerAdaptor::GetNetwork(sdbus::Result<Dict>&& answer,
         }
         return dict;
       });
+}
+
+void ManagerAdaptor::UpdatePorts(sdbus::Result<Dict>&& answer,
+                                 std::string allocation,
+                                 std::vector<PortStruct> ports, Dict options) {
+  Serve<NetworkStatus>(
+      std::move(answer), "UpdatePorts",
+      [&]() -> Result<Decoded<NetworkStatus>> {
+        Decoded<NetworkStatus> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const auto interface = reader.Get<std::string>("interface", "");
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        if (!interface.empty()) {
+          MOUNTD_TRY(Name::Parse("interface", interface));
+        }
+        MOUNTD_ASSIGN(const std::vector<PortMapping> mappings,
+                      PortsFrom(ports));
+        Arguments arguments;
+        arguments.Add(allocation).Add(interface);
+        AddPorts(ports, &arguments);
+        call.strand = AllocationStrand(id.str());
+        call.arguments = arguments.text();
+        call.work = [id, interface, mappings](Services& services,
+                                              const CallContext& context) {
+          return services.networks.UpdatePorts(context, id, interface,
+                                               mappings);
+        };
+        return call;
+      },
+      [](const NetworkStatus& status) { return ToDict(status); });
 }
 
 void ManagerAdaptor::TeardownNetwork(sdbus::Result<>&& answer,

@@ -145,6 +145,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kListNetworks:
     case PlanKind::kCheckHostPorts:
     case PlanKind::kOpenNamespace:
+    case PlanKind::kUpdatePorts:
       return CarryNetwork(request, fds, answer, send);
     case PlanKind::kInspectCgroup:
     case PlanKind::kFindHolders:

@@ -6,6 +6,7 @@
 #include "mountd/exec/dispatcher_answers.h"
 #include "netns/plans/found.h"
 #include "netns/plans/open_namespace.h"
+#include "netns/plans/update_ports.h"
 #include "propagation/ground/base.h"
 #include "propagation/look/process_sockets.h"
 
@@ -57,6 +58,8 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
       MOUNTD_ASSIGN(answer->fd, netns::OpenNamespace(context, plan, mount));
       return Ok();
     }
+    case PlanKind::kUpdatePorts:
+      return netns::UpdatePorts(context, request.body.ports, tell);
     case PlanKind::kDeleteNetwork:
       return netns::DeleteNetwork(context, plan);
     case PlanKind::kRepairNetwork: {

@@ -511,6 +511,7 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kRepairNetwork:
     case PlanKind::kCheckHostPorts:
     case PlanKind::kOpenNamespace:
+    case PlanKind::kUpdatePorts:
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
     case PlanKind::kWriteNetworkFile:

@@ -35,12 +35,13 @@ Result<void> CheckPort(const PortMap& port) {
 
 // Does not look for ports that are named twice, because the kernel refuses
 // those.
-Result<void> CheckPorts(const NetworkPlan& plan) {
-  if (plan.port_count > plan.ports.size()) {
+Result<void> CheckPorts(const std::array<PortMap, kMaxPorts>& ports,
+                        std::uint32_t count) {
+  if (count > ports.size()) {
     return Invalid("port count");
   }
   std::uint32_t in_all = 0;
-  for (const PortMap& port : std::span(plan.ports).first(plan.port_count)) {
+  for (const PortMap& port : std::span(ports).first(count)) {
     MOUNTD_TRY(CheckPort(port));
     in_all += port.count;
   }
@@ -116,7 +117,7 @@ Result<void> CheckNetwork(const NetworkPlan& plan) {
   }
   MOUNTD_TRY(CheckName(plan.network, "network"));
   MOUNTD_TRY(CheckInterface(plan.interface));
-  return CheckPorts(plan);
+  return CheckPorts(plan.ports, plan.port_count);
 }
 
 // Checks a network to make or repair. The current config must declare its
@@ -151,7 +152,7 @@ Result<void> CheckPortsToAskFor(const NetworkPlan& plan, const Config& config) {
   if (plan.has_keeper > 1) {
     return Invalid("keeper");
   }
-  MOUNTD_TRY(CheckPorts(plan));
+  MOUNTD_TRY(CheckPorts(plan.ports, plan.port_count));
   return CheckPortsGranted(plan, config);
 }
 
@@ -171,6 +172,26 @@ Result<void> CheckNamespaceToOpen(const NetworkPlan& plan) {
     return Invalid("network", "must be empty");
   }
   return Ok();
+}
+
+// Checks new ports of a network that is there. A rule need not grant the old
+// ports any more, because the plan only removes them.
+Result<void> CheckPortsToUpdate(const PortsPlan& plan, const Config& config) {
+  const NetworkPlan& network = plan.network;
+  if (!netns::HasAddress(network)) {
+    return Invalid("network", "must have an address to map ports to");
+  }
+  if (network.origin != NamespaceOrigin::kExisting) {
+    return Invalid("origin");
+  }
+  if (network.netns_inode == 0) {
+    return Invalid("netns_inode");
+  }
+  if (network.has_keeper != 0 || network.may_be_hosts != 0) {
+    return Invalid("keeper");
+  }
+  MOUNTD_TRY(CheckNetworkToMake(network, config));
+  return CheckPorts(plan.old_ports, plan.old_count);
 }
 
 Result<void> CheckNetworkFile(const NetworkFilePlan& plan) {
@@ -236,6 +257,8 @@ Result<void> CheckNetworkRequest(const Request& request, const Config& config) {
       return CheckNetworkToMake(body.network, config);
     case PlanKind::kCheckHostPorts:
       return CheckPortsToAskFor(body.network, config);
+    case PlanKind::kUpdatePorts:
+      return CheckPortsToUpdate(body.ports, config);
     case PlanKind::kOpenNamespace:
       return CheckNamespaceToOpen(body.network);
     case PlanKind::kDeleteNetwork:

@@ -107,6 +107,7 @@ class ExecutorPool final : public Executor {
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> RepairNetwork(const NetworkPlan& plan) override;
   Result<HandedOut> OpenNamespace(const NetworkPlan& plan) override;
+  Result<NetworkState> UpdatePorts(const PortsPlan& plan) override;
   Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) override;
   Result<void> WriteNetworkFile(const NetworkFilePlan& plan,
                                 int content) override;

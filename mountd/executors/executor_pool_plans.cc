@@ -249,6 +249,13 @@ Result<Executor::HandedOut> ExecutorPool::OpenNamespace(
                                                 &PlanBody::network, plan));
 }
 
+Result<NetworkState> ExecutorPool::UpdatePorts(const PortsPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(networks_, MakeRequest(PlanKind::kUpdatePorts,
+                                           &PlanBody::ports, plan)));
+  return answer.reply.body.network;
+}
+
 Result<UniqueFd> ExecutorPool::WatchNetworks(NetworkWatchKind kind) {
   return RunForFd(
       networks_, MakeRequest(PlanKind::kWatchNetworks, &PlanBody::network_watch,

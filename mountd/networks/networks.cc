@@ -131,6 +131,8 @@ Result<void> Networks::Recover() {
         record.state != NetworkRecordState::kFound &&
         record.mode != NetworkMode::kCni) {
       IgnoreBecauseBestEffort(Teardown(record.allocation, record.interface));
+    } else if (record.next_ports) {
+      SettleAtStart(record);
     }
   }
   if (!quarantine.empty()) {
@@ -173,6 +175,7 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   }
   MOUNTD_TRY(CheckGoesWith(allocation, request, given, others));
   if (found) {
+    MOUNTD_TRY(Settle(&*found));
     if (!IsSame(*found, request)) {
       return MakeError(Code::kFailedPrecondition, "set up",
                        "network of " + allocation,
@@ -390,9 +393,14 @@ Result<std::vector<NetworkStatus>> Networks::Of(const std::string& allocation) {
 }
 
 Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {
-  MOUNTD_ASSIGN(
-      const exec::NetworkState state,
-      executor_.RepairNetwork(PlanOf(record, OriginOf(record, true))));
+  exec::NetworkPlan plan = PlanOf(record, OriginOf(record, true));
+  // While an update's outcome is unknown, no set of ports is the right one.
+  plan.port_count = record.next_ports ? 0 : plan.port_count;
+  MOUNTD_ASSIGN(const exec::NetworkState state, executor_.RepairNetwork(plan));
+  if (record.next_ports) {
+    NetworkRecord pending = record;
+    MOUNTD_TRY(Settle(&pending));
+  }
   return state.repaired;
 }
 

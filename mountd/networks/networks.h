@@ -87,6 +87,13 @@ class Networks {
   Result<void> Teardown(const std::string& allocation,
                         const std::string& interface,
                         const Progress& progress = Progress());
+  // Replaces the ports of a network in mode bridge, all or nothing; `interface`
+  // as for Get. Idempotent. FailedPrecondition in other modes. AlreadyExists if
+  // a port is taken.
+  Result<NetworkStatus> UpdatePorts(const std::string& allocation,
+                                    const std::string& interface,
+                                    const std::vector<PortMapping>& ports,
+                                    const Progress& progress = Progress());
   // Returns the networks in the order of their interfaces.
   Result<std::vector<NetworkStatus>> Of(const std::string& allocation);
   // Returns the network of the interface; with "" the only one. NotFound if
@@ -154,6 +161,16 @@ class Networks {
   Result<void> CheckPorts(const NetworkRecord& record, const GivenNetns& given);
   Result<void> TakeAddresses(const NetworkRequest& request,
                              NetworkRecord* record);
+  // Ends an update of ports whose outcome is unknown, and writes the ports that
+  // the network then has into the record and the store (networks_ports.cc).
+  Result<void> Settle(NetworkRecord* record);
+  void SettleAtStart(const NetworkRecord& record);
+  Result<void> KeepUpdated(const exec::NetworkState& state,
+                           NetworkRecord* record);
+  Result<NetworkRecord> FindBridge(const std::string& allocation,
+                                   const std::string& interface);
+  // Reserves the ports of `next` instead of those of `old`, in memory.
+  Result<void> ReserveNext(const NetworkRecord& old, NetworkRecord* next);
   // Moves the ports from one record to the other. On a failure they stay.
   Result<void> PassPorts(const NetworkRecord& from, const NetworkRecord& to);
   void FreePorts(const NetworkRecord& record);

@@ -121,6 +121,21 @@ Result<void> Networks::Reserve(const NetworkRequest& request,
   return taken;
 }
 
+Result<void> Networks::ReserveNext(const NetworkRecord& old,
+                                   NetworkRecord* next) {
+  MOUNTD_TRY(CheckFamilies(*next));
+  const std::lock_guard lock(mutex_);
+  // Another allocation may reserve a port that goes before its map is gone. The
+  // kernel then refuses that allocation's map.
+  ports_.Free(OwnerOf(old));
+  DropTakenPorts(next);
+  Result<void> taken = ports_.Take(OwnerOf(*next), HostPortsOf(next->ports));
+  if (!taken) {
+    IgnoreBecauseBestEffort(ports_.Take(OwnerOf(old), HostPortsOf(old.ports)));
+  }
+  return taken;
+}
+
 Result<void> Networks::PassPorts(const NetworkRecord& from,
                                  const NetworkRecord& to) {
   const std::lock_guard lock(mutex_);

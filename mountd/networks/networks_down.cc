@@ -28,6 +28,13 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
   }
   progress.At(Step::kNetwork);
   const bool ends_namespace = alone && HasNamespace(record.mode);
+  if (record.next_ports) {
+    // The kernel may have these ports instead of those in the record.
+    NetworkRecord next = record;
+    next.ports = *record.next_ports;
+    MOUNTD_TRY(executor_.DeleteNetwork(
+        PlanOf(next, exec::NamespaceOrigin::kExisting)));
+  }
   if (ends_namespace || record.mode == NetworkMode::kBridge) {
     MOUNTD_TRY(
         executor_.DeleteNetwork(PlanOf(record, OriginOf(record, alone))));

@@ -108,6 +108,10 @@ class Executor {
   // Returns an fd of the allocation's namespace. FailedPrecondition if the
   // namespace is gone.
   virtual Result<HandedOut> OpenNamespace(const NetworkPlan& plan) = 0;
+  // Replaces the port maps, all or nothing. AlreadyExists as CreateNetwork.
+  // FailedPrecondition if the namespace, the link or its own elements are not
+  // as the plan says.
+  virtual Result<NetworkState> UpdatePorts(const PortsPlan& plan) = 0;
   virtual Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) = 0;
   // `content` is a memfd of at most kMaxNetworkFileBytes.
   virtual Result<void> WriteNetworkFile(const NetworkFilePlan& plan,

@@ -64,6 +64,7 @@ enum class PlanKind : std::uint32_t {
   kListNetworks = 39,
   kCheckHostPorts = 80,
   kOpenNamespace = 81,
+  kUpdatePorts = 82,
   // Tasks, and the processes that use a mount.
   kInspectCgroup = 40,
   kFindHolders = 41,
@@ -105,6 +106,7 @@ union PlanBody {
   PluginSocketPlan plugin_socket;
   VolumeDirPlan volume_dir;
   NetworkPlan network;
+  PortsPlan ports;
   PrepareNetworksPlan prepare_networks;
   NetworkFilePlan network_file;
   NetworkWatchPlan network_watch;

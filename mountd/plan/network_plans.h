@@ -24,7 +24,8 @@ struct PortMap {
   // The host's address; IPv4 uses the first four bytes. All zero: any address
   // of the family.
   std::array<std::uint8_t, 16> host_address{};
-  // Those of `protocols` that kCreateNetwork maps only if they are free.
+  // Those of `protocols` that kCreateNetwork and kUpdatePorts map only if they
+  // are free.
   std::uint8_t if_free = 0;
 };
 inline constexpr std::uint32_t kMaxPortsInAll = 1024;
@@ -69,6 +70,15 @@ struct NetworkPlan {
   // of the caller. That process's sockets on the plan's ports keep those ports
   // for the allocation, so they are no conflict.
   std::uint32_t has_keeper = 0;
+};
+
+// Replaces the ports of a network that is there by those of `network`, whose
+// origin is kExisting. The executor deletes only maps of `old_ports` that lead
+// to the network.
+struct PortsPlan {
+  NetworkPlan network;
+  std::uint32_t old_count = 0;
+  std::array<PortMap, kMaxPorts> old_ports{};
 };
 
 enum class NetworkFileKind : std::uint32_t {
@@ -135,8 +145,8 @@ struct NetworkState {
   std::uint32_t host_ifindex = 0;      // 0: no host end of that name
   std::uint32_t elements_present = 0;  // 1: all of its nf_tables elements exist
   std::uint32_t repaired = 0;          // RepairNetwork only: NetworkRepair bits
-  // CreateNetwork only: for each port of the plan those of its `if_free` that
-  // are not mapped.
+  // CreateNetwork and UpdatePorts: for each port of the plan those of its
+  // `if_free` that are not mapped.
   std::array<std::uint8_t, kMaxPorts> unmapped{};
 };
 

@@ -76,6 +76,22 @@ Result<NetworkVerbs::Network> NetworkVerbs::GetNetwork(
   return network;
 }
 
+Result<NetworkStatus> NetworkVerbs::UpdatePorts(
+    const CallContext& call, const Name& allocation,
+    const std::string& interface, const std::vector<PortMapping>& ports) {
+  MOUNTD_TRY(access_.FindPrepared(call, allocation.str()));
+  MOUNTD_ASSIGN(const NetworkStatus status,
+                parts_.networks.Get(allocation.str(), interface));
+  // All of the ports have to be granted now, also those that stay.
+  NetworkRequest request;
+  request.mode = status.mode;
+  request.network = status.network;
+  request.ports = ports;
+  MOUNTD_TRY(access_.PolicyFor(call).MayUseNetwork(call.caller, request));
+  return parts_.networks.UpdatePorts(allocation.str(), status.interface, ports,
+                                     call.progress);
+}
+
 Result<void> NetworkVerbs::TeardownNetwork(const CallContext& call,
                                            const Name& allocation,
                                            const std::string& interface) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "mountd/base/unique_fd.h"
 #include "mountd/service/caller_access.h"
@@ -33,6 +34,12 @@ class NetworkVerbs {
   // also opens its namespace, for the allocation's owner alone.
   Result<Network> GetNetwork(const CallContext& call, const Name& allocation,
                              const std::string& interface, bool open);
+  // Replaces the ports of the network of the interface; with "" of the only
+  // one.
+  Result<NetworkStatus> UpdatePorts(const CallContext& call,
+                                    const Name& allocation,
+                                    const std::string& interface,
+                                    const std::vector<PortMapping>& ports);
   // Removes one network; "" removes all.
   Result<void> TeardownNetwork(const CallContext& call, const Name& allocation,
                                const std::string& interface = "");

@@ -109,13 +109,15 @@ CREATE TABLE lease_deadlines(
   uid INTEGER NOT NULL, name TEXT NOT NULL, deadline_boot_us INTEGER NOT NULL,
   PRIMARY KEY(uid, name)) WITHOUT ROWID;
 )sql";
-constexpr std::array<std::string_view, 14> kBootSchema = {
+// An update of ports that is under way; '' is none.
+constexpr std::string_view kNextPorts =
+    "ALTER TABLE networks ADD COLUMN next_ports TEXT NOT NULL DEFAULT '';";
+constexpr std::array<std::string_view, 15> kBootSchema = {
     kBootSchema1,    kTmpfsMounts,         kMappedIds,
     kAnchorsOfKinds, kMountsById,          kTargetsAndInboxes,
     kFewerIndexes,   kNetworksByInterface, kCniNetworks,
     kMeta,           kHandedOut,           kTakenOver,
-    kQuarantineByBoth,
-    kLeaseDeadlines};
+    kQuarantineByBoth, kLeaseDeadlines, kNextPorts};
 
 }  // namespace
 

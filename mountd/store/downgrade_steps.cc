@@ -10,6 +10,13 @@ namespace mountd::store {
 namespace {
 
 constexpr std::array kBootSteps = {
+    // The mountd of 0.1.0 puts the ports of the record right, those from before
+    // the update.
+    StepDown{15,
+             "SELECT 'network ' || allocation || '/' || interface || ': that "
+             "an update of its ports is under way' FROM networks WHERE "
+             "next_ports <> ''",
+             "ALTER TABLE networks DROP COLUMN next_ports;"},
     StepDown{14,
              "SELECT 'lease ' || name || ' of uid ' || uid || ': its deadline' "
              "FROM lease_deadlines",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,9 @@ struct NetworkRecord {
   NetworkFiles files{};      // mountd writes them with the network
   CniSettings cni{};         // kCni only
   CniResult cni_result{};    // kCni only, once created
+  // The ports of an update that is under way, or whose outcome is unknown.
+  // `ports` has the old ones until the update is done.
+  std::optional<std::vector<PortMapping>> next_ports{};
   // A call took over this network, which had lost its record. So its allocation
   // may have lost other records, too.
   bool taken_over = false;

@@ -39,7 +39,7 @@ Result<std::vector<NetworkRecord>> NetworkTable::SelectNetworks(
   MOUNTD_TRY(database_->Query(
       std::string("SELECT allocation,interface,mode,network,ipv4,ipv6,flags,"
                   "ports,state,netns_inode,netns_given,files,cni,cni_result,"
-                  "taken_over FROM networks WHERE ")
+                  "taken_over,next_ports FROM networks WHERE ")
           .append(where)
           .append(" ORDER BY allocation,interface"),
       [&](const Row& row) {
@@ -59,6 +59,9 @@ Result<std::vector<NetworkRecord>> NetworkTable::SelectNetworks(
         record.cni = CniSettingsFromColumn(row.Text(12));
         record.cni_result = CniResultFromColumn(row.Text(13));
         record.taken_over = row.Int(14) != 0;
+        if (const std::string next = row.Text(15); !next.empty()) {
+          record.next_ports = PortsFromColumn(next);
+        }
         all.push_back(std::move(record));
       },
       argument));
@@ -95,8 +98,10 @@ Result<void> NetworkTable::SetNetworkState(const NetworkRecord& record) {
 
 Result<void> NetworkTable::SetNetworkPorts(const NetworkRecord& record) {
   MOUNTD_TRY(database_->Run(
-      "UPDATE networks SET ports=?3 WHERE allocation=?1 AND interface=?2",
-      record.allocation, record.interface, ToColumn(record.ports)));
+      "UPDATE networks SET ports=?3, next_ports=?4 "
+      "WHERE allocation=?1 AND interface=?2",
+      record.allocation, record.interface, ToColumn(record.ports),
+      record.next_ports ? ToColumn(*record.next_ports) : ""));
   return Ok();
 }
 

@@ -160,18 +160,23 @@ std::size_t CountOfSameSet(std::span<const Element> elements) {
   return count;
 }
 
+void PutMessages(int type, int flags, std::span<const Element> elements,
+                 std::vector<Message>* messages) {
+  while (!elements.empty()) {
+    const std::size_t count = CountOfSameSet(elements);
+    messages->push_back(ElementsMessage(type, flags, elements.first(count),
+                                        type == NFT_MSG_NEWSETELEM));
+    elements = elements.subspan(count);
+  }
+}
+
 // Runs one transaction. Returns 0, or the errno that the transaction failed
 // with.
 Result<int> Transact(Channel* nft, int type, int flags,
                      std::span<const Element> elements) {
   std::vector<Message> messages;
   messages.push_back(BatchMarker(NFNL_MSG_BATCH_BEGIN));
-  while (!elements.empty()) {
-    const std::size_t count = CountOfSameSet(elements);
-    messages.push_back(ElementsMessage(type, flags, elements.first(count),
-                                       type == NFT_MSG_NEWSETELEM));
-    elements = elements.subspan(count);
-  }
+  PutMessages(type, flags, elements, &messages);
   messages.push_back(BatchMarker(NFNL_MSG_BATCH_END));
   return nft->Transact(messages);
 }
@@ -307,6 +312,42 @@ Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                           " is already taken; ask for another";
   }
   return ErrnoError(*answer, "NFT_MSG_NEWSETELEM", object, why);
+}
+
+Result<void> ChangeElements(Channel* nft, const std::vector<Element>& gone,
+                            const std::vector<Element>& added,
+                            const std::string& object) {
+  std::vector<Message> messages;
+  messages.push_back(BatchMarker(NFNL_MSG_BATCH_BEGIN));
+  // The deletions come first, because one of the added elements may have the
+  // key of a deleted one.
+  PutMessages(NFT_MSG_DELSETELEM, 0, gone, &messages);
+  PutMessages(NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, added, &messages);
+  messages.push_back(BatchMarker(NFNL_MSG_BATCH_END));
+  MOUNTD_ASSIGN(const int failed, nft->Transact(messages));
+  if (failed == 0) {
+    return Ok();
+  }
+  std::string why;
+  if (failed == EEXIST) {
+    std::vector<Element> others = added;
+    std::erase_if(others, [&](const Element& one) {
+      return std::any_of(gone.begin(), gone.end(), [&](const Element& other) {
+        return HaveSameKey(one, other);
+      });
+    });
+    MOUNTD_ASSIGN(const std::uint16_t port,
+                  FindTakenPort(nft, std::move(others), object));
+    why = port == 0 ? ""
+                    : "host port " + std::to_string(port) +
+                          " is already taken; ask for another";
+  }
+  return ErrnoError(failed, "NFT_MSG_NEWSETELEM", object, why);
+}
+
+bool HaveSameKey(const Element& a, const Element& b) {
+  return std::string_view(a.set) == b.set &&
+         std::ranges::equal(a.key.bytes(), b.key.bytes());
 }
 
 Result<void> CompleteElements(Channel* nft,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mountd/plan/network_plans.h"
@@ -52,6 +53,9 @@ std::vector<Element> LinkElementsOf(const exec::NetworkPlan& plan);
 
 Element VersionElement(std::uint32_t version);
 
+// Returns whether both are of the same set and have the same key.
+bool HaveSameKey(const Element& a, const Element& b);
+
 // Returns for each of `elements` whether the table has it with exactly these
 // data. A missing table has no elements.
 Result<std::vector<bool>> FindElements(Channel* nft,
@@ -62,6 +66,13 @@ Result<std::vector<bool>> FindElements(Channel* nft,
 // if a host port is mapped already; the error names the port.
 Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object);
+
+// Deletes `gone` and adds `added`, all or nothing. An element of both with
+// other data is replaced. AlreadyExists as AddElements. The outcome is unknown if the
+// kernel's answer is lost.
+Result<void> ChangeElements(Channel* nft, const std::vector<Element>& gone,
+                            const std::vector<Element>& added,
+                            const std::string& object);
 
 // Adds the missing elements.
 Result<void> CompleteElements(Channel* nft,

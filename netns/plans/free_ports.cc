@@ -71,7 +71,8 @@ Result<void> KeepMappedPorts(Channel* nft, NetworkPlan* plan,
 }
 
 Result<void> KeepFreePorts(const Context& context, Channel* nft,
-                           const KeptSockets& kept, NetworkPlan* plan,
+                           const KeptSockets& kept,
+                           const std::vector<Element>& own, NetworkPlan* plan,
                            Unmapped* unmapped) {
   Unmapped listened{};
   MOUNTD_TRY(CheckHostPorts(context, *plan, kept, &listened));
@@ -83,6 +84,11 @@ Result<void> KeepFreePorts(const Context& context, Channel* nft,
           return false;
         }
         std::vector<Element> elements = MapsOf(*plan, port, bit);
+        std::erase_if(elements, [&](const Element& element) {
+          return std::any_of(own.begin(), own.end(), [&](const Element& one) {
+            return HaveSameKey(one, element);
+          });
+        });
         for (Element& element : elements) {
           // Without data any map of the port counts, whoever made it.
           element.data = {};

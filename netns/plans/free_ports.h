@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "mountd/plan/network_plans.h"
+#include "netns/plans/elements.h"
 #include "netns/plans/network.h"
 
 // Ports that a plan maps only if they are free (PortMap::if_free). All
@@ -22,9 +24,11 @@ Result<void> KeepMappedPorts(Channel* nft, exec::NetworkPlan* plan,
 
 // Removes from the plan the protocols of which a port is taken, by a map or by
 // a socket of the host. Each PortMap keeps or loses the protocol for all of its
-// ports. Fails as CheckHostPorts for any other port.
+// ports. Maps with the key of one of `own` do not count. Fails as
+// CheckHostPorts for any other port.
 Result<void> KeepFreePorts(const Context& context, Channel* nft,
-                           const KeptSockets& kept, exec::NetworkPlan* plan,
-                           Unmapped* unmapped);
+                           const KeptSockets& kept,
+                           const std::vector<Element>& own,
+                           exec::NetworkPlan* plan, Unmapped* unmapped);
 
 }  // namespace mountd::netns

@@ -274,7 +274,7 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& asked,
   // Look before anything is made, so that a taken port leaves nothing to undo.
   plan = asked;
   unmapped = {};
-  MOUNTD_TRY(KeepFreePorts(context, access.netfilter, passed.kept, &plan,
+  MOUNTD_TRY(KeepFreePorts(context, access.netfilter, passed.kept, {}, &plan,
                            &unmapped));
   // `home` closes after the answer, so that the caller does not wait for that.
   MOUNTD_ASSIGN(Home home, HomeFor(context, access, plan, passed.netns));

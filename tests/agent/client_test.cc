@@ -136,6 +136,20 @@ TEST_F(ClientTest, PublishVolumeSendsUsageAndContexts) {
   EXPECT_FALSE(volume.is_device);
 }
 
+TEST_F(ClientTest, UpdatePortsSendsAllPorts) {
+  const NetworkStatus network =
+      client_
+          ->UpdatePorts("web", {{"http", 8080, 80, "tcp+udp?"}, {"", 8081}},
+                        "eth1")
+          .value();
+  EXPECT_EQ(script().last_call(),
+            "UpdatePorts web http,,8080,80,1,tcp+udp? ,,8081,0,1,tcp "
+            "{interface=eth1;}");
+  EXPECT_EQ(network.ports.size(), 1U);
+  ASSERT_TRUE(client_->UpdatePorts("web", {}));
+  EXPECT_EQ(script().last_call(), "UpdatePorts web {}");
+}
+
 TEST_F(ClientTest, ANetworkIsReadAndItsNamespaceOpened) {
   const NetworkStatus network = client_->GetNetwork("web").value();
   EXPECT_EQ(script().last_call(), "GetNetwork web {}");

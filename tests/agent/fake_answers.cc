@@ -81,6 +81,17 @@ std::string Show(const std::map<std::string, std::string>& map) {
   return text + "}";
 }
 
+std::string Show(const Ports& ports) {
+  std::string text;
+  for (const auto& port : ports) {
+    text += port.get<0>() + "," + port.get<1>() + "," +
+            std::to_string(port.get<2>()) + "," +
+            std::to_string(port.get<3>()) + "," +
+            std::to_string(port.get<4>()) + "," + port.get<5>() + " ";
+  }
+  return text;
+}
+
 dbus::Dict Network() {
   return {{"mode", Text("bridge")},
           {"network", Text("default")},

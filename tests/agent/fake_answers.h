@@ -38,6 +38,8 @@ dbus::Value Path(const std::string& text);
 // Return "{key=value;…}"; a value of no simple type is shown as its signature.
 std::string Show(const dbus::Dict& map);
 std::string Show(const std::map<std::string, std::string>& map);
+// Returns "http,,8080,80,1,tcp " for each port.
+std::string Show(const Ports& ports);
 
 dbus::Dict Network();
 dbus::Dict Inbox();

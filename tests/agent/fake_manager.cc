@@ -88,14 +88,13 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
   }
   void SetupNetwork(MapReply&& reply, std::string id, std::string mode,
                     Ports ports, dbus::Dict options) override {
-    std::string text = id + " " + mode + " ";
-    for (const auto& port : ports) {
-      text += port.get<0>() + "," + port.get<1>() + "," +
-              std::to_string(port.get<2>()) + "," +
-              std::to_string(port.get<3>()) + "," +
-              std::to_string(port.get<4>()) + "," + port.get<5>() + " ";
-    }
-    Answer("SetupNetwork", text + Show(options), std::move(reply), Network());
+    Answer("SetupNetwork", id + " " + mode + " " + Show(ports) + Show(options),
+           std::move(reply), Network());
+  }
+  void UpdatePorts(MapReply&& reply, std::string id, Ports ports,
+                   dbus::Dict options) override {
+    Answer("UpdatePorts", id + " " + Show(ports) + Show(options),
+           std::move(reply), Network());
   }
   void GetNetwork(MapReply&& reply, std::string id,
                   dbus::Dict options) override {

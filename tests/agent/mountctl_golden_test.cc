@@ -137,6 +137,7 @@ std::vector<Case> Cases() {
       {"chown-tree", {{"chown-tree", "/", "1000", "100"}}},
       {"network status", {{"network", "status", "web"}}},
       {"network show", {{"network", "show", "web"}}},
+      {"network ports", {{"network", "ports", "web", "http=8080:80"}}},
       {"network list", {{"network", "list"}}},
       {"holders", {{"holders", "web", "server", "data"}}},
       {"handed-out", {{"handed-out", "web"}}},

@@ -293,6 +293,21 @@ TEST_F(MountctlTest, NetworkShowAsksForOneNetwork) {
   EXPECT_EQ(script().last_call(), "GetNetwork web {interface=eth1;}");
 }
 
+TEST_F(MountctlTest, NetworkPortsReplacesAll) {
+  EXPECT_EQ(RunJson({"network", "ports", "web", "http=8080:80/tcp+udp?",
+                     "[::]:8081"})["address"],
+            "10.88.0.2");
+  EXPECT_EQ(script().last_call(),
+            "UpdatePorts web http,,8080,80,1,tcp+udp? ,::,8081,0,1,tcp {}");
+  EXPECT_EQ(Run({"network", "ports", "web", "--none", "--interface", "eth1"})
+                .status,
+            0);
+  EXPECT_EQ(script().last_call(), "UpdatePorts web {interface=eth1;}");
+  EXPECT_EQ(Run({"network", "ports", "web"}).status, 2);
+  EXPECT_EQ(Run({"network", "ports", "web", "--none", "8080"}).status, 2);
+  EXPECT_EQ(Run({"network", "ports", "web", "http"}).status, 2);
+}
+
 TEST_F(MountctlTest, OpenNamespaceRunsACommandWithTheNamespaceAsItsFd) {
   const ProgramOutcome outcome =
       Run({"open-namespace", "web", "--", "sh", "-c",

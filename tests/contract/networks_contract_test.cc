@@ -185,6 +185,33 @@ TEST_F(NetworksContract, ARepairNeedsTheNamespace) {
   ExpectNone(plan);
 }
 
+TEST_F(NetworksContract, PortsAreReplacedAllOrNone) {
+  NetworkPlan old = Plan("web", 2, 18080);
+  ASSERT_OK_AND_ASSIGN(const NetworkState made, Create(old));
+  ASSERT_THAT(Create(Plan("db", 3, 18082)), IsOk());
+  old.netns_inode = made.netns_inode;
+  old.origin = exec::NamespaceOrigin::kExisting;
+  exec::PortsPlan plan;
+  plan.network = old;
+  plan.network.ports[0].host_port = 18081;
+  plan.old_count = old.port_count;
+  plan.old_ports = old.ports;
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_THAT(executor().UpdatePorts(plan), IsOk());
+    EXPECT_EQ(StateOf(plan.network).elements_present, 1U);
+    EXPECT_EQ(StateOf(old).elements_present, 0U);
+  }
+  exec::PortsPlan taken = plan;
+  taken.network.ports[0].host_port = 18082;
+  taken.old_ports = plan.network.ports;
+  const auto before = machine().Made();
+  EXPECT_THAT(executor().UpdatePorts(taken), IsErr(Code::kAlreadyExists));
+  ExpectUnchanged(before);
+  EXPECT_THAT(Create(Plan("c", 4, 18080)), IsOk()) << "the old port is free";
+  plan.network.netns_inode++;
+  EXPECT_THAT(executor().UpdatePorts(plan), IsErr(Code::kFailedPrecondition));
+}
+
 TEST_F(NetworksContract, OnlyTheRecordedNamespaceIsOpened) {
   NetworkPlan plan = Plan("web", 2, 18080);
   ASSERT_OK_AND_ASSIGN(const NetworkState made, Create(plan));

@@ -149,6 +149,31 @@ TEST_P(Methods, GetNetwork) {
   EXPECT_EQ(list.values.at("descriptors"), "[]") << "nobody has it any more";
 }
 
+TEST_P(Methods, UpdatePorts) {
+  MustPrepare();
+  ASSERT_TRUE(client_
+                  ->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 1,
+                         "http", "", 20080, 80, 1, "tcp", 0)
+                  .ok());
+  const Answer answer =
+      client_->Call("UpdatePorts", "sa(ssqqqs)a{sv}", "web", 2, "http", "",
+                    20080, 80, 1, "tcp", "b", "", 20081, 0, 1, "udp?", 1,
+                    "interface", "s", "eth0");
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types, kNetworkTypes);
+  EXPECT_EQ(answer.values.at("ports"), R"([("http", "", 20080, 80, 1, "tcp"), )"
+                                       R"(("b", "", 20081, 20081, 1, "udp")])");
+  EXPECT_EQ(client_->Call("GetNetwork", "sa{sv}", "web", 0).text, answer.text);
+  const Answer denied = client_->Call("UpdatePorts", "sa(ssqqqs)a{sv}", "web",
+                                      1, "ssh", "", 22, 22, 1, "tcp", 0);
+  EXPECT_EQ(denied.error, "org.mountd1.Error.PermissionDenied");
+  executor().PutHostSocket(20082);
+  const Answer taken = client_->Call("UpdatePorts", "sa(ssqqqs)a{sv}", "web", 1,
+                                     "a", "", 20082, 80, 1, "tcp", 0);
+  EXPECT_EQ(taken.error, "org.mountd1.Error.AlreadyExists");
+  EXPECT_EQ(client_->Call("GetNetwork", "sa{sv}", "web", 0).text, answer.text);
+}
+
 TEST_P(Methods, TeardownNetwork) {
   MustPrepare();
   ASSERT_TRUE(

@@ -37,6 +37,11 @@ const std::vector<Probe>& WithOption() {
        [](auto& c, auto* k) {
          return c.Call("GetNetwork", "sa{sv}", "web", 1, k, "s", "x");
        }},
+      {"UpdatePorts",
+       [](auto& c, auto* k) {
+         return c.Call("UpdatePorts", "sa(ssqqqs)a{sv}", "web", 0, 1, k, "s",
+                       "x");
+       }},
       {"TeardownNetwork",
        [](auto& c, auto* k) {
          return c.Call("TeardownNetwork", "sa{sv}", "web", 1, k, "s", "x");
@@ -236,6 +241,22 @@ const std::vector<Probe>& WithName() {
        true},
       {"GetNetwork allocation",
        [](auto& c, auto* n) { return c.Call("GetNetwork", "sa{sv}", n, 0); }},
+      {"UpdatePorts interface",
+       [](auto& c, auto* n) {
+         return c.Call("UpdatePorts", "sa(ssqqqs)a{sv}", "web", 0, 1,
+                       "interface", "s", n);
+       },
+       true},
+      {"UpdatePorts label",
+       [](auto& c, auto* n) {
+         return c.Call("UpdatePorts", "sa(ssqqqs)a{sv}", "web", 1, n, "", 20080,
+                       0, 1, "tcp", 0);
+       },
+       true},
+      {"UpdatePorts allocation",
+       [](auto& c, auto* n) {
+         return c.Call("UpdatePorts", "sa(ssqqqs)a{sv}", n, 0, 0);
+       }},
       {"TeardownNetwork interface",
        [](auto& c, auto* n) {
          return c.Call("TeardownNetwork", "sa{sv}", "web", 1, "interface", "s",

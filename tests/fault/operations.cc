@@ -470,6 +470,21 @@ std::vector<Operation> OfNetworks() {
          return agent.Told(agent.client().OpenNamespace(agent.allocation()));
        },
        HasNetwork},
+      {"UpdatePorts", "UpdatePorts", All({Prepare, SetUp(bridge)}),
+       [](Agent& agent) {
+         std::vector<agent::Port> ports = Bridge(agent).ports;
+         ports[0].container = 81;
+         return agent.Told(
+             agent.client().UpdatePorts(agent.allocation(), ports));
+       },
+       [](Agent& agent) -> std::string {
+         const auto status = agent.Status();
+         return status && status->networks.size() == 1 &&
+                        status->networks[0].ports.size() == 1 &&
+                        status->networks[0].ports[0].container == 81
+                    ? ""
+                    : "its ports are not the new ones";
+       }},
       {"TeardownNetwork", "TeardownNetwork", All({Prepare, SetUp(bridge)}),
        TearDown, HasNoNetwork},
       {"TeardownNetworkOfCni", "TeardownNetwork", All({Prepare, SetUp(cni)}),

@@ -144,6 +144,10 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<HandedOut>("OpenNamespace",
                            [&] { return executor_.OpenNamespace(plan); });
   }
+  Result<exec::NetworkState> UpdatePorts(const exec::PortsPlan& plan) override {
+    return Pass<exec::NetworkState>(
+        "UpdatePorts", [&] { return executor_.UpdatePorts(plan); });
+  }
   Result<UniqueFd> WatchNetworks(exec::NetworkWatchKind kind) override {
     return Pass<UniqueFd>("WatchNetworks",
                           [&] { return executor_.WatchNetworks(kind); });

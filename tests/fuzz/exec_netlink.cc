@@ -80,6 +80,9 @@ void PutElement(const std::vector<std::byte>& element, std::uint32_t sequence,
 }  // namespace
 
 const exec::NetworkPlan& ExecNetlink::Plan() const {
+  if (plan_ != nullptr && plan_->kind == exec::PlanKind::kUpdatePorts) {
+    return plan_->body.ports.network;
+  }
   Require(plan_ != nullptr &&
               (plan_->kind == exec::PlanKind::kCreateNetwork ||
                plan_->kind == exec::PlanKind::kDeleteNetwork ||
@@ -166,7 +169,8 @@ int ExecNetlink::Route(const Asked& asked, bool inside, const Lie& lie,
 int ExecNetlink::Sockets(const Asked& asked, const Lie& lie,
                          std::vector<std::byte>* out) {
   Require(plan_ != nullptr && (plan_->kind == exec::PlanKind::kCreateNetwork ||
-                               plan_->kind == exec::PlanKind::kCheckHostPorts),
+                               plan_->kind == exec::PlanKind::kCheckHostPorts ||
+                               plan_->kind == exec::PlanKind::kUpdatePorts),
           "a plan that maps no port asks for sockets");
   Require(asked.type == SOCK_DIAG_BY_FAMILY && IsDump(asked.flags),
           "sockets are changed");
@@ -338,7 +342,8 @@ int ExecNetlink::Netfilter(const Asked& asked, const Lie& lie,
         own = own || ip.Value<netns::Ipv4>(CTA_IP_V4_SRC) == Plan().ipv4 ||
               ip.Value<netns::Ipv6>(CTA_IP_V6_SRC) == Plan().ipv6;
       }
-      Require(own && plan_->kind == exec::PlanKind::kDeleteNetwork,
+      Require(own && (plan_->kind == exec::PlanKind::kDeleteNetwork ||
+                      plan_->kind == exec::PlanKind::kUpdatePorts),
               "connections of others are forgotten");
       return 0;
     }
@@ -422,12 +427,18 @@ void ExecNetlink::CheckElement(const std::string& set,
                         std::to_integer<unsigned>(key[host + 5]);
   Require(protocol == 6 || protocol == 17 || protocol == 132,
           "a port map of another protocol");
-  const auto ports = std::span(plan.ports).first(plan.port_count);
-  Require(std::any_of(ports.begin(), ports.end(),
-                      [&](const exec::PortMap& map) {
-                        return port >= map.host_port &&
-                               port < map.host_port + unsigned{map.count};
-                      }),
+  const auto has = [&](std::span<const exec::PortMap> ports) {
+    return std::any_of(
+        ports.begin(), ports.end(), [&](const exec::PortMap& map) {
+          return port >= map.host_port &&
+                 port < map.host_port + unsigned{map.count};
+        });
+  };
+  const bool updates = plan_->kind == exec::PlanKind::kUpdatePorts;
+  const exec::PortsPlan& update = plan_->body.ports;
+  Require(has(std::span(plan.ports).first(plan.port_count)) ||
+              (updates &&
+               has(std::span(update.old_ports).first(update.old_count))),
           "a host port that is not the plan's");
   const auto data = element.Nested(NFTA_SET_ELEM_DATA).Bytes(NFTA_DATA_VALUE);
   Require(data.empty() ||

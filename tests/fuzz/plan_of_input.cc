@@ -66,6 +66,7 @@ constexpr PlanKind kKinds[] = {
     PlanKind::kFindCopies,
     PlanKind::kOpenNamespace,
     PlanKind::kStopTasks,
+    PlanKind::kUpdatePorts,
 };
 
 constexpr std::string_view kVolume = "0123456789abcdef0123456789abcdef";
@@ -308,6 +309,19 @@ void SetOtherBody(Input* input, Request* request) {
       body.network = NetworkPlan{};
       SetNetwork(input, &body.network);
       break;
+    case PlanKind::kUpdatePorts: {
+      PortsPlan ports;
+      SetNetwork(input, &ports.network);
+      NetworkPlan old;
+      SetNetwork(input, &old);
+      ports.network.origin = NamespaceOrigin::kExisting;
+      ports.network.may_be_hosts = 0;
+      ports.network.has_keeper = 0;
+      ports.old_count = old.port_count;
+      ports.old_ports = old.ports;
+      body.ports = ports;
+      break;
+    }
     case PlanKind::kOpenNamespace:
       body.network = NetworkPlan{};
       body.network.allocation = Allocation(input);

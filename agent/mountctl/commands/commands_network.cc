@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "agent/mountctl/commands/commands.h"
+#include "agent/mountctl/commands/port_text.h"
 #include "agent/mountctl/output/json.h"
 #include "agent/mountctl/output/output.h"
 
@@ -74,15 +75,19 @@ Result<void> ShowNetworks(Client& client, const std::string& id, bool json) {
   return Ok();
 }
 
-Result<void> ShowNetwork(Client& client, const std::string& id,
-                         const std::string& interface, bool json) {
-  MOUNTD_ASSIGN(const NetworkStatus network, client.GetNetwork(id, interface));
+void Print(const NetworkStatus& network, const std::string& id, bool json) {
   if (json) {
     std::cout << Dump(ToJson(network)) << std::endl;
-    return Ok();
+    return;
   }
   std::cout << "network of " << id << '\n';
   PrintNetwork(std::cout, network);
+}
+
+Result<void> ShowNetwork(Client& client, const std::string& id,
+                         const std::string& interface, bool json) {
+  MOUNTD_ASSIGN(const NetworkStatus network, client.GetNetwork(id, interface));
+  Print(network, id, json);
   return Ok();
 }
 
@@ -142,6 +147,47 @@ void AddShowNetwork(CLI::App& parent, Context& context) {
   });
 }
 
+void AddUpdatePorts(CLI::App& parent, Context& context) {
+  struct Options {
+    std::string id;
+    std::string interface;
+    std::vector<std::string> ports;
+    bool none = false;
+  };
+  auto* command = parent.add_subcommand(
+      "ports", "Replace the ports of a network while its tasks run");
+  auto options = std::make_shared<Options>();
+  command->add_option("ALLOC", options->id, "The allocation's id")->required();
+  command->add_option("PORT", options->ports,
+                      std::string("All ports from now on, each as ") +
+                          kPortForm + "; udp? is mapped only if it is free");
+  command->add_option("--interface", options->interface,
+                      "The network's interface, if there are several networks");
+  command->add_flag("--none", options->none, "Map no port from now on");
+  command->callback([&context, options] {
+    if (options->ports.empty() != options->none) {
+      throw CLI::ValidationError("PORT", "name ports, or --none");
+    }
+    std::vector<Port> ports;
+    for (const std::string& text : options->ports) {
+      const Result<Port> port = ParsePort(text);
+      if (!port) {
+        throw CLI::ValidationError("PORT", port.error().Message());
+      }
+      ports.push_back(*port);
+    }
+    context.chosen = [&context, options, ports] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(const NetworkStatus network,
+                      client.UpdatePorts(options->id, ports,
+                                         options->interface));
+        Print(network, options->id, context.json);
+        return Ok();
+      });
+    };
+  });
+}
+
 }  // namespace
 
 void AddNetworkCommands(CLI::App& app, Context& context) {
@@ -151,6 +197,7 @@ void AddNetworkCommands(CLI::App& app, Context& context) {
   AddForAllocation(*network, context, "status", "Show an allocation's networks",
                    ShowNetworks);
   AddShowNetwork(*network, context);
+  AddUpdatePorts(*network, context);
   network
       ->add_subcommand("list",
                        "List the node's networks and their free addresses")

@@ -23,12 +23,13 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
 using MethodEntry = std::pair<std::string_view, std::string_view>;
-constexpr std::array<MethodEntry, 53> kMethods{{
+constexpr std::array<MethodEntry, 54> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
     {"SetupNetwork", "ssa(ssqqqs)a{sv}"},
     {"GetNetwork", "sa{sv}"},
+    {"UpdatePorts", "sa(ssqqqs)a{sv}"},
     {"TeardownNetwork", "sa{sv}"},
     {"PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}"},
     {"UnpublishVolume", "ssa{sv}"},

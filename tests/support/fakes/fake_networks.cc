@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <set>
+#include <tuple>
 
 #include "mountd/plan/wire.h"
 #include "netns/address/address.h"
@@ -37,6 +40,44 @@ bool SharePort(const NetworkPlan& a, const NetworkPlan& b) {
 std::string KeyOf(const NetworkPlan& plan) {
   return netns::IsNone(plan.ipv4) ? netns::ToString(plan.ipv6)
                                   : netns::ToString(plan.ipv4);
+}
+
+// Returns whether `there` has all ports of `plan`, however they are grouped.
+bool HasPorts(const NetworkPlan& there, const NetworkPlan& plan) {
+  const auto each = [](const NetworkPlan& of) {
+    std::set<std::tuple<unsigned, unsigned, unsigned,
+                        std::array<std::uint8_t, 16>>>
+        all;
+    for (std::uint32_t i = 0; i < of.port_count; ++i) {
+      const PortMap& port = of.ports.at(i);
+      for (const unsigned bit : {kTcp, kUdp, kSctp}) {
+        for (unsigned at = 0; (port.protocols & bit) != 0 && at < port.count;
+             ++at) {
+          all.emplace(bit, port.host_port + at, port.container_port + at,
+                      port.host_address);
+        }
+      }
+    }
+    return all;
+  };
+  const auto has = each(there);
+  const auto needed = each(plan);
+  return std::includes(has.begin(), has.end(), needed.begin(), needed.end());
+}
+
+// Returns the plan with only the ports that the other plan does not have.
+NetworkPlan OnlyNew(const NetworkPlan& old, const NetworkPlan& plan) {
+  NetworkPlan fresh = plan;
+  fresh.port_count = 0;
+  for (std::uint32_t i = 0; i < plan.port_count; ++i) {
+    NetworkPlan alone = plan;
+    alone.port_count = 1;
+    alone.ports[0] = plan.ports.at(i);
+    if (!SharePort(alone, old)) {
+      fresh.ports.at(fresh.port_count++) = plan.ports.at(i);
+    }
+  }
+  return fresh;
 }
 
 PlanBody BodyOf(const NetworkPlan& plan) {
@@ -152,7 +193,10 @@ NetworkState FakeExecutor::StateLocked(const NetworkPlan& plan) const {
   state.netns_inode = found == networks_.end() ? 0 : found->second;
   const auto link = links_.find(KeyOf(plan));
   state.host_ifindex = link == links_.end() ? 0 : link->second.index;
-  state.elements_present = link != links_.end() && !link->second.dying ? 1 : 0;
+  state.elements_present = link != links_.end() && !link->second.dying &&
+                                   HasPorts(link->second.plan, plan)
+                               ? 1
+                               : 0;
   for (std::uint32_t i = 0; link != links_.end() && i < plan.port_count; ++i) {
     state.unmapped.at(i) = static_cast<std::uint8_t>(
         plan.ports.at(i).if_free & ~link->second.plan.ports.at(i).protocols);
@@ -296,6 +340,42 @@ Result<NetworkState> FakeExecutor::RepairNetwork(const NetworkPlan& plan) {
         NetworkState state = StateLocked(plan);
         state.repaired = repaired;
         return state;
+      });
+}
+
+Result<NetworkState> FakeExecutor::UpdatePorts(const PortsPlan& plan) {
+  const std::string id = Text(plan.network.allocation);
+  PlanBody body;
+  body.ports = plan;
+  return Run<Result<NetworkState>>(
+      PlanKind::kUpdatePorts, "UpdatePorts", id, body,
+      [&]() -> Result<NetworkState> {
+        const auto link = links_.find(KeyOf(plan.network));
+        const auto home = networks_.find(id);
+        if (link == links_.end() || link->second.dying ||
+            home == networks_.end() ||
+            home->second != plan.network.netns_inode) {
+          return MakeError(Code::kFailedPrecondition, "update ports", id,
+                           "its link is gone or another's");
+        }
+        const Link before = link->second;
+        links_.erase(link);
+        NetworkPlan wanted = KeepFreePortsLocked(plan.network);
+        Result<void> free = CheckHostPortsLocked(OnlyNew(before.plan, wanted));
+        for (const auto& [address, other] : links_) {
+          if (!other.dying && SharePort(wanted, other.plan)) {
+            free = MakeError(Code::kAlreadyExists, "map", id,
+                             "a host port is already mapped; ask for another");
+          }
+        }
+        Link after = before;
+        if (free) {
+          after.plan.port_count = wanted.port_count;
+          after.plan.ports = wanted.ports;
+        }
+        links_[KeyOf(plan.network)] = after;
+        MOUNTD_TRY(free);
+        return StateLocked(plan.network);
       });
 }
 

@@ -565,6 +565,44 @@ TEST(Invariants, PortsThatAreAskedForAreGranted) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, PortsAreUpdatedOnlyOfANetworkThatIsThere) {
+  const auto with = [](auto change) {
+    const NetworkPlan network = NetworkRequest().body.network;
+    Request request;
+    request.kind = PlanKind::kUpdatePorts;
+    request.body.ports = PortsPlan{};
+    request.body.ports.network = network;
+    request.body.ports.network.origin = NamespaceOrigin::kExisting;
+    request.body.ports.network.netns_inode = 5;
+    change(request.body.ports);
+    return request;
+  };
+  EXPECT_TRUE(Passes(with([](PortsPlan&) {})));
+  EXPECT_TRUE(CheckFds(with([](PortsPlan&) {}), 0).has_value());
+  const auto refused = [&](auto change) { return !Passes(with(change)); };
+  EXPECT_TRUE(refused([](PortsPlan& p) { p.network.netns_inode = 0; }));
+  EXPECT_TRUE(refused(
+      [](PortsPlan& p) { p.network.origin = NamespaceOrigin::kNew; }));
+  EXPECT_TRUE(refused([](PortsPlan& p) { p.network.has_keeper = 1; }));
+  EXPECT_TRUE(refused([](PortsPlan& p) { p.network.may_be_hosts = 1; }));
+  EXPECT_TRUE(refused([](PortsPlan& p) { p.network.ports[0] = At(22); }));
+  EXPECT_TRUE(refused([](PortsPlan& p) { p.network.ipv4 = {127, 0, 0, 1}; }));
+  EXPECT_TRUE(refused([](PortsPlan& p) {
+    p.network.ipv6 = netns::ParseIpv6("fd88::1:2").value();
+  }));
+  EXPECT_TRUE(refused([](PortsPlan& p) {
+    p.network.ipv4 = {};
+    p.network.ipv6 = {};
+  }));
+  EXPECT_TRUE(refused([](PortsPlan& p) { p.old_count = kMaxPorts + 1; }));
+  EXPECT_TRUE(refused([](PortsPlan& p) { p.old_count = 1; }));
+  // The rule that granted an old port may be gone.
+  EXPECT_FALSE(refused([](PortsPlan& p) {
+    p.old_count = 1;
+    p.old_ports[0] = At(22);
+  }));
+}
+
 TEST(Invariants, OnlyARecordedNamespaceIsOpened) {
   const auto with = [](auto change) {
     Request request;

@@ -304,6 +304,26 @@ TEST_F(BootStoreTest, PortsThatAreMappedOnlyIfFreeAreKept) {
   EXPECT_EQ(store_->networks.NetworksOf("web")->front().ports, web.ports);
 }
 
+TEST_F(BootStoreTest, AnUpdateOfPortsIsKeptUntilItIsDone) {
+  NetworkRecord web = Network("web", 2, 80, exec::kTcp);
+  ASSERT_EQ(MessageOf(store_->networks.AddNetwork(web)), "Ok");
+  const auto next = [&] {
+    return store_->networks.NetworksOf("web")->front().next_ports;
+  };
+  EXPECT_FALSE(next().has_value());
+  web.next_ports.emplace();
+  ASSERT_EQ(MessageOf(store_->networks.SetNetworkPorts(web)), "Ok");
+  Open();
+  ASSERT_TRUE(next().has_value());
+  EXPECT_TRUE(next()->empty()) << "no port is a set, too";
+  web.next_ports = web.ports;
+  ASSERT_EQ(MessageOf(store_->networks.SetNetworkPorts(web)), "Ok");
+  EXPECT_EQ(next(), web.ports);
+  web.next_ports.reset();
+  ASSERT_EQ(MessageOf(store_->networks.SetNetworkPorts(web)), "Ok");
+  EXPECT_FALSE(next().has_value());
+}
+
 TEST_F(BootStoreTest, NetworksWithIpv6AloneAreQuarantinedApart) {
   for (const std::uint8_t host : {std::uint8_t{2}, std::uint8_t{3}}) {
     NetworkRecord one = Network("web" + std::to_string(host), host, 80,

@@ -22,7 +22,7 @@ namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
 constexpr int kStateVersions = 9;
-constexpr int kBootVersions = 14;
+constexpr int kBootVersions = 15;
 
 struct CloseRaw {
   void operator()(sqlite3* database) const { sqlite3_close(database); }

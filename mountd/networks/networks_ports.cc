@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The part of Networks that replaces the ports of a network that is there.
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "mountd/networks/networks.h"
+#include "mountd/networks/record_to_plan.h"
+
+namespace mountd {
+namespace {
+
+// Returns the plan that replaces the ports of `from` by those of `to`.
+exec::PortsPlan PlanOfUpdate(const NetworkRecord& from,
+                             const NetworkRecord& to) {
+  exec::PortsPlan plan;
+  plan.network = PlanOf(to, exec::NamespaceOrigin::kExisting);
+  const exec::NetworkPlan old = PlanOf(from, exec::NamespaceOrigin::kExisting);
+  plan.old_count = old.port_count;
+  plan.old_ports = old.ports;
+  return plan;
+}
+
+NetworkRecord WithPorts(NetworkRecord record, std::vector<PortMapping> ports) {
+  record.ports = std::move(ports);
+  record.next_ports.reset();
+  return record;
+}
+
+// Returns the record without the protocols that are mapped only if free.
+NetworkRecord WithoutIfFree(NetworkRecord record) {
+  for (PortMapping& port : record.ports) {
+    port.protocols = static_cast<std::uint8_t>(port.protocols & ~port.if_free);
+  }
+  return record;
+}
+
+}  // namespace
+
+Result<NetworkRecord> Networks::FindBridge(const std::string& allocation,
+                                           const std::string& interface) {
+  MOUNTD_ASSIGN(const NetworkStatus status, Get(allocation, interface));
+  MOUNTD_ASSIGN(std::vector<NetworkRecord> records,
+                store_.networks.NetworksOf(allocation));
+  for (NetworkRecord& record : records) {
+    if (record.interface == status.interface &&
+        record.mode == NetworkMode::kBridge) {
+      return std::move(record);
+    }
+  }
+  return MakeError(Code::kFailedPrecondition, "update ports",
+                   "network of " + allocation,
+                   "mountd maps ports only in mode bridge; tear the network "
+                   "down and set it up with the ports");
+}
+
+Result<NetworkStatus> Networks::UpdatePorts(
+    const std::string& allocation, const std::string& interface,
+    const std::vector<PortMapping>& ports, const Progress& progress) {
+  MOUNTD_ASSIGN(NetworkRecord record, FindBridge(allocation, interface));
+  NetworkRequest request;
+  request.network = record.network;
+  request.interface = record.interface;
+  request.ports = ports;
+  MOUNTD_ASSIGN(request, Normalised(std::move(request)));
+  progress.At(Step::kNetwork);
+  MOUNTD_TRY(Settle(&record));
+  if (AsAskedFor(record.ports) == request.ports) {
+    return StatusOf(record);
+  }
+  NetworkRecord next = WithPorts(record, request.ports);
+  MOUNTD_TRY(ReserveNext(record, &next));
+  // The intent comes first, so that a restart knows of both sets.
+  record.next_ports = next.ports;
+  if (Result<void> noted = store_.networks.SetNetworkPorts(record); !noted) {
+    IgnoreBecauseBestEffort(PassPorts(next, record));
+    return std::move(noted).error();
+  }
+  Result<exec::NetworkState> updated =
+      executor_.UpdatePorts(PlanOfUpdate(record, next));
+  if (!updated) {
+    // The answer may be lost. If this fails, too, the next call or the next
+    // start does it.
+    IgnoreBecauseBestEffort(Settle(&record));
+    return std::move(updated).error();
+  }
+  MOUNTD_TRY(KeepUpdated(*updated, &next));
+  return StatusOf(next);
+}
+
+Result<void> Networks::KeepUpdated(const exec::NetworkState& state,
+                                   NetworkRecord* record) {
+  TakeUnmapped(state, record);
+  MOUNTD_TRY(PassPorts(*record, *record));
+  return store_.networks.SetNetworkPorts(*record);
+}
+
+// The kernel has the old ports or the next ones, because the executor replaces
+// them in one transaction. Goes on to the next ones only if all of them are
+// there, because only then nothing can refuse them.
+Result<void> Networks::Settle(NetworkRecord* record) {
+  if (!record->next_ports) {
+    return Ok();
+  }
+  const NetworkRecord old = WithPorts(*record, record->ports);
+  const NetworkRecord next = WithPorts(*record, *record->next_ports);
+  MOUNTD_ASSIGN(const exec::NetworkState there,
+                executor_.InspectNetwork(PlanOf(
+                    WithoutIfFree(next), exec::NamespaceOrigin::kExisting)));
+  const bool forward = there.elements_present != 0 && there.host_ifindex != 0;
+  NetworkRecord settled = forward ? next : old;
+  MOUNTD_ASSIGN(
+      const exec::NetworkState state,
+      executor_.UpdatePorts(PlanOfUpdate(forward ? old : next, settled)));
+  MOUNTD_TRY(KeepUpdated(state, &settled));
+  *record = std::move(settled);
+  return Ok();
+}
+
+void Networks::SettleAtStart(const NetworkRecord& record) {
+  NetworkRecord pending = record;
+  if (const Result<void> settled = Settle(&pending); !settled) {
+    spdlog::warn(
+        "recovery: the ports of network {}/{} were being replaced, and mountd "
+        "cannot say which are mapped: {}",
+        record.allocation, record.interface, settled.error().Message());
+  }
+}
+
+}  // namespace mountd
