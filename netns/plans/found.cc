@@ -177,7 +177,27 @@ void Add(const std::map<Address, Ports>& found, const Address& address,
   }
 }
 
-// The whole table, read once.
+// Returns the number that each transaction of nf_tables raises.
+Result<std::uint32_t> GenerationOf(Channel* nft) {
+  nfgenmsg header = {};
+  header.version = NFNETLINK_V0;
+  std::vector<Message> messages;
+  messages.emplace_back((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETGEN, 0,
+                        header);
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                nft->Ask(messages, "NFT_MSG_GETGEN", "ruleset"));
+  for (const Answer& answer : answers) {
+    if (answer.type == ((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_NEWGEN)) {
+      // Compared only, so its byte order does not matter.
+      return AttributesAfter<nfgenmsg>(answer.payload)
+          .Value<std::uint32_t>(NFTA_GEN_ID)
+          .value_or(0U);
+    }
+  }
+  return 0U;
+}
+
+// The whole table.
 struct Table {
   std::map<std::string, Ipv6> ipv6;  // by link
   std::set<std::string> open;
@@ -185,11 +205,8 @@ struct Table {
   std::array<std::map<Ipv6, Ports>, 2> ports6;
 };
 
-Result<Table> ReadTable(Channel* nft, const Config& config) {
+Result<Table> ReadTableOnce(Channel* nft) {
   Table table;
-  if (config.networks.empty()) {
-    return table;  // no table of ours then, perhaps no nf_tables
-  }
   MOUNTD_ASSIGN(const std::vector<FoundElement> sources,
                 ElementsOfSet(nft, "src6"));
   for (const FoundElement& one : sources) {
@@ -205,6 +222,26 @@ Result<Table> ReadTable(Channel* nft, const Config& config) {
   MOUNTD_ASSIGN(table.ports6[0], PortsOfMap<Ipv6>(nft, "pm6", false, 6));
   MOUNTD_ASSIGN(table.ports6[1], PortsOfMap<Ipv6>(nft, "pm6h", true, 6));
   return table;
+}
+
+// Reads the table again if it changed meanwhile. The kernel notices only some of
+// the changes during a dump (NLM_F_DUMP_INTR), and none between the dumps of
+// two sets, so that a live map could be missing.
+Result<Table> ReadTable(Channel* nft, const Config& config) {
+  constexpr int kTries = 16;
+  if (config.networks.empty()) {
+    return Table{};  // no table of ours then, perhaps no nf_tables
+  }
+  for (int i = 0; i < kTries; ++i) {
+    MOUNTD_ASSIGN(const std::uint32_t before, GenerationOf(nft));
+    MOUNTD_ASSIGN(Table table, ReadTableOnce(nft));
+    MOUNTD_ASSIGN(const std::uint32_t after, GenerationOf(nft));
+    if (before == after) {
+      return table;
+    }
+  }
+  return MakeError(Code::kUnavailable, "list networks", "inet mountd",
+                   "the table changed during each reading; call again");
 }
 
 // Returns the address that HostLinkName made the name from.

@@ -322,6 +322,8 @@ int ExecNetlink::Netfilter(const Asked& asked, const Lie& lie,
     case NFNL_MSG_BATCH_BEGIN:
     case NFNL_MSG_BATCH_END:
       return 0;
+    case (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETGEN:
+      return 0;
     case (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETCHAIN:
       return lie() == 0 ? 0 : ENOENT;
     case (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETRULE: {
