@@ -127,8 +127,6 @@ TEST_F(Ipv6AloneTest, WhatNeedsIpv4IsRefused) {
 }
 
 TEST_F(Ipv6AloneTest, AnAddressIsFreeOnlyOnceItsLinkIsGone) {
-  NetworkRequest exactly = Six();
-  exactly.ipv6 = *netns::ParseIpv6("fd66::9");
   core_.executor->KeepLinks();
   for (const std::string allocation : {"web", "db"}) {
     ASSERT_EQ(MessageOf(networks().Setup(allocation, Six())), "Ok");
