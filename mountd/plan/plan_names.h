@@ -83,6 +83,8 @@ constexpr std::string_view PlanName(PlanKind kind) {
       return "FindCopies";
     case PlanKind::kStopTasks:
       return "StopTasks";
+    case PlanKind::kUpdatePorts:
+      return "UpdatePorts";
     case PlanKind::kOpenNamespace:
       return "OpenNamespace";
     case PlanKind::kRemoveTree:
