@@ -14,7 +14,7 @@
 // allocation has.
 namespace mountd::agent {
 
-enum class SourceType { kHostVolume, kVolume, kTmpfs, kFilesystem };
+enum class SourceType { kHostVolume, kVolume, kTmpfs, kFilesystem, kDirectory };
 enum class Propagation { kPrivate, kHostToTask, kBidirectional };
 
 constexpr std::string_view SourceTypeName(SourceType type) {
@@ -25,6 +25,8 @@ constexpr std::string_view SourceTypeName(SourceType type) {
       return "tmpfs";
     case SourceType::kFilesystem:
       return "filesystem";
+    case SourceType::kDirectory:
+      return "directory";
     case SourceType::kVolume:
       break;
   }
@@ -61,7 +63,7 @@ struct BindMountSpec {
   std::string name{};
   SourceType source_type = SourceType::kVolume;
   // The alias of a published volume, the name of a host volume or of a file
-  // system of the configuration, or "" for a tmpfs.
+  // system of the configuration, or "" for a tmpfs or a directory.
   std::string source{};
   bool read_only = false;
   Propagation propagation = Propagation::kPrivate;
@@ -81,6 +83,9 @@ struct BindMountSpec {
   // keeps the fd and closes it.
   int container = -1;
   bool nosymfollow = false;  // links in the mount are not followed
+  // An fd of the caller's own directory to mount, for kDirectory only. The
+  // caller keeps the fd and closes it.
+  int source_directory = -1;
 };
 
 // A task's inbox. The task driver mounts it into the task once.

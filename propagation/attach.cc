@@ -7,6 +7,7 @@
 
 #include "propagation/clone.h"
 #include "propagation/container_target.h"
+#include "propagation/directory_source.h"
 #include "propagation/directory_target.h"
 #include "propagation/kernel_filesystems.h"
 #include "propagation/replace_mount.h"
@@ -68,6 +69,9 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
           kernel.Unmount(target.task.get(), target.name, MNT_DETACH));
     }
   });
+  // Check after the attach, because the owner can move its directory at any
+  // moment before it.
+  MOUNTD_TRY(CheckStillCallers(context, way.source, way.spec.object));
   // Check only now, because the kernel lists no mounts below a detached clone.
   MOUNTD_TRY(CheckClone(context, made.file.mount_id, way.spec));
   return Settle(context, way.source, made.tree, way.base.facts.mount_id,
@@ -142,7 +146,9 @@ Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
   MOUNTD_ASSIGN(way.base, OpenBase(context));
   MOUNTD_ASSIGN(way.allocation,
                 OpenAllocation(context, way.base, plan.target.allocation));
-  MOUNTD_TRY(OpenSource(context, way.base, plan, &way.source, &undo));
+  MOUNTD_TRY(plan.source.kind == exec::SourceKind::kDirectory
+                 ? OpenDirectorySource(context, way.base, plan, fd, &way.source)
+                 : OpenSource(context, way.base, plan, &way.source, &undo));
   MOUNTD_TRY(
       CheckSourcePropagation(way.source, plan.propagation, way.spec.object));
   const Result<MountState> attached =

@@ -7,7 +7,7 @@
 #include "mountd/plan/plan_ids.h"
 #include "propagation/idmap.h"
 #include "propagation/kernel_filesystems.h"
-#include "propagation/root_as_caller.h"
+#include "propagation/nothing_below.h"
 
 namespace mountd::propagation {
 namespace {
@@ -148,12 +148,13 @@ Result<UniqueFd> TreeOf(const Context& context, const Source& source,
 Result<Clone> MakeClone(const Context& context, const Source& source,
                         const CloneSpec& spec, Depth depth) {
   exec::Kernel& kernel = context.kernel;
-  // Root's files show as the caller's in the volume alone.
-  const bool shows_root = exec::ShowsRoot(spec.ids);
-  if (shows_root) {
+  // Root's files show as the caller's in the volume alone, and a caller's
+  // directory gives the task nothing of another file system.
+  const bool alone = exec::ShowsRoot(spec.ids) || source.owner.has_value();
+  if (alone) {
     MOUNTD_TRY(CheckNothingBelow(context, source, spec.object));
   }
-  const bool recursive = depth == Depth::kWholeTree && !shows_root;
+  const bool recursive = depth == Depth::kWholeTree && !alone;
   if (recursive) {
     MOUNTD_TRY(CheckBelow(context, source, spec.object));
   }

@@ -17,10 +17,4 @@ namespace mountd::propagation {
 Result<void> CheckRootsHostVolume(const Context& context, const Source& source,
                                   const std::string& object);
 
-// FailedPrecondition if something is mounted below the source, because root did
-// not declare that as a part of the volume. The clone is then made without
-// mounts below it, so none that comes meanwhile shows as the caller's either.
-Result<void> CheckNothingBelow(const Context& context, const Source& source,
-                               const std::string& object);
-
 }  // namespace mountd::propagation

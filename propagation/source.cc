@@ -121,6 +121,9 @@ Result<void> OpenSource(const Context& context, const Base& base,
     case exec::SourceKind::kFilesystem:
       MOUNTD_TRY(OpenFilesystem(context, base, plan, source, undo));
       return CheckSource(context, Text(plan.source.filesystem), source);
+    case exec::SourceKind::kDirectory:
+      return MakeError(Code::kInvalidArgument, "open source", "directory",
+                       "needs a descriptor");
     case exec::SourceKind::kPublishedVolume:
       break;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "propagation/ground/base.h"
@@ -18,9 +19,13 @@ struct Source {
   MountFacts mount;
   std::uint64_t anchor_id = 0;
   bool read_only = false;  // set even if the plan does not ask for it
+  // The caller, if the source is a directory of its own. The clone then has no
+  // mounts below it.
+  std::optional<exec::CallerPlan> owner{};
 };
 
-// Opens the plan's source. `undo` refers to `source`, which must outlive
+// Opens the plan's source, unless it is a caller's directory
+// (directory_source.h). `undo` refers to `source`, which must outlive
 // `undo`. PermissionDenied if the config does not allow the plan's mode for a
 // host volume. NotFound, InvalidArgument or FailedPrecondition if the source is
 // missing or cannot be used.

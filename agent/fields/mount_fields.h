@@ -42,14 +42,15 @@ struct FieldsOf<TmpfsOptions> {
 // The options of BindMount, beside kMountFlags.
 template <>
 struct FieldsOf<BindMountSpec> {
-  static constexpr auto kList =
-      std::tuple(Key("task_path", &BindMountSpec::task_path),
-                 Key<Form::kRows>("idmap", &BindMountSpec::id_map),
-                 Key<Form::kRows>("uidmap", &BindMountSpec::uid_map),
-                 Key<Form::kRows>("gidmap", &BindMountSpec::gid_map),
-                 Key<Form::kSame>("", &BindMountSpec::tmpfs),
-                 Key<Form::kFd>("directory", &BindMountSpec::directory),
-                 Key<Form::kFd>("container", &BindMountSpec::container));
+  static constexpr auto kList = std::tuple(
+      Key("task_path", &BindMountSpec::task_path),
+      Key<Form::kRows>("idmap", &BindMountSpec::id_map),
+      Key<Form::kRows>("uidmap", &BindMountSpec::uid_map),
+      Key<Form::kRows>("gidmap", &BindMountSpec::gid_map),
+      Key<Form::kSame>("", &BindMountSpec::tmpfs),
+      Key<Form::kFd>("directory", &BindMountSpec::directory),
+      Key<Form::kFd>("source_directory", &BindMountSpec::source_directory),
+      Key<Form::kFd>("container", &BindMountSpec::container));
 };
 
 // The arguments of BindMount, which are keys in BindMounts.

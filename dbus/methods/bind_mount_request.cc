@@ -114,6 +114,21 @@ Result<void> TakeFd(const sdbus::UnixFd& given, const char* key,
   return Ok();
 }
 
+// Returns the kernel's path of the directory that the fd refers to.
+Result<std::string> PathOf(int fd, const char* key) {
+  std::array<char, PATH_MAX> text{};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = readlink(link.c_str(), text.data(), text.size());
+  if (size <= 0) {
+    return ErrnoError(errno, "check", key);
+  }
+  std::string path(text.data(), static_cast<std::size_t>(size));
+  if (!IsValidUtf8(path)) {
+    return InvalidOption(key, "must be a directory whose path is valid UTF-8");
+  }
+  return path;
+}
+
 Result<void> ReadDirectory(OptionReader& reader, BindMountRequest* request) {
   constexpr char kKey[] = "directory";
   const auto given = reader.Get<sdbus::UnixFd>(kKey, sdbus::UnixFd());
@@ -121,18 +136,24 @@ Result<void> ReadDirectory(OptionReader& reader, BindMountRequest* request) {
     return Ok();
   }
   MOUNTD_TRY(TakeFd(given, kKey, request));
-  std::array<char, PATH_MAX> text{};
-  const std::string link =
-      "/proc/self/fd/" + std::to_string(request->fd->get());
-  const ssize_t size = readlink(link.c_str(), text.data(), text.size());
-  if (size <= 0) {
-    return ErrnoError(errno, "check", kKey);
-  }
-  request->wish.place.assign(text.data(), static_cast<std::size_t>(size));
-  if (!IsValidUtf8(request->wish.place)) {
-    return InvalidOption(kKey, "must be a directory whose path is valid UTF-8");
-  }
+  MOUNTD_ASSIGN(request->wish.place, PathOf(request->fd->get(), kKey));
   request->wish.target_kind = exec::TargetKind::kDirectory;
+  return Ok();
+}
+
+// Reads the directory that is the source. The request has one fd, so the target
+// is in an inbox.
+Result<void> ReadSourceDirectory(OptionReader& reader,
+                                 BindMountRequest* request) {
+  constexpr char kKey[] = "source_directory";
+  const auto given = reader.Get<sdbus::UnixFd>(kKey, sdbus::UnixFd());
+  if (!given.isValid()) {
+    return InvalidOption(kKey, "is required for a source of type directory");
+  }
+  MOUNTD_TRY(TakeFd(given, kKey, request));
+  MOUNTD_ASSIGN(request->wish.source, PathOf(request->fd->get(), kKey));
+  // Another directory at the same path is another source.
+  request->wish.place = FileIdentityOf(request->fd->get());
   return Ok();
 }
 
@@ -171,7 +192,7 @@ Result<BindMountRequest> RequestFrom(const MountArguments& arguments,
                 ParseSourceKindName(arguments.source_type));
   if (request.wish.source_kind == exec::SourceKind::kTmpfs) {
     request.wish.tmpfs = TmpfsFrom(reader);
-  } else {
+  } else if (request.wish.source_kind != exec::SourceKind::kDirectory) {
     MOUNTD_TRY(Name::Parse("source", arguments.source));
   }
   MOUNTD_ASSIGN(request.wish.propagation,
@@ -180,12 +201,20 @@ Result<BindMountRequest> RequestFrom(const MountArguments& arguments,
   request.task = arguments.task;
   request.name = arguments.name;
   request.wish.source = arguments.source;
+  if (request.wish.source_kind == exec::SourceKind::kDirectory) {
+    MOUNTD_TRY(
+        arguments.source.empty()
+            ? Ok()
+            : Result<void>(MakeError(Code::kInvalidArgument, "check", "source",
+                                     "must be empty for a directory")));
+    MOUNTD_TRY(ReadSourceDirectory(reader, &request));
+  }
   return request;
 }
 
 namespace {
 
-// Identifies the target's fd, because the same call with another fd is another
+// Identifies the request's fd, because the same call with another fd is another
 // call.
 std::string TargetOf(const BindMountRequest& request) {
   switch (request.wish.target_kind) {
@@ -196,7 +225,8 @@ std::string TargetOf(const BindMountRequest& request) {
     case exec::TargetKind::kInbox:
       break;
   }
-  return "";
+  // The place identifies a directory that is the source.
+  return request.wish.place;
 }
 
 }  // namespace

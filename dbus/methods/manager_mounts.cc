@@ -166,7 +166,8 @@ void ManagerAdaptor::OpenTree(sdbus::Result<sdbus::UnixFd>&& answer,
                       ParseSourceKindName(source_type));
         MOUNTD_ASSIGN(request.wish.propagation,
                       ParsePropagationName(propagation));
-        if (request.wish.source_kind != exec::SourceKind::kTmpfs) {
+        if (request.wish.source_kind != exec::SourceKind::kTmpfs &&
+            request.wish.source_kind != exec::SourceKind::kDirectory) {
           MOUNTD_TRY(Name::Parse("source", source));
         }
         call.strand = AllocationStrand(allocation);

@@ -72,6 +72,8 @@ Result<void> CheckSource(const SourcePlan& plan, const Config& config) {
       return CheckName(plan.filesystem, "file system");
     case SourceKind::kTmpfs:
       return CheckTmpfs(plan.tmpfs, config);
+    case SourceKind::kDirectory:  // the fd says which
+      return Ok();
   }
   return Invalid("source kind");
 }
@@ -146,6 +148,22 @@ IdsSource IdsSourceOf(const AttachPlan& plan) {
           (plan.attributes & kReadOnly) != 0};
 }
 
+// Checks a mount of a caller's own directory. A plan has one fd, so the target
+// is in an inbox. No swap can be undone if the directory moves meanwhile. The
+// directory's mount is the host's, whose peers a task must not be.
+Result<void> CheckDirectorySource(const AttachPlan& plan) {
+  if (plan.target_kind != TargetKind::kInbox) {
+    return Invalid("target kind", "must be an inbox for a directory");
+  }
+  if (plan.replaces != 0) {
+    return Invalid("replaces", "is not possible with a directory");
+  }
+  if (plan.propagation == Propagation::kBidirectional) {
+    return Invalid("propagation", "cannot be bidirectional for a directory");
+  }
+  return CheckCaller(plan.caller);
+}
+
 // Returns the user whose own ids the plan may map: the caller, if some rule
 // names it, and else nobody. The executor believes mountd who the caller is.
 IdsOwner OwnerOf(const AttachPlan& plan, const Config& config) {
@@ -196,6 +214,9 @@ Result<void> CheckAttach(const AttachPlan& plan, const Config& config) {
   if (plan.source.kind == SourceKind::kTmpfs) {
     MOUNTD_TRY(CheckNew(plan));
   }
+  if (plan.source.kind == SourceKind::kDirectory) {
+    MOUNTD_TRY(CheckDirectorySource(plan));
+  }
   MOUNTD_TRY(CheckIds(plan, config));
   MOUNTD_TRY(CheckAttributes(plan.attributes));
   switch (plan.propagation) {
@@ -218,6 +239,9 @@ Result<void> CheckOpenTree(const OpenTreePlan& plan, const Config& config) {
   if (plan.source.kind == SourceKind::kTmpfs) {
     // A tmpfs that only an fd refers to would have no bound.
     return Invalid("source kind", "a tmpfs cannot be opened as an fd");
+  }
+  if (plan.source.kind == SourceKind::kDirectory) {
+    return Invalid("source kind", "a directory is the caller's already");
   }
   if ((plan.attributes & kReadOnly) != 0) {
     return Invalid("attributes", "read-only is not possible for an fd");

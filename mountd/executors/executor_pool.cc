@@ -47,6 +47,7 @@ std::string SourceOf(const SourcePlan& source) {
     case SourceKind::kFilesystem:
       return "file system " + TextOf(source.filesystem);
     case SourceKind::kTmpfs:
+    case SourceKind::kDirectory:  // known by its fd alone
       break;
   }
   return "";

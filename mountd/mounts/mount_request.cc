@@ -45,6 +45,8 @@ exec::AttachPlan PlanOf(const BindMountRequest& request) {
     case exec::SourceKind::kTmpfs:
       plan.source.tmpfs = request.wish.tmpfs;
       break;
+    case exec::SourceKind::kDirectory:
+      break;
     case exec::SourceKind::kFilesystem:
       plan.source.filesystem = exec::ToWire(request.wish.source);
       break;
@@ -96,6 +98,8 @@ std::string_view SourceKindName(exec::SourceKind kind) {
       return "tmpfs";
     case exec::SourceKind::kFilesystem:
       return "filesystem";
+    case exec::SourceKind::kDirectory:
+      return "directory";
     case exec::SourceKind::kPublishedVolume:
       break;
   }
@@ -105,13 +109,14 @@ std::string_view SourceKindName(exec::SourceKind kind) {
 Result<exec::SourceKind> ParseSourceKindName(std::string_view name) {
   for (const auto kind :
        {exec::SourceKind::kPublishedVolume, exec::SourceKind::kHostVolume,
-        exec::SourceKind::kTmpfs, exec::SourceKind::kFilesystem}) {
+        exec::SourceKind::kTmpfs, exec::SourceKind::kFilesystem,
+        exec::SourceKind::kDirectory}) {
     if (name == SourceKindName(kind)) {
       return kind;
     }
   }
   return MakeError(Code::kInvalidArgument, "check", "source_type",
-                   "must be volume, host, tmpfs or filesystem");
+                   "must be volume, host, tmpfs, filesystem or directory");
 }
 
 std::string_view RequiredRootfsPropagation(exec::Propagation propagation) {

@@ -33,10 +33,10 @@ struct BindMountRequest {
   // kPublishedVolume: the place where the plugin published the volume.
   std::string plugin{};
   VolumeKey volume{};
-  // kDirectory: the caller's fd of the directory. kContainer: a pidfd of the
-  // container. MountWish::place identifies it.
+  // kDirectory, as target or source: the caller's fd of the directory.
+  // kContainer: a pidfd of the container. MountWish::place identifies it.
   std::shared_ptr<const UniqueFd> fd{};
-  exec::CallerPlan caller{};     // kDirectory
+  exec::CallerPlan caller{};     // kDirectory, or with mapped ids
   std::uint64_t cgroup = 0;      // kContainer: must hold the container
   std::uint32_t caller_pid = 0;  // kContainer: the asking process
 };

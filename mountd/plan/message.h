@@ -143,7 +143,10 @@ struct Request {
 inline std::size_t FdsOf(const Request& request) {
   switch (request.kind) {
     case PlanKind::kAttach:  // the directory, or the container's pidfd
-      return request.body.attach.target_kind != TargetKind::kInbox ? 1 : 0;
+      return request.body.attach.target_kind != TargetKind::kInbox ||
+                     request.body.attach.source.kind == SourceKind::kDirectory
+                 ? 1
+                 : 0;
     case PlanKind::kCreateNetwork:  // the namespace, and a pidfd
       return (request.body.network.origin == NamespaceOrigin::kGiven ? 1U
                                                                      : 0U) +

@@ -43,6 +43,7 @@ enum class SourceKind : std::uint32_t {
   kPublishedVolume = 2,  // published by `plugin` for (allocation, volume)
   kTmpfs = 3,            // a new, empty tmpfs, as `tmpfs` says
   kFilesystem = 4,       // `filesystem`, as declared there
+  kDirectory = 5,        // a directory that the caller passed: the plan's fd
 };
 
 // A range of an idmapped mount (mount_setattr(2), Linux 5.12). Files of the

@@ -182,6 +182,20 @@ Result<void> MountAdmission::AuthoriseForOwner(
   return AuthoriseIds(call, request);
 }
 
+// Asks whether the caller may pass a directory at all. The executor looks which
+// directory it is.
+Result<void> MountAdmission::AuthoriseDirectory(
+    const CallContext& call, BindMountRequest& request) const {
+  if (request.wish.propagation == exec::Propagation::kBidirectional) {
+    return MakeError(Code::kInvalidArgument, "bind-mount", "propagation",
+                     "cannot be bidirectional for a directory; use a host "
+                     "volume");
+  }
+  MOUNTD_ASSIGN(request.caller,
+                access_.PolicyFor(call).MayPassDirectory(call.caller));
+  return Ok();
+}
+
 Result<void> MountAdmission::AuthoriseSource(const CallContext& call,
                                              const AllocationRecord& owner,
                                              BindMountRequest& request) const {
@@ -201,6 +215,8 @@ Result<void> MountAdmission::AuthoriseSource(const CallContext& call,
                                                   request.wish.propagation);
     case exec::SourceKind::kTmpfs:
       return CompleteTmpfs(owner, request);
+    case exec::SourceKind::kDirectory:
+      return AuthoriseDirectory(call, request);
   }
   return Ok();
 }

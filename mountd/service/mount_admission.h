@@ -34,6 +34,8 @@ class MountAdmission {
   Result<void> AuthoriseSource(const CallContext& call,
                                const AllocationRecord& owner,
                                BindMountRequest& request) const;
+  Result<void> AuthoriseDirectory(const CallContext& call,
+                                  BindMountRequest& request) const;
   Result<void> AuthoriseIds(const CallContext& call,
                             BindMountRequest& request) const;
   static Result<void> CompleteTmpfs(const AllocationRecord& owner,

@@ -115,6 +115,12 @@ Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
                      "a tmpfs begins empty and cannot be replaced; unmount it "
                      "and mount it again");
   }
+  if (request.wish.source_kind == exec::SourceKind::kDirectory) {
+    return MakeError(Code::kNotSupported, "replace",
+                     Described(RecordOf(request)),
+                     "a directory of the caller's cannot replace a mount; "
+                     "unmount it and mount it again");
+  }
   if (request.wish.target_kind != exec::TargetKind::kInbox) {
     return MakeError(Code::kInvalidArgument, "replace",
                      Described(RecordOf(request)),
@@ -147,6 +153,11 @@ Result<void> CheckRepairable(const MountRecord& mount) {
     return refused(Code::kFailedPrecondition,
                    "the contents of a tmpfs are lost with it; unmount it and "
                    "mount it again");
+  }
+  if (mount.wish.source_kind == exec::SourceKind::kDirectory) {
+    return refused(Code::kFailedPrecondition,
+                   "mountd keeps no descriptor of its directory; unmount it "
+                   "and mount it again");
   }
   if (mount.wish.target_kind != exec::TargetKind::kInbox) {
     return refused(Code::kNotSupported,
@@ -217,6 +228,11 @@ Result<UniqueFd> MountVerbs::OpenTree(const CallContext& call,
   if (request.wish.source_kind == exec::SourceKind::kTmpfs) {
     return refused(Code::kInvalidArgument,
                    "a tmpfs cannot be opened as a detached mount");
+  }
+  if (request.wish.source_kind == exec::SourceKind::kDirectory) {
+    return refused(Code::kInvalidArgument,
+                   "a directory of the caller's cannot be opened as a detached "
+                   "mount");
   }
   if (request.wish.propagation == exec::Propagation::kBidirectional) {
     return refused(Code::kInvalidArgument,

@@ -14,7 +14,9 @@ namespace mountd {
 // exec::kAttributes if the option is an attribute.
 struct MountWish {
   exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
-  std::string source{};     // host volume's name or the alias; "" for a tmpfs
+  // The host volume's or file system's name, the alias, or the path of a
+  // directory when the caller passed it; "" for a tmpfs.
+  std::string source{};
   exec::TmpfsPlan tmpfs{};  // kTmpfs only
   exec::Propagation propagation = exec::Propagation::kPrivate;
   std::uint32_t attributes = 0;  // exec::Attribute
@@ -22,7 +24,8 @@ struct MountWish {
   std::string task_path{};
   exec::TargetKind target_kind = exec::TargetKind::kInbox;
   // kDirectory: the directory's path when the caller passed it. kContainer: the
-  // inode of the container's mount namespace. mountd never opens it.
+  // inode of the container's mount namespace. In an inbox, with a directory as
+  // source: that directory's device and inode. mountd never opens it.
   std::string place{};
   friend bool operator==(const MountWish&, const MountWish&) = default;
 };

@@ -140,6 +140,15 @@ TEST_F(ClientMountsTest, BindMountCanBeOnADirectory) {
             "BindMount web t n volume:data rw private {directory=h;}");
 }
 
+TEST_F(ClientMountsTest, BindMountCanBeOfADirectory) {
+  BindMountSpec spec{.task = "t", .name = "n"};
+  spec.source_type = SourceType::kDirectory;
+  spec.source_directory = STDERR_FILENO;
+  ASSERT_TRUE(client_->BindMount("web", spec));
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n directory: rw private {source_directory=h;}");
+}
+
 TEST_F(ClientMountsTest, BindMountCanBeInAContainer) {
   BindMountSpec spec{.task = "t", .name = "n", .source = "data"};
   spec.task_path = "/data";

@@ -364,6 +364,13 @@ TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
   EXPECT_EQ(script().last_call(),
             "BindMount web t n host:x rw private "
             "{idmap=1000:2000:1+3:4:5+;noatime=true;nosymfollow=true;}");
+  EXPECT_EQ(Run({"mount", "web", "t", "n", "--source", "directory:/"}).status,
+            0);
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n directory: rw private {source_directory=h;}");
+  EXPECT_NE(
+      Run({"mount", "web", "t", "n", "--source", "directory:/nowhere"}).status,
+      0);
   EXPECT_EQ(Run({"mount", "web", "t", "n", "--source", "host:x", "--uidmap",
                  "1:2:3", "--gidmap", "4:5:6"})
                 .status,

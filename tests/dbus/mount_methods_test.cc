@@ -127,6 +127,80 @@ TEST_P(MountMethods, BindMountOnADirectory) {
   EXPECT_EQ(plan.attributes, exec::kNoAtime);
 }
 
+TEST_P(MountMethods, BindMountOfADirectory) {
+  MustPrepare();
+  const TempDirectory directory;
+  const UniqueFd fd(
+      open(directory.File(".").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const auto bind = [&](const char* source, const char* propagation) {
+    return client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                         "directory", source, 0, propagation, 1,
+                         "source_directory", "h", fd.get());
+  };
+  EXPECT_EQ(bind("data", "private").error, "org.mountd1.Error.InvalidArgument");
+  EXPECT_EQ(bind("", "bidirectional").error,
+            "org.mountd1.Error.InvalidArgument");
+  const Answer answer = bind("", "host-to-task");
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types, kMountTypes);
+  EXPECT_EQ(answer.values.at("host_path"),
+            R"(b"/run/mountd/base/a/web/task/m")");
+  const exec::AttachPlan plan = executor().plans().back().body.attach;
+  EXPECT_EQ(plan.source.kind, exec::SourceKind::kDirectory);
+  EXPECT_EQ(plan.target_kind, exec::TargetKind::kInbox);
+  EXPECT_EQ(plan.caller.uid, ::getuid());
+  const Answer status = client_->Call("GetAllocation", "sa{sv}", "web", 0);
+  EXPECT_NE(status.values.at("mounts").find("mountd-test-"), std::string::npos);
+  // Another directory is another source.
+  const TempDirectory other;
+  const UniqueFd others(
+      open(other.File(".").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  EXPECT_EQ(client_
+                ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                       "directory", "", 0, "host-to-task", 1,
+                       "source_directory", "h", others.get())
+                .error,
+            "org.mountd1.Error.AlreadyExists");
+  EXPECT_EQ(
+      client_->Call("RepairMount", "sssa{sv}", "web", "task", "m", 0).error,
+      "org.mountd1.Error.FailedPrecondition");
+}
+
+TEST_P(MountMethods, BindMountOfADirectoryNeedsIt) {
+  MustPrepare();
+  const TempDirectory directory;
+  const UniqueFd fd(
+      open(directory.File(".").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  EXPECT_EQ(client_
+                ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                       "directory", "", 0, "private", 0)
+                .error,
+            "org.mountd1.Error.InvalidArgument");
+  EXPECT_EQ(
+      client_
+          ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m", "host",
+                 "data", 0, "private", 1, "source_directory", "h", fd.get())
+          .error,
+      "org.mountd1.Error.InvalidArgument");
+  EXPECT_EQ(client_
+                ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                       "directory", "", 0, "private", 2, "source_directory",
+                       "h", fd.get(), "directory", "h", fd.get())
+                .error,
+            "org.mountd1.Error.InvalidArgument");
+  EXPECT_EQ(client_
+                ->Call("ReplaceMount", "sssssbsa{sv}", "web", "task", "m",
+                       "directory", "", 0, "private", 1, "source_directory",
+                       "h", fd.get())
+                .error,
+            "org.mountd1.Error.NotSupported");
+  EXPECT_EQ(
+      client_
+          ->Call("OpenTree", "ssssa{sv}", "web", "directory", "", "private", 0)
+          .error,
+      "org.mountd1.Error.InvalidArgument");
+}
+
 TEST_P(MountMethods, BindMountInAContainer) {
   MustPrepare();
   executor().PutCgroup(7, "/mountd-test/web");

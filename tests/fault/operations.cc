@@ -337,6 +337,20 @@ std::vector<Operation> OfMounts() {
         return VolumeShownAt(TreeOf(agent)) == "a" ? "" : "it is not mounted";
       },
       DropTree};
+  Operation of_directory = {
+      "BindMountOfADirectory",
+      "BindMount",
+      All({Prepare, MakeTree}),
+      [](Agent& agent) {
+        const UniqueFd source = OpenTreeOf(agent);
+        BindMountSpec spec = Spec("", SourceType::kDirectory);
+        spec.source_directory = source.get();
+        return agent.Told(agent.client().BindMount(agent.allocation(), spec));
+      },
+      [](Agent& agent) -> std::string {
+        return fs::exists(agent.Inbox() + "/d/f") ? "" : "it is not mounted";
+      },
+      DropTree};
   return {
       of("AHostVolume", Spec("a"), "a"),
       of("AHostVolumeHostToTask",
@@ -348,6 +362,7 @@ std::vector<Operation> OfMounts() {
       {"BindMountOfAVolume", "BindMount", All({Prepare, Publish}),
        Bind(Spec("data", SourceType::kVolume)), Shows("")},
       std::move(in_directory),
+      std::move(of_directory),
       {"BindMounts", "BindMounts", Prepare,
        [](Agent& agent) {
          std::vector<BindMountSpec> set = {Spec("a"), Spec("b"),

@@ -189,6 +189,7 @@ std::string KeyFor(Input* input) {
                                     "fs_type",
                                     "mount_flags",
                                     "idmap",
+                                    "source_directory",
                                     "uidmap",
                                     "gidmap",
                                     "size",

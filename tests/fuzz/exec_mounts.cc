@@ -29,7 +29,9 @@ constexpr std::uint64_t kSafe = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 const exec::CallerPlan* CallerOf(const exec::Request& plan) {
   switch (plan.kind) {
     case PlanKind::kAttach:
-      return plan.body.attach.target_kind == exec::TargetKind::kDirectory
+      return plan.body.attach.target_kind == exec::TargetKind::kDirectory ||
+                     plan.body.attach.source.kind ==
+                         exec::SourceKind::kDirectory
                  ? &plan.body.attach.caller
                  : nullptr;
     case PlanKind::kRemoveTree:
@@ -348,6 +350,9 @@ bool ExecKernel::IsSource(const Node& tree) const {
     case exec::SourceKind::kFilesystem:
       return config_.filesystems.contains(Text(source->filesystem)) &&
              tree.path == PlaceOfFilesystem(Text(source->filesystem));
+    case exec::SourceKind::kDirectory:
+      return !tree.recursive && IsCallersTree(tree.path) &&
+             directories_.contains(tree.path);
   }
   return false;
 }

@@ -166,6 +166,11 @@ void SetAttach(Input* input, AttachPlan* plan) {
     plan->ids.count = 1;
     plan->ids.extents[0] = {0, input->Flag() ? plan->caller.uid : 1003U, 1};
   }
+  if (input->Flag()) {
+    plan->source.kind = SourceKind::kDirectory;
+    plan->target_kind =
+        input->Flag() ? TargetKind::kDirectory : TargetKind::kInbox;
+  }
 }
 
 void SetNetwork(Input* input, NetworkPlan* plan) {

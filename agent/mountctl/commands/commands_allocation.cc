@@ -22,6 +22,7 @@ struct MountArguments {
   std::string source;
   std::string propagation = "private";
   std::string directory;
+  std::string source_directory;
   pid_t container = 0;
   bool replace = false;
   BindMountSpec spec;
@@ -102,16 +103,38 @@ Result<ReplacedMount> BindOrReplace(Client& client,
   return ReplacedMount{.config = std::move(config)};
 }
 
+// Opens the directory for mountd. Does nothing for an empty path.
+Result<UniqueFd> OpenDirectory(const std::string& path, int* fd) {
+  if (path.empty()) {
+    return UniqueFd();
+  }
+  // O_PATH needs no permission on the directory itself (open(2)).
+  UniqueFd directory(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.valid()) {
+    return ErrnoError(errno, "open", path);
+  }
+  *fd = directory.get();
+  return directory;
+}
+
+// Reads what ParseSource reads, and directory:PATH.
+bool ReadSource(std::string_view text, MountArguments& arguments) {
+  constexpr std::string_view kDirectory = "directory:";
+  if (!text.starts_with(kDirectory)) {
+    return ParseSource(text, arguments.spec);
+  }
+  arguments.spec.source_type = SourceType::kDirectory;
+  arguments.source_directory = text.substr(kDirectory.size());
+  return !arguments.source_directory.empty();
+}
+
 int Mount(const Context& context, MountArguments arguments) {
-  UniqueFd directory;
-  if (!arguments.directory.empty()) {
-    // O_PATH needs no permission on the directory itself (open(2)).
-    directory.reset(
-        ::open(arguments.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!directory.valid()) {
-      return Fail(ErrnoError(errno, "open", arguments.directory));
-    }
-    arguments.spec.directory = directory.get();
+  const Result<UniqueFd> directory =
+      OpenDirectory(arguments.directory, &arguments.spec.directory);
+  const Result<UniqueFd> source = OpenDirectory(
+      arguments.source_directory, &arguments.spec.source_directory);
+  if (!directory || !source) {
+    return Fail(directory ? source.error() : directory.error());
   }
   UniqueFd container;
   if (arguments.container != 0) {
@@ -134,7 +157,8 @@ int Mount(const Context& context, MountArguments arguments) {
       const BindMountSpec& spec = arguments.spec;
       PrintMounts(std::cout, {{spec.task, spec.name,
                                std::string(SourceTypeName(spec.source_type)),
-                               spec.source, "mounted", mount.config}});
+                               spec.source + arguments.source_directory,
+                               "mounted", mount.config}});
       if (mount.old_holders && !mount.old_holders->holders.empty()) {
         std::cout << "processes that still use the old mount:\n";
         PrintHolders(std::cout, *mount.old_holders);
@@ -151,15 +175,15 @@ void AddMount(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<MountArguments>();
   AddMountNames(*command, *arguments);
   command
-      ->add_option(
-          "--source", arguments->source,
-          "Mount this: host:NAME, volume:ALIAS, filesystem:NAME or tmpfs")
+      ->add_option("--source", arguments->source,
+                   "Mount this: host:NAME, volume:ALIAS, filesystem:NAME, "
+                   "directory:PATH or tmpfs")
       ->required()
       ->check([arguments](const std::string& text) -> std::string {
-        return ParseSource(text, arguments->spec)
+        return ReadSource(text, *arguments)
                    ? ""
-                   : "must be host:NAME, volume:ALIAS, filesystem:NAME or "
-                     "tmpfs";
+                   : "must be host:NAME, volume:ALIAS, filesystem:NAME, "
+                     "directory:PATH or tmpfs";
       });
   command
       ->add_option("--propagation", arguments->propagation,

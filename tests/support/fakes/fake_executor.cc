@@ -30,6 +30,9 @@ std::string TextOf(const SourcePlan& plan, const std::string& allocation) {
   if (plan.kind == SourceKind::kTmpfs) {
     return "tmpfs";
   }
+  if (plan.kind == SourceKind::kDirectory) {
+    return "directory";
+  }
   return Text(plan.plugin) + "/" + paths::kPublish + "/" + allocation + "/" +
          std::string(plan.volume.data(), plan.volume.size());
 }
@@ -152,7 +155,8 @@ Result<FakeExecutor::Mount> FakeExecutor::CloneLocked(const AttachPlan& plan) {
   mount.plan = plan;
   mount.source = TextOf(plan.source, Text(plan.target.allocation));
   MountState source;
-  if (plan.source.kind == SourceKind::kTmpfs) {
+  if (plan.source.kind == SourceKind::kTmpfs ||
+      plan.source.kind == SourceKind::kDirectory) {
     mount.state = NewMountLocked();
     return mount;
   }

@@ -377,6 +377,42 @@ TEST(Invariants, AGroupThatPassesIsOneThatARuleGrants) {
   }
 }
 
+TEST(Invariants, ADirectoryIsMountedInAnInboxAlone) {
+  const auto passes = [](auto change) {
+    Request request = AttachRequest();
+    request.body.attach.source = SourcePlan{};
+    request.body.attach.source.kind = SourceKind::kDirectory;
+    change(request.body.attach);
+    return Passes(request);
+  };
+  EXPECT_TRUE(passes([](AttachPlan& /*plan*/) {}));
+  EXPECT_TRUE(
+      passes([](AttachPlan& p) { p.propagation = Propagation::kHostToTask; }));
+  EXPECT_FALSE(passes(
+      [](AttachPlan& p) { p.propagation = Propagation::kBidirectional; }));
+  EXPECT_FALSE(
+      passes([](AttachPlan& p) { p.target_kind = TargetKind::kDirectory; }));
+  EXPECT_FALSE(passes([](AttachPlan& p) {
+    p.target_kind = TargetKind::kContainer;
+    p.container = Container(1, "/data", 1);
+  }));
+  EXPECT_FALSE(passes([](AttachPlan& p) { p.replaces = 7; }));
+  EXPECT_FALSE(passes([](AttachPlan& p) { p.caller.gid_count = 17; }));
+  Request request;
+  request.kind = PlanKind::kOpenTree;
+  request.body.open_tree = OpenTreePlan{};
+  request.body.open_tree.allocation = ToWire("web");
+  request.body.open_tree.source.kind = SourceKind::kDirectory;
+  EXPECT_FALSE(Passes(request));
+}
+
+TEST(Invariants, ADirectoryComesAsAnFd) {
+  Request request = AttachRequest();
+  EXPECT_EQ(FdsOf(request), 0U);
+  request.body.attach.source.kind = SourceKind::kDirectory;
+  EXPECT_EQ(FdsOf(request), 1U);
+}
+
 TEST(Invariants, OnlyWhatHasAnAnchorIsReleased) {
   Request request;
   request.kind = PlanKind::kReleaseAnchor;

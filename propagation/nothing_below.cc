@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/nothing_below.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "mountd/base/paths.h"
+
+namespace mountd::propagation {
+
+using exec::Named;
+
+Result<void> CheckNothingBelow(const Context& context, const Source& source,
+                               const std::string& object) {
+  if (!S_ISDIR(source.file.mode)) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
+                context.inspector.Below(source.file.mount_id, 0));
+  if (mounts.empty()) {
+    return Ok();
+  }
+  std::string root = source.mount.point;
+  // The source lies inside its mount; the kernel knows its path.
+  if (!source.file.mount_root) {
+    MOUNTD_ASSIGN(root,
+                  Named(context.kernel.ReadLink(
+                            exec::kFromRoot,
+                            "/proc/self/fd/" + std::to_string(source.fd.get())),
+                        "readlink", object));
+  }
+  // A mount without a known path counts as below the source.
+  const bool any =
+      std::any_of(mounts.begin(), mounts.end(), [&](const MountFacts& mount) {
+        return mount.point.empty() || paths::IsAtOrBelow(mount.point, root);
+      });
+  return any ? Result<void>(MakeError(
+                   Code::kFailedPrecondition, "mount", object,
+                   "something is mounted below the source, which shows nothing "
+                   "but itself; unmount it"))
+             : Ok();
+}
+
+}  // namespace mountd::propagation

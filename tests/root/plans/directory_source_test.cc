@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Mounts of directories that callers pass (propagation/directory_source.h), and
+// attacks by way of them.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "tests/root/executor_fixture.h"
+#include "tests/support/naive.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Propagation;
+using exec::Reply;
+using exec::Request;
+
+constexpr std::uint32_t kCaller = 1234;
+constexpr std::uint32_t kStranger = 1235;
+constexpr char kRoot[] = "/run/host/allocs";
+constexpr char kImage[] = "/run/host/allocs/web/image";
+constexpr char kElsewhere[] = "/run/host/elsewhere";
+
+std::string OwnerOf(const std::string& path) {
+  struct stat st = {};
+  return ::lstat(path.c_str(), &st) == 0
+             ? std::to_string(st.st_uid) + ":" + std::to_string(st.st_gid)
+             : "none";
+}
+
+void MakeOf(const std::string& path, std::uint32_t uid) {
+  MakeDirectories(path);
+  ASSERT_EQ(::chown(path.c_str(), uid, uid), 0) << path;
+}
+
+class DirectorySource : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    MoveHostToExt4();
+    MakeOf("/run/host/allocs/web", kCaller);
+    MakeOf(kImage, kCaller);
+    WriteFile(std::string(kImage) + "/file", "content");
+    ASSERT_EQ(::chown((std::string(kImage) + "/file").c_str(), kCaller, 0), 0);
+    MakeOf(kElsewhere, kCaller);
+    RuleConfig rule;
+    rule.uids = {kCaller};
+    rule.alloc_roots = {kRoot};
+    config_.rules.push_back(rule);
+    PrepareBase();
+    before_ = Inventory::Take();
+  }
+
+  static Request OfDirectory(Propagation propagation = Propagation::kPrivate) {
+    Request request;
+    request.kind = PlanKind::kAttach;
+    exec::AttachPlan& plan = request.body.attach = exec::AttachPlan{};
+    plan.target = exec::Target("web", "app", "data");
+    plan.source.kind = exec::SourceKind::kDirectory;
+    plan.propagation = propagation;
+    plan.caller.uid = kCaller;
+    plan.caller.gid_count = 1;
+    plan.caller.gids[0] = kCaller;
+    return request;
+  }
+  Reply SendWith(const Request& request, const std::string& path) {
+    fds_.clear();
+    fds_.emplace_back(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    const Reply reply = Send(request);
+    fds_.clear();
+    return reply;
+  }
+  Reply MountOf(const std::string& path,
+                Propagation propagation = Propagation::kPrivate) {
+    return SendWith(OfDirectory(propagation), path);
+  }
+  Reply Inspect() {
+    return Call(PlanKind::kInspectTarget, [](PlanBody* body) {
+      body->target = exec::Target("web", "app", "data");
+    });
+  }
+  std::string UndoAll(std::uint64_t mount_id) {
+    const std::string errors = ErrorOf(Detach(mount_id));
+    return errors + Difference(before_, Inventory::Take());
+  }
+
+  Inventory before_;
+};
+
+TEST_F(DirectorySource, IsMountedWithoutSetuidAndDevices) {
+  ASSERT_EQ(::chmod((std::string(kImage) + "/file").c_str(), 04755), 0);
+  const Reply reply = MountOf(kImage);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_TRUE(Exists(std::string(kTarget) + "/file"));
+  struct statvfs facts = {};
+  ASSERT_EQ(::statvfs(kTarget, &facts), 0);
+  EXPECT_EQ(facts.f_flag & (ST_NOSUID | ST_NODEV),
+            static_cast<unsigned>(ST_NOSUID | ST_NODEV));
+  // A repeated plan, whose first answer was lost, finds the mount.
+  const Reply again = MountOf(kImage);
+  EXPECT_EQ(ErrorOf(again), "");
+  EXPECT_EQ(again.body.mount.mount_id, reply.body.mount.mount_id);
+  EXPECT_EQ(CodeOf(MountOf("/run/host/allocs/web")), "AlreadyExists");
+  EXPECT_EQ(UndoAll(reply.body.mount.mount_id), "");
+}
+
+TEST_F(DirectorySource, LaterMountsComeIfTheyAreAskedFor) {
+  ASSERT_EQ(::mount(nullptr, "/run/host", nullptr, MS_SHARED, nullptr), 0);
+  MakeDirectories(std::string(kImage) + "/sub");
+  before_ = Inventory::Take();
+  for (const Propagation mode :
+       {Propagation::kPrivate, Propagation::kHostToTask}) {
+    const Reply reply = MountOf(kImage, mode);
+    ASSERT_EQ(ErrorOf(reply), "");
+    MountTmpfs(std::string(kImage) + "/sub");
+    EXPECT_EQ(Exists(std::string(kTarget) + "/sub/mark"),
+              mode == Propagation::kHostToTask);
+    Unmount(std::string(kImage) + "/sub");
+    MountTmpfs(std::string(kTarget) + "/sub");
+    EXPECT_FALSE(Exists(std::string(kImage) + "/sub/mark"));
+    Unmount(std::string(kTarget) + "/sub");
+    EXPECT_EQ(UndoAll(reply.body.mount.mount_id), "");
+  }
+  EXPECT_EQ(CodeOf(MountOf(kImage, Propagation::kBidirectional)),
+            "InvalidArgument");
+}
+
+TEST_F(DirectorySource, TheCallersOwnIdsAreMapped) {
+  Request request = OfDirectory();
+  request.body.attach.ids.count = 1;
+  request.body.attach.ids.extents[0] = {kCaller, 100999, 1};
+  const Reply reply = SendWith(request, kImage);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(OwnerOf(kTarget), "100999:100999");
+  EXPECT_EQ(OwnerOf(std::string(kTarget) + "/file"), "100999:65534")
+      << "root's group shows as nobody's";
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  // A rule that shows root's files does so in volumes alone.
+  config_.rules.back().root_as_caller = true;
+  config_.rules.back().host_volumes = {"*"};
+  config_.rules.back().plugins = {"*"};
+  request.body.attach.ids.extents[0] = {0, kCaller, 1};
+  EXPECT_EQ(CodeOf(SendWith(request, kImage)), "InvalidArgument");
+}
+
+TEST_F(DirectorySource, NothingElseIsTaken) {
+  MakeOf("/run/host/allocs/strangers", kStranger);
+  MakeOf("/run/host/allocs/roots", 0);
+  WriteFile("/run/host/allocs/web/plain", "");
+  ASSERT_EQ(::chown("/run/host/allocs/web/plain", kCaller, kCaller), 0);
+  before_ = Inventory::Take();
+  for (const char* path :
+       {kElsewhere, "/run/host/allocs/strangers", "/run/host/allocs/roots",
+        kRoot, "/run/host/data", "/"}) {
+    EXPECT_EQ(CodeOf(MountOf(path)), "PermissionDenied") << path;
+  }
+  EXPECT_EQ(CodeOf(MountOf("/run/host/allocs/web/plain")), "InvalidArgument");
+  Request request = OfDirectory();
+  EXPECT_EQ(CodeOf(Send(request)), "InvalidArgument") << "without an fd";
+  request.body.attach.replaces = 1;
+  EXPECT_EQ(CodeOf(SendWith(request, kImage)), "InvalidArgument");
+  request = OfDirectory();
+  request.body.attach.target_kind = exec::TargetKind::kDirectory;
+  EXPECT_EQ(CodeOf(SendWith(request, kImage)), "InvalidArgument");
+  request = OfDirectory();
+  request.body.attach.caller.uid = kStranger;
+  EXPECT_EQ(CodeOf(SendWith(request, kImage)), "PermissionDenied")
+      << "of a caller without a rule";
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+}
+
+// Naively, by the path alone, the task would get what the link leads to.
+TEST_F(DirectorySource, ALinkLeadsToNoOthersDirectory) {
+  MakeOf("/run/host/allocs/strangers/secret", kStranger);
+  const std::string link = "/run/host/allocs/web/link";
+  ASSERT_EQ(::symlink("/run/host/allocs/strangers/secret", link.c_str()), 0);
+  EXPECT_EQ(CodeOf(MountOf(link)), "PermissionDenied");
+  fds_.emplace_back(::open(link.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  EXPECT_EQ(CodeOf(Send(OfDirectory())), "InvalidArgument")
+      << "the link itself";
+  fds_.clear();
+  MakeDirectories("/run/naive");
+  EXPECT_NAIVE(link.starts_with(kRoot) &&
+               ::mount(link.c_str(), "/run/naive", nullptr, MS_BIND, nullptr) ==
+                   0 &&
+               OwnerOf("/run/naive") == "1235:1235");
+  Unmount("/run/naive");
+}
+
+// Another file system below the directory is root's, and not what the caller
+// may give to its tasks. Naively the clone has it.
+TEST_F(DirectorySource, AMountBelowItIsRefused) {
+  MakeDirectories(std::string(kImage) + "/sub");
+  ASSERT_EQ(::mount("proc", (std::string(kImage) + "/sub").c_str(), "proc", 0,
+                    nullptr),
+            0);
+  EXPECT_EQ(CodeOf(MountOf(kImage)), "FailedPrecondition");
+  EXPECT_FALSE(Exists(kTarget));
+  MakeDirectories("/run/naive");
+  EXPECT_NAIVE(
+      ::mount(kImage, "/run/naive", nullptr, MS_BIND | MS_REC, nullptr) == 0 &&
+      Exists("/run/naive/sub/self"));
+  ASSERT_EQ(::umount2("/run/naive", MNT_DETACH), 0);
+  Unmount(std::string(kImage) + "/sub");
+  // A directory in a mount below an alloc_roots shows another source's files.
+  MountTmpfs("/run/host/allocs/web/other");
+  ASSERT_EQ(::chown("/run/host/allocs/web/other", kCaller, kCaller), 0);
+  EXPECT_EQ(CodeOf(MountOf("/run/host/allocs/web/other")), "PermissionDenied");
+  Unmount("/run/host/allocs/web/other");
+}
+
+TEST_F(DirectorySource, AMountThatComesBelowMeanwhileIsNotInIt) {
+  const std::string sub = std::string(kImage) + "/sub";
+  MakeDirectories(sub);
+  bool mounted = false;
+  kernel_.Before([&](const std::string& call) {
+    if (call == "CloneTree" && !mounted) {
+      mounted = ::mount("proc", sub.c_str(), "proc", 0, nullptr) == 0;
+    }
+  });
+  EXPECT_EQ(ErrorOf(MountOf(kImage)), "");
+  kernel_.Before(nullptr);
+  ASSERT_TRUE(mounted);
+  EXPECT_FALSE(Exists(std::string(kTarget) + "/sub/self"));
+  MakeDirectories("/run/naive");
+  EXPECT_NAIVE(
+      ::mount(kImage, "/run/naive", nullptr, MS_BIND | MS_REC, nullptr) == 0 &&
+      Exists("/run/naive/sub/self"));
+  ASSERT_EQ(::umount2("/run/naive", MNT_DETACH), 0);
+  Unmount(sub);
+}
+
+// The owner moves the directory out of alloc_roots between the check and the
+// mount.
+TEST_F(DirectorySource, OneThatIsMovedAwayMeanwhileIsNotMounted) {
+  for (const bool old_kernel : {false, true}) {
+    if (old_kernel) {
+      kernel_.HideUniqueMountIds();
+      dispatcher_.emplace(kernel_, config_);
+    }
+    bool naive = false;
+    kernel_.Before([&](const std::string& call) {
+      if (call == "AttachTree") {
+        ASSERT_EQ(::rename("/run/host/allocs/web", "/run/host/elsewhere/web"),
+                  0);
+      }
+      naive = naive || Exists(std::string(kTarget) + "/file");
+    });
+    EXPECT_EQ(CodeOf(MountOf(kImage)), "PermissionDenied");
+    kernel_.Before(nullptr);
+    EXPECT_NAIVE(naive);
+    EXPECT_FALSE(Exists(kTarget));
+    ASSERT_EQ(::rename("/run/host/elsewhere/web", "/run/host/allocs/web"), 0);
+    EXPECT_EQ(Inspect().body.mount.mount_id, 0U);
+    EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+  }
+}
+
+TEST_F(DirectorySource, AFailureOrAKillAnywhereLeavesNothing) {
+  for (const int error : exec::kEndOrErrorsOfAnyCall) {
+    bool reached = true;
+    for (std::size_t k = 1; reached; ++k) {
+      SCOPED_TRACE("call " + std::to_string(k) + ", errno " +
+                   std::to_string(error));
+      kernel_.FailOrDieAt(k, error);
+      MountOf(kImage);
+      reached = kernel_.calls().size() >= k;
+      kernel_.FailAt(0, 0);
+      ASSERT_EQ(ErrorOf(Detach(Inspect().body.mount.mount_id)), "");
+      ASSERT_EQ(Difference(before_, Inventory::Take()), "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mountd::testing
