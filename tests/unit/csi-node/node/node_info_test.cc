@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "csi-node/node/plugin_events.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fakes/core.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/csi-node/node/await_status.h"
@@ -44,8 +45,10 @@ TEST(NodeInfoTest, AHealthyPluginIsAskedNowAndThen) {
   EXPECT_EQ(core.plugins->Get("nfs")->generation, 1U);
   EXPECT_EQ(core.plugins->Get("nfs")->reason, "");
   // The next start knows it.
-  EXPECT_EQ(core.state->plugins.ListFingerprints()->begin()->second.node,
-            (NodeInfo{"n1", 16, {{"zone", "a"}}}));
+  EXPECT_TRUE(testing::Eventually([&] {
+    return core.state->plugins.ListFingerprints()->begin()->second.node ==
+           NodeInfo{"n1", 16, {{"zone", "a"}}};
+  }));
 }
 
 TEST(NodeInfoTest, AnAnswerThatFailsOrHasNoIdChangesNothing) {
