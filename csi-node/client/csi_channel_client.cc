@@ -281,6 +281,21 @@ RpcResult<VolumeStats> CsiChannelClient::NodeGetVolumeStats(
       UniqueFd(), deadline);
 }
 
+RpcResult<VolumeCondition> CsiChannelClient::NodeGetVolumeHealth(
+    const ChannelRef& ref, const std::string& volume_id,
+    const std::string& volume_publish_path,
+    const std::string& staging_target_path, Clock::time_point deadline) {
+  RpcResult<VolumeStats> stats = CallFor<VolumeStats>(
+      MakeRequest(ipc::Method::kNodeGetVolumeHealth, ref,
+                  ipc::StatsRequest{volume_id, volume_publish_path,
+                                    staging_target_path}),
+      UniqueFd(), deadline);
+  if (!stats) {
+    return std::move(stats).error();
+  }
+  return std::move(stats->condition).value_or(VolumeCondition());
+}
+
 RpcResult<std::string> CsiChannelClient::CallController(
     const ChannelRef& ref, const ControllerCall& call, const UniqueFd& secrets,
     Clock::time_point deadline) {

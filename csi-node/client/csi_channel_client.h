@@ -78,6 +78,11 @@ class CsiChannelClient final : public CsiClient {
                                            const ExpandRequest& request,
                                            const UniqueFd& secrets,
                                            Clock::time_point deadline) override;
+  RpcResult<VolumeCondition> NodeGetVolumeHealth(
+      const ChannelRef& ref, const std::string& volume_id,
+      const std::string& volume_publish_path,
+      const std::string& staging_target_path,
+      Clock::time_point deadline) override;
   RpcResult<VolumeStats> NodeGetVolumeStats(
       const ChannelRef& ref, const std::string& volume_id,
       const std::string& volume_path, const std::string& staging_target_path,

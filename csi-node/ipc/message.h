@@ -29,9 +29,10 @@ enum class Method : std::uint32_t {
   kNodeUnpublishVolume = 10,
   kNodeExpandVolume = 11,  // as kNodeStageVolume
   kNodeGetVolumeStats = 12,
-  kCallController = 13,  // as kNodeStageVolume
+  kCallController = 13,       // as kNodeStageVolume
+  kNodeGetVolumeHealth = 14,  // answered by VolumeStats with a condition
 };
-inline constexpr Method kLastMethod = Method::kCallController;
+inline constexpr Method kLastMethod = Method::kNodeGetVolumeHealth;
 
 struct UnstageRequest {
   std::string volume_id;

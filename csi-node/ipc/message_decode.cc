@@ -309,6 +309,7 @@ Arguments ReadArguments(Method method, Fields* fields) {
     case Method::kNodeExpandVolume:
       return ReadExpand(fields);
     case Method::kNodeGetVolumeStats:
+    case Method::kNodeGetVolumeHealth:
       return StatsRequest{fields->Text("volume_id", kMaxVolumeIdBytes),
                           fields->Text("volume_path", kMaxPath),
                           fields->Text("staging_target_path", kMaxPath)};

@@ -190,6 +190,10 @@ void Call::Begin() {
       UnaryForAnswer(node, &Node::AsyncNodeGetVolumeStats,
                      ToProto(std::get<ipc::StatsRequest>(arguments)));
       return;
+    case ipc::Method::kNodeGetVolumeHealth:
+      UnaryForAnswer(node, &Node::AsyncNodeGetVolumeHealth,
+                     ToHealthRequest(std::get<ipc::StatsRequest>(arguments)));
+      return;
     case ipc::Method::kCallController:
       StartController();
       return;

@@ -126,6 +126,15 @@ pb::NodeGetVolumeStatsRequest ToProto(const ipc::StatsRequest& request) {
   return proto;
 }
 
+pb::NodeGetVolumeHealthRequest ToHealthRequest(
+    const ipc::StatsRequest& request) {
+  pb::NodeGetVolumeHealthRequest proto;
+  proto.set_volume_id(request.volume_id);
+  proto.set_volume_publish_path(request.volume_path);
+  proto.set_staging_target_path(request.staging_target_path);
+  return proto;
+}
+
 RpcResult<ipc::ProbeResult> FromProto(const pb::ProbeResponse& response) {
   return ipc::ProbeResult{!response.has_ready() || response.ready().value()};
 }
@@ -214,6 +223,26 @@ RpcResult<VolumeStats> FromProto(
     stats.condition =
         VolumeCondition{condition.abnormal(), Scrub(condition.message(), {})};
   }
+  return stats;
+}
+
+// Writes each entry as "DEGRADED (reason): message".
+RpcResult<VolumeStats> FromProto(
+    const pb::NodeGetVolumeHealthResponse& response) {
+  const auto& entries = response.volume_health().health_statuses();
+  std::string text;
+  for (const auto& entry : entries) {
+    const std::string& status = pb::VolumeHealthErrorType_Name(entry.status());
+    text += text.empty() ? "" : "; ";
+    text += status.empty() ? "UNKNOWN_VOLUME_HEALTH_TYPE" : status;
+    text += entry.reason().empty() ? "" : " (" + entry.reason() + ")";
+    text += entry.message().empty() ? "" : ": " + entry.message();
+    if (text.size() > ipc::kMaxMessage) {
+      break;  // Scrub cuts the rest
+    }
+  }
+  VolumeStats stats;
+  stats.condition = VolumeCondition{!entries.empty(), Scrub(text, {})};
   return stats;
 }
 

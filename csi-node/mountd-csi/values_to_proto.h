@@ -23,6 +23,8 @@ pb::NodeUnpublishVolumeRequest ToProto(const ipc::UnpublishRequest& request);
 pb::NodeExpandVolumeRequest ToProto(const ExpandRequest& request,
                                     const Secrets& secrets);
 pb::NodeGetVolumeStatsRequest ToProto(const ipc::StatsRequest& request);
+pb::NodeGetVolumeHealthRequest ToHealthRequest(
+    const ipc::StatsRequest& request);
 
 // Takes an absent `ready` for ready.
 RpcResult<ipc::ProbeResult> FromProto(const pb::ProbeResponse& response);
@@ -40,6 +42,9 @@ RpcResult<ipc::ExpandResult> FromProto(
 // as an error's text.
 RpcResult<VolumeStats> FromProto(
     const pb::NodeGetVolumeStatsResponse& response);
+// Returns only a condition, which is abnormal if the plugin lists anything.
+RpcResult<VolumeStats> FromProto(
+    const pb::NodeGetVolumeHealthResponse& response);
 
 // Overwrites the secrets' values in a request that has been sent.
 void WipeSecrets(google::protobuf::Map<std::string, std::string>* secrets);

@@ -95,13 +95,12 @@ class Volumes {
   Result<VolumeStats> Stats(const std::string& allocation,
                             const std::string& alias);
 
-  // ---- Conditions (CSI: VOLUME_CONDITION) ----
+  // ---- Conditions (CSI: VOLUME_CONDITION, GET_VOLUME_HEALTH) ----
   // Lists the volumes whose plugins report conditions, and forgets the
   // conditions of all others.
   Result<std::vector<ReportingVolume>> ListReporting();
-  // Asks the plugin once, for at most timeouts.probe_timeout, and calls
-  // on_condition if the answer is news. Asks nothing while a call for the
-  // volume is under way or the plugin is busy. False if no answer came in time.
+  // Asks the plugin once, and calls on_condition if the answer is news; not
+  // during a call for the volume. False if no answer came in time.
   bool AskCondition(const VolumeKey& key);
   std::optional<VolumeCondition> ConditionOf(const VolumeKey& key) const {
     return conditions_.Of(key);
@@ -175,6 +174,8 @@ class Volumes {
   bool IsAway(const std::string& plugin) const;
 
   std::optional<InUse> FindReporting(const VolumeKey& key);
+  RpcResult<std::optional<VolumeCondition>> CallForCondition(
+      const InUse& use, const Plugins::Session& session);
 
   // ---- The way up ----
   Result<PublishedVolume> PublishLocked(const PublishSpec& spec,

@@ -12,8 +12,9 @@ namespace mountd::csi {
 namespace {
 
 bool ReportsConditions(const PluginInstance& plugin) {
-  return Offers(plugin.capabilities, NodeRpc::kGetVolumeStats) &&
-         Offers(plugin.capabilities, NodeRpc::kVolumeCondition);
+  return Offers(plugin.capabilities, NodeRpc::kGetVolumeHealth) ||
+         (Offers(plugin.capabilities, NodeRpc::kGetVolumeStats) &&
+          Offers(plugin.capabilities, NodeRpc::kVolumeCondition));
 }
 
 }  // namespace
@@ -56,6 +57,30 @@ std::optional<Volumes::InUse> Volumes::FindReporting(const VolumeKey& key) {
                               : std::optional<InUse>({*user, **volume});
 }
 
+// Prefers NodeGetVolumeHealth, which CSI has from 1.13 on.
+RpcResult<std::optional<VolumeCondition>> Volumes::CallForCondition(
+    const InUse& use, const Plugins::Session& session) {
+  const VolumePaths paths = PathsOf(use.volume, use.publication, session);
+  const Clock::time_point deadline =
+      Clock::now() + config_.timeouts.probe_timeout;
+  if (Offers(session.status.capabilities, NodeRpc::kGetVolumeHealth)) {
+    RpcResult<VolumeCondition> health =
+        client_.NodeGetVolumeHealth(session.channel, use.volume.volume_id,
+                                    paths.target, paths.staging, deadline);
+    if (!health) {
+      return std::move(health).error();
+    }
+    return std::optional<VolumeCondition>(*std::move(health));
+  }
+  RpcResult<VolumeStats> stats =
+      client_.NodeGetVolumeStats(session.channel, use.volume.volume_id,
+                                 paths.target, paths.staging, deadline);
+  if (!stats) {
+    return std::move(stats).error();
+  }
+  return std::move(stats->condition);
+}
+
 bool Volumes::AskCondition(const VolumeKey& key) {
   const std::optional<InUse> use = FindReporting(key);
   // Publish, expand, unpublish and the restoration hold the volume's lock
@@ -72,18 +97,17 @@ bool Volumes::AskCondition(const VolumeKey& key) {
     return true;
   }
   const RpcSlots::Slot slot(slots_, use->volume.plugin);
-  const VolumePaths paths = PathsOf(use->volume, use->publication, *session);
-  const RpcResult<VolumeStats> stats = client_.NodeGetVolumeStats(
-      session->channel, use->volume.volume_id, paths.target, paths.staging,
-      Clock::now() + config_.timeouts.probe_timeout);
-  if (!stats) {
-    return stats.error().code != RpcCode::kDeadlineExceeded;
+  const RpcResult<std::optional<VolumeCondition>> answer =
+      CallForCondition(*use, *session);
+  if (!answer) {
+    return answer.error().code != RpcCode::kDeadlineExceeded;
   }
+  const std::optional<VolumeCondition>& condition = *answer;
   // Another call may have changed the volume meanwhile. Then the answer may be
   // about a volume that is gone, and the next question gets a better answer.
-  if (stats->condition && !volumes_.IsHeld(key.str()) && FindReporting(key) &&
-      conditions_.Set(key, *stats->condition)) {
-    events_.on_condition(use->volume, *stats->condition);
+  if (condition && !volumes_.IsHeld(key.str()) && FindReporting(key) &&
+      conditions_.Set(key, *condition)) {
+    events_.on_condition(use->volume, *condition);
   }
   return true;
 }

@@ -72,6 +72,12 @@ class CsiClient {
       const std::string& volume_path, const std::string& staging_target_path,
       Clock::time_point deadline) = 0;
 
+  // Returns the health as a condition: abnormal if the plugin lists anything.
+  virtual RpcResult<VolumeCondition> NodeGetVolumeHealth(
+      const ChannelRef& ref, const std::string& volume_id,
+      const std::string& volume_publish_path,
+      const std::string& staging_target_path, Clock::time_point deadline) = 0;
+
   // Returns the answer in the request's form. Errors:
   // - kInvalidArgument, before anything is sent, for a request with an unknown
   //   field or with secrets in it.

@@ -57,6 +57,7 @@ enum class NodeRpc : int {
   kVolumeCondition = 4,
   kSingleNodeMultiWriter = 5,
   kVolumeMountGroup = 6,
+  kGetVolumeHealth = 7,  // from 1.13 on, in the place of kVolumeCondition
 };
 
 bool Offers(const PluginCapabilities& capabilities, NodeRpc rpc);

@@ -137,6 +137,25 @@ TEST_F(CsiChannel, AVolumesUsageAndConditionAreTold) {
                                     fake_, "x", "/p", "/s", Soon())));
 }
 
+TEST_F(CsiChannel, AVolumesHealthIsACondition) {
+  UseFakePlugin();
+  const auto health = [this](const char* volume) {
+    return client_->NodeGetVolumeHealth(fake_, volume, "/p", "/s", Soon());
+  };
+  const auto worn = health("worn");
+  ASSERT_TRUE(worn);
+  EXPECT_TRUE(worn->abnormal);
+  EXPECT_EQ("DEGRADED (Slow): worn x", worn->message.substr(0, 23));
+  EXPECT_EQ(1024U, worn->message.size());
+  const auto lost = health("lost");
+  ASSERT_TRUE(lost);
+  EXPECT_EQ((VolumeCondition{true, "DATA_LOSS; UNKNOWN_VOLUME_HEALTH_TYPE"}),
+            *lost);
+  const auto well = health("well");
+  ASSERT_TRUE(well);
+  EXPECT_EQ((VolumeCondition{false, ""}), *well);
+}
+
 TEST_F(CsiChannel, AVolumeIsExpandedOnTheNode) {
   UseFakePlugin();
   const UniqueFd secrets = *EncodeSecrets({{"password", "hunter2"}});

@@ -156,6 +156,27 @@ class Node final : public pb::Node::Service {
                                                       std::string(5000, 'x'));
     return Status::OK;
   }
+  Status NodeGetVolumeHealth(
+      grpc::ServerContext* /*context*/,
+      const pb::NodeGetVolumeHealthRequest* request,
+      pb::NodeGetVolumeHealthResponse* response) override {
+    if (request->volume_publish_path() != "/p" ||
+        request->staging_target_path() != "/s") {
+      return Status(grpc::StatusCode::INVALID_ARGUMENT, "other paths");
+    }
+    pb::VolumeHealth* health = response->mutable_volume_health();
+    if (request->volume_id() == "worn") {
+      auto* entry = health->add_health_statuses();
+      entry->set_status(pb::DEGRADED);
+      entry->set_reason("Slow");
+      entry->set_message("worn\n" + std::string(5000, 'x'));
+      health->add_health_statuses()->set_status(pb::DATA_LOSS);
+    } else if (request->volume_id() == "lost") {
+      health->add_health_statuses()->set_status(pb::DATA_LOSS);
+      health->add_health_statuses();
+    }
+    return Status::OK;
+  }
   Status NodeExpandVolume(grpc::ServerContext* /*context*/,
                           const pb::NodeExpandVolumeRequest* request,
                           pb::NodeExpandVolumeResponse* response) override {

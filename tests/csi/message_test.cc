@@ -108,6 +108,7 @@ TEST(Message, EveryKindOfRequestComesBack) {
       {Method::kNodeUnpublishVolume, UnpublishRequest{"v", "/t"}},
       {Method::kNodeExpandVolume, ExpandRequest{"v", "/p", "/s", 1, 2, {}}},
       {Method::kNodeGetVolumeStats, StatsRequest{"v", "/p", "/s"}},
+      {Method::kNodeGetVolumeHealth, StatsRequest{"v", "/p", "/s"}},
       {Method::kCallController,
        ControllerCall{"DeleteVolume", ControllerCall::Form::kBytes,
                       std::string("\0\xff", 2)}}};

@@ -40,7 +40,7 @@ ELSEWHERE = {
         "RemovePluginSocket", "RepairNetwork", "StartPlugin", "StopPlugin", "StopTasks",
         "VerifyTask", "WatchMounts", "WatchNetworks",
     },
-    "rpc": {"CallController"},
+    "rpc": {"CallController", "NodeGetVolumeHealth"},
 }
 ACTIONS = ("fail", "kill-after", "kill-before")
 ERRNOS = 2  # different ones for each call of the kernel that fails so often

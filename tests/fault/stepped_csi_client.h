@@ -89,6 +89,16 @@ class SteppedCsiClient final : public csi::CsiClient {
                                         staging_target_path, deadline);
     });
   }
+  csi::RpcResult<csi::VolumeCondition> NodeGetVolumeHealth(
+      const csi::ChannelRef& ref, const std::string& volume_id,
+      const std::string& volume_publish_path,
+      const std::string& staging_target_path,
+      csi::Clock::time_point deadline) override {
+    return Pass<csi::VolumeCondition>("NodeGetVolumeHealth", [&] {
+      return client_.NodeGetVolumeHealth(ref, volume_id, volume_publish_path,
+                                         staging_target_path, deadline);
+    });
+  }
   csi::RpcResult<std::string> CallController(
       const csi::ChannelRef& ref, const csi::ControllerCall& call,
       const UniqueFd& secrets, csi::Clock::time_point deadline) override {

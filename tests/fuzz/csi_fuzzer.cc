@@ -182,7 +182,7 @@ void CheckLocal(Input* input) {
 
 void CheckPluginAnswer(Input* input) {
   namespace pb = ::csi::v1;
-  constexpr std::uint8_t kKinds = 10;
+  constexpr std::uint8_t kKinds = 11;
   const std::uint8_t kind = input->Byte() % kKinds;
   const std::string_view text = input->Rest();
   switch (kind) {
@@ -204,8 +204,10 @@ void CheckPluginAnswer(Input* input) {
       return CheckAnswer<pb::NodeGetVolumeStatsResponse>(text);
     case 8:
       return CheckControllerAnswer(ControllerCall::Form::kJson, text);
-    default:
+    case 9:
       return CheckControllerAnswer(ControllerCall::Form::kBytes, text);
+    default:
+      return CheckAnswer<pb::NodeGetVolumeHealthResponse>(text);
   }
 }
 

@@ -246,6 +246,16 @@ RpcResult<VolumeStats> FakeCsiClient::NodeGetVolumeStats(
                           [](const Plugin& plugin) { return plugin.stats; });
 }
 
+RpcResult<VolumeCondition> FakeCsiClient::NodeGetVolumeHealth(
+    const ChannelRef& ref, const std::string& volume_id,
+    const std::string& /*volume_publish_path*/,
+    const std::string& /*staging_target_path*/,
+    Clock::time_point /*deadline*/) {
+  return Run<VolumeCondition>(
+      "NodeGetVolumeHealth", ref, volume_id,
+      [](const Plugin& plugin) { return plugin.health; });
+}
+
 void FakeCsiClient::SetController(Controller controller) {
   const std::lock_guard lock(mutex_);
   controller_ = std::move(controller);

@@ -33,7 +33,8 @@ class FakeCsiClient final : public CsiClient {
     PluginInfo info;
     PluginCapabilities capabilities;
     NodeInfo node;
-    VolumeStats stats;  // of any volume
+    VolumeStats stats;       // of any volume
+    VolumeCondition health;  // of any volume
     bool ready = true;
     bool leaves_mounts = false;   // NodeUnpublish answers OK and does nothing
     bool makes_nothing = false;   // NodePublish answers OK and does nothing
@@ -98,6 +99,11 @@ class FakeCsiClient final : public CsiClient {
                                            const ExpandRequest& request,
                                            const UniqueFd& secrets,
                                            Clock::time_point deadline) override;
+  RpcResult<VolumeCondition> NodeGetVolumeHealth(
+      const ChannelRef& ref, const std::string& volume_id,
+      const std::string& volume_publish_path,
+      const std::string& staging_target_path,
+      Clock::time_point deadline) override;
   RpcResult<VolumeStats> NodeGetVolumeStats(
       const ChannelRef& ref, const std::string& volume_id,
       const std::string& volume_path, const std::string& staging_target_path,

@@ -72,6 +72,22 @@ TEST_F(ConditionsTest, APluginThatOffersNoConditionsIsNotAsked) {
   }
 }
 
+// A plugin of CSI 1.13 has no VOLUME_CONDITION.
+TEST_F(ConditionsTest, VolumeHealthComesFirst) {
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
+  plugin.capabilities.node_rpcs = {1, 2, 4, 7};
+  plugin.health = {true, "DATA_LOSS"};
+  client().SetPlugin("nfs", plugin);
+  core_.plugins->ReconnectAll();
+  ASSERT_TRUE(testing::Eventually([&] {
+    return core_.plugins->Get("nfs")->capabilities.node_rpcs.size() == 4;
+  }));
+  EXPECT_EQ(Ask(), Texts{"v1 abnormal: DATA_LOSS"});
+  EXPECT_EQ(Calls("NodeGetVolumeStats"), 0U);
+  client().FailNext("NodeGetVolumeHealth", RpcCode::kDeadlineExceeded);
+  EXPECT_FALSE(core_.volumes->AskCondition(kKey));
+}
+
 TEST_F(ConditionsTest, AVolumeWithACallUnderWayIsNotAsked) {
   ASSERT_EQ(Ask(), Texts{});
   Report(true, "worn");
