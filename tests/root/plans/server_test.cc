@@ -277,6 +277,9 @@ TEST_F(Program, AnswersGarbageAndGoesOn) {
   request.version = exec::kProtocolVersion;
   request.kind = static_cast<PlanKind>(4711);
   EXPECT_EQ(CodeOf(Ask(request)), "InvalidArgument");
+  request.kind = PlanKind::kHello;
+  request.trace.span_id = {1};  // of no trace
+  EXPECT_EQ(CodeOf(Ask(request)), "InvalidArgument");
   EXPECT_EQ(CodeOf(Ask(PlanKind::kHello)), "");
   EXPECT_EQ(Stop(), 0);
 }
