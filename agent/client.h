@@ -118,6 +118,16 @@ class Client {
   Result<std::vector<ReconciledAllocation>> Reconcile(
       const Reconciliation& reconciliation);
 
+  // ---- Leases ---------------------------------------------------------------
+
+  // Binds an allocation or a scope. After a lapse GetFence has the receipt.
+  Result<Lease> AcquireLease(std::string_view lease, const LeaseSpec& spec);
+  Result<Lease> RenewLease(std::string_view lease);
+  Result<void> ReleaseLease(std::string_view lease,
+                            std::optional<std::uint32_t> uid = {});
+  Result<std::vector<Lease>> ListLeases();
+  Result<Fence> GetFence(std::string_view allocation);
+
   // ---- Networks -------------------------------------------------------------
 
   Result<NetworkStatus> SetupNetwork(std::string_view allocation,

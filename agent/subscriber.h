@@ -96,6 +96,12 @@ struct SignalHandlers {
                      const std::string& interface, const std::string& reason)>
       network_lost;
   std::function<void()> ruleset_restored;
+  // mountd fences the lease's allocations from now on.
+  std::function<void(const std::string& lease, std::uint32_t uid,
+                     const std::string& reason)>
+      lease_lapsed;
+  std::function<void(const std::string& allocation, const std::string& lease)>
+      fence_done;
 
   // If true, operation_step gets the spans of each operation that has a
   // traceparent and that the caller sees. If false, only those of the caller's

@@ -11,6 +11,7 @@
 // other header of values, except types_controller.h for plugins' controllers.
 #include "agent/types_allocations.h"
 #include "agent/types_grants.h"
+#include "agent/types_leases.h"
 #include "agent/types_mounts.h"
 #include "agent/types_networks.h"
 #include "agent/types_node.h"

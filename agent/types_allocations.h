@@ -27,6 +27,8 @@ struct AllocationOptions {
   // A gid whose processes pass through the allocation's directories as well; 0:
   // none.
   std::uint32_t group = 0;
+  // PublishVolume then needs a held lease (AcquireLease).
+  bool lease_required = false;
 };
 
 struct ReleasedVolume {

@@ -39,6 +39,9 @@ Result<std::string> Client::PrepareAllocation(
   if (options.group != 0) {
     sent.emplace("group", dbus::Value(options.group));
   }
+  if (options.lease_required) {
+    sent.emplace("lease_required", dbus::Value(true));
+  }
   const std::string id(allocation);
   MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("PrepareAllocation", id, std::move(sent),

@@ -356,6 +356,21 @@ void ManagerProxy::onRulesetRestored() {
   }
 }
 
+void ManagerProxy::onLeaseLapsed(const std::string& lease,
+                                 const std::uint32_t& uid,
+                                 const std::string& reason) {
+  if (handlers_->lease_lapsed) {
+    handlers_->lease_lapsed(lease, uid, reason);
+  }
+}
+
+void ManagerProxy::onFenceDone(const std::string& allocation,
+                               const std::string& lease) {
+  if (handlers_->fence_done) {
+    handlers_->fence_done(allocation, lease);
+  }
+}
+
 void ManagerProxy::onSecretsNeeded(const std::string& allocation,
                                    const std::string& alias,
                                    const std::string& plugin,

@@ -72,6 +72,10 @@ class ManagerProxy final
                      const std::string& interface,
                      const std::string& reason) override;
   void onRulesetRestored() override;
+  void onLeaseLapsed(const std::string& lease, const std::uint32_t& uid,
+                     const std::string& reason) override;
+  void onFenceDone(const std::string& allocation,
+                   const std::string& lease) override;
   void onOwedChanged(const std::uint32_t& count) override;
   void onOwedOverdue(const std::uint32_t& count,
                      const std::uint64_t& since) override;

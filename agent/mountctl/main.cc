@@ -77,6 +77,7 @@ int Main(int argc, char** argv) {
   AddAllocationCommands(app, context);
   AddFileTreeCommands(app, context);
   AddTaskCommands(app, context);
+  AddLeaseCommands(app, context);
   AddPluginCommands(app, context);
   AddNetworkCommands(app, context);
   AddNodeCommands(app, context);

@@ -32,6 +32,8 @@ Dict ToDict(const csi::PublishedVolume& volume);
 Dict ToDict(const csi::VolumeStats& stats);
 Dict ToDict(const MountConfig& config);
 Dict ToDict(const Mounts::Replaced& replaced);
+Dict ToDict(const LeaseRecord& lease);
+Dict ToDict(const FenceRecord& fence);
 Dict ToDict(const ReceiptRecord& receipt);
 Dict ToDict(const AllocationStatus& status);
 Dict ToDict(const VolumeStatus& status);

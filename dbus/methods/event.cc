@@ -327,6 +327,22 @@ Event NodeInfoChanged(const CallerAccess& access,
           }};
 }
 
+Event LeaseLapsed(const CallerAccess& access, const LeaseRecord& lease) {
+  return {"LeaseLapsed",
+          {lease.key.name, lease.key.uid, lease.reason},
+          [&access, uid = lease.key.uid](const Caller& caller) {
+            return access.Sees(caller, uid);
+          }};
+}
+
+Event FenceDone(const CallerAccess& access, const FenceRecord& fence) {
+  return {"FenceDone",
+          {fence.allocation, fence.lease.name},
+          [&access, uid = fence.lease.uid](const Caller& caller) {
+            return access.Sees(caller, uid);
+          }};
+}
+
 Event OwedChanged(std::uint32_t count) {
   return {"OwedChanged", {count}, [](const Caller&) { return true; }};
 }

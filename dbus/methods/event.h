@@ -78,6 +78,9 @@ Event VolumeConditionChanged(const CallerAccess& access,
                              const csi::VolumeCondition& condition);
 Event SecretsNeeded(const CallerAccess& access, const VolumeRecord& volume,
                     const PublicationRecord& publication);
+// Visible to the lease's user.
+Event LeaseLapsed(const CallerAccess& access, const LeaseRecord& lease);
+Event FenceDone(const CallerAccess& access, const FenceRecord& fence);
 // OwedChanged and OwedOverdue count the pending tear-downs of all users. They
 // carry only how many there are and since when.
 Event OwedChanged(std::uint32_t count);

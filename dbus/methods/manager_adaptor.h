@@ -240,6 +240,16 @@ class ManagerAdaptor final
   void CallController(sdbus::Result<std::vector<std::uint8_t>>&& answer,
                       std::string plugin, std::string rpc,
                       std::vector<std::uint8_t> request, Dict options) override;
+  void AcquireLease(sdbus::Result<Dict>&& answer, std::string lease,
+                    Dict options) override;
+  void RenewLease(sdbus::Result<Dict>&& answer, std::string lease,
+                  Dict options) override;
+  void ReleaseLease(sdbus::Result<>&& answer, std::string lease,
+                    Dict options) override;
+  void ListLeases(sdbus::Result<std::vector<Dict>>&& answer,
+                  Dict options) override;
+  void GetFence(sdbus::Result<Dict>&& answer, std::string allocation,
+                Dict options) override;
   void ListOwed(sdbus::Result<std::vector<OwedStruct>>&& answer,
                 Dict options) override;
   void RetryOwed(sdbus::Result<std::uint32_t>&& answer, Dict options) override;

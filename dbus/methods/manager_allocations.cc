@@ -64,15 +64,17 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
         if (group == 0 && reader.Has("group")) {
           reader.Refuse("group", "must not be root's; leave it out");
         }
+        const bool lease_required = reader.Get<bool>("lease_required", false);
         MOUNTD_TRY(reader.Finish());
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(
-            allocation, scope, std::to_string(cgroup), std::to_string(group));
-        call.work = [id, scope, cgroup, group](Services& services,
-                                               const CallContext& context) {
-          return services.allocations.PrepareAllocation(context, id, scope,
-                                                        cgroup, group);
+            allocation, scope, std::to_string(cgroup), std::to_string(group),
+            std::string(lease_required ? "lease" : ""));
+        call.work = [id, scope, cgroup, group, lease_required](
+                        Services& services, const CallContext& context) {
+          return services.allocations.PrepareAllocation(
+              context, id, scope, cgroup, group, lease_required);
         };
         return call;
       },

@@ -89,6 +89,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
     daemon->bus_->Start();
   }
   daemon->owed_.Check();
+  daemon->leases_.Start();
   daemon->SettleDeclaredPlugins();
   daemon->ReleaseLeftAnchors();
   daemon->watch_.Start();
@@ -150,7 +151,8 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
       services_({live_config_, executor_, *state_, *boot_, mounts_, networks_,
                  plugins_, volumes_, controller_, room_, healths_,
                  [this] { loop_->Post([this] { owed_.Check(); }); },
-                 StoresSetAside(*state_, *boot_), [this] { return Reload(); }}),
+                 StoresSetAside(*state_, *boot_), [this] { return Reload(); },
+                 [this] { loop_->Post([this] { leases_.Check(); }); }}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
@@ -168,6 +170,8 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
       restorer_(*loop_, strands_, volumes_, services_.volumes),
       volume_prober_({*loop_, strands_, volumes_},
                      config_.timeouts.probe_volumes),
+      leases_({*loop_, strands_, services_.leases, services_.fences},
+              EventsOfLeases()),
       api_{config_.timeouts,
            services_,
            operations_,
@@ -187,6 +191,8 @@ Result<void> Daemon::Recover() {
   if (boot_->database().is_fresh()) {
     MOUNTD_TRY(mounts_.DoubtAllAnchors());
   }
+  // Before anything else, because a lapsed lease refuses its allocations.
+  MOUNTD_TRY(services_.leases.Recover(config_.timeouts.lease_grace));
   MOUNTD_TRY(services_.recovery.Recover());
   MOUNTD_TRY(plugins_.Recover());
   MOUNTD_TRY(volumes_.Recover());

@@ -28,6 +28,7 @@
 #include "mountd/networks/networks.h"
 #include "mountd/operations/operations.h"
 #include "mountd/service/services.h"
+#include "mountd/watch/lease_watch.h"
 #include "mountd/watch/mount_prober.h"
 #include "mountd/watch/mount_watch.h"
 #include "mountd/watch/network_watch.h"
@@ -96,6 +97,7 @@ class Daemon {
   void MountHealthChanged(const MountRecord& record, exec::MountHealth health,
                           const std::string& reason);
   OwedWatch::Events EventsOfOwed();
+  LeaseWatch::Events EventsOfLeases();
   Networks::Events EventsOfNetworks();
   NetworkWatch::Events EventsOfNetworkWatch();
   csi::VolumeEvents EventsOfVolumes();
@@ -152,6 +154,7 @@ class Daemon {
   VolumeSettler settler_;
   VolumeRestorer restorer_;
   VolumeProber volume_prober_;
+  LeaseWatch leases_;
   dbus::PeerDrops drops_;
   const dbus::ApiParts api_;
   dbus::ForeignFds foreign_;

@@ -177,6 +177,18 @@ void Daemon::LogCondition(const VolumeRecord& volume,
       condition.message.empty() ? "" : ": ", OnOneLine(condition.message));
 }
 
+LeaseWatch::Events Daemon::EventsOfLeases() {
+  LeaseWatch::Events events;
+  events.on_lapse = [this](const Leases::Lapsed& one) {
+    Send(dbus::LeaseLapsed(services_.access, one.lease));
+  };
+  events.on_done = [this](const FenceRecord& fence) {
+    Send(dbus::FenceDone(services_.access, fence));
+    owed_.Check();
+  };
+  return events;
+}
+
 OwedWatch::Events Daemon::EventsOfOwed() {
   OwedWatch::Events events;
   events.on_count = [this](const OwedSummary& owed) {

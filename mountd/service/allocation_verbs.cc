@@ -45,8 +45,10 @@ Result<std::string> AllocationVerbs::PrepareAgain(const CallContext& call,
                                                   std::uint64_t cgroup,
                                                   std::uint32_t group,
                                                   bool lease_required) {
+  // Also a fenced allocation may get a cgroup, because the next lease may need
+  // it.
   MOUNTD_ASSIGN(const AllocationRecord record,
-                access_.FindPrepared(call, allocation));
+                access_.FindUnreleased(call, allocation));
   prepared_.Note(record.id);
   MOUNTD_TRY(CheckCgroup(call, record, cgroup));
   MOUNTD_TRY(MakeDirectory(record, group));

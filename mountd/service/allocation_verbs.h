@@ -33,7 +33,8 @@ struct AllocationStatus {
 class AllocationVerbs {
  public:
   AllocationVerbs(const ServiceParts& parts, const CallerAccess& access,
-                  Teardowns& teardowns, PreparedMeanwhile& prepared, Leases& leases)
+                  Teardowns& teardowns, PreparedMeanwhile& prepared,
+                  Leases& leases)
       : parts_(parts),
         access_(access),
         teardowns_(teardowns),

@@ -57,7 +57,7 @@ Result<AllocationRecord> CallerAccess::Find(
   return *std::move(record);
 }
 
-Result<AllocationRecord> CallerAccess::FindPrepared(
+Result<AllocationRecord> CallerAccess::FindUnreleased(
     const CallContext& call, const std::string& allocation) const {
   MOUNTD_ASSIGN(AllocationRecord record, Find(call, allocation));
   if (record.state != AllocationState::kPrepared) {
@@ -65,6 +65,12 @@ Result<AllocationRecord> CallerAccess::FindPrepared(
                      "allocation " + allocation,
                      "is being released; wait for its end");
   }
+  return record;
+}
+
+Result<AllocationRecord> CallerAccess::FindPrepared(
+    const CallContext& call, const std::string& allocation) const {
+  MOUNTD_ASSIGN(AllocationRecord record, FindUnreleased(call, allocation));
   MOUNTD_TRY(leases_.CheckUsable(record));
   return record;
 }

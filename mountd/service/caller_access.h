@@ -31,7 +31,10 @@ class CallerAccess {
   // Returns the record if the caller may use it. NotFound, PermissionDenied.
   Result<AllocationRecord> Find(const CallContext& call,
                                 const std::string& allocation) const;
-  // As Find. FailedPrecondition during a release, and once a lease has lapsed.
+  // As Find. FailedPrecondition during a release.
+  Result<AllocationRecord> FindUnreleased(const CallContext& call,
+                                          const std::string& allocation) const;
+  // As FindUnreleased. FailedPrecondition once a lease has lapsed.
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation) const;
   // Returns the leases. A verb that makes something asks them once more at its

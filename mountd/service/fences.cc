@@ -96,20 +96,19 @@ Result<void> Fences::Search(const AllocationRecord& record) {
   return Ok();
 }
 
-// Returns whether the release has detached each volume. No receipt says so if
-// the user has had too many releases since.
-Result<bool> Fences::DetachedByRelease(const std::string& allocation) {
+Result<bool> IsDetachedByRelease(store::StateStore& state,
+                                 const std::string& allocation) {
   MOUNTD_ASSIGN(const std::optional<ReceiptRecord> receipt,
-                parts_.state.allocations.GetReceipt(allocation));
+                state.allocations.GetReceipt(allocation));
   return receipt &&
          std::none_of(receipt->volumes.begin(), receipt->volumes.end(),
-                      [](const ReceiptRecord::Volume& one) { return one.owed; });
+                      [](const auto& volume) { return volume.owed; });
 }
 
 Result<bool> Fences::Detach(const AllocationRecord& record, OnLapse on_lapse) {
   if (on_lapse == OnLapse::kRelease) {
     MOUNTD_TRY(teardowns_.Release(record));
-    return DetachedByRelease(record.id);
+    return IsDetachedByRelease(parts_.state, record.id);
   }
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
                 parts_.boot.mounts.MountsOf(record.id));
@@ -143,7 +142,7 @@ Result<FenceRecord> Fences::Finish(const std::string& allocation) {
     detached = Detach(*record, fence->on_lapse);
   } else {
     // Somebody has released it since, or a kill came after the release.
-    detached = DetachedByRelease(allocation);
+    detached = IsDetachedByRelease(parts_.state, allocation);
   }
   if (!detached) {
     return Failed(allocation, detached.error());

@@ -33,7 +33,6 @@ class Fences {
  private:
   Result<void> Search(const AllocationRecord& record);
   Result<bool> Detach(const AllocationRecord& record, OnLapse on_lapse);
-  Result<bool> DetachedByRelease(const std::string& allocation);
   // Records the error of a try with the fence.
   Error Failed(const std::string& allocation, Error error);
 
@@ -41,6 +40,11 @@ class Fences {
   Leases& leases_;
   Teardowns& teardowns_;
 };
+
+// Returns whether the allocation is released and each of its volumes detached.
+// False if no receipt says so, because the user has had too many since.
+Result<bool> IsDetachedByRelease(store::StateStore& state,
+                                 const std::string& allocation);
 
 // Returns the strand of a fence's StopTasks.
 std::string FenceStrand(const std::string& allocation);

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "mountd/service/fences.h"
+
 namespace mountd {
 
 // Returns the allocations that the lease would bind.
@@ -91,7 +93,7 @@ Result<std::vector<LeaseRecord>> LeaseVerbs::ListLeases(
 
 Result<FenceRecord> LeaseVerbs::GetFence(const CallContext& call,
                                          const Name& allocation) {
-  MOUNTD_ASSIGN(const std::optional<FenceRecord> fence,
+  MOUNTD_ASSIGN(std::optional<FenceRecord> fence,
                 parts_.state.leases.GetFence(allocation.str()));
   if (!fence) {
     return MakeError(Code::kNotFound, "find", "fence of " + allocation.str(),
@@ -99,7 +101,13 @@ Result<FenceRecord> LeaseVerbs::GetFence(const CallContext& call,
   }
   MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, fence->lease.uid,
                                             "fence of " + allocation.str()));
-  return *fence;
+  // A plugin that was away then may have detached the volumes since.
+  if (fence->state == FenceState::kDone && !fence->volumes_detached) {
+    MOUNTD_ASSIGN(const bool detached,
+                  IsDetachedByRelease(parts_.state, allocation.str()));
+    fence->volumes_detached = detached;
+  }
+  return *std::move(fence);
 }
 
 }  // namespace mountd

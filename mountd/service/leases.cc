@@ -230,7 +230,8 @@ Result<void> Leases::Release(const LeaseKey& key) {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(key);
     if (found == entries_.end()) {
-      return Ok();
+      // An Acquire that failed may have left one.
+      return boot_.lease_deadlines.RemoveDeadline(key);
     }
     const bool expired = found->second.record.state == LeaseState::kHeld &&
                          !IsHeld(found->second);
@@ -240,8 +241,9 @@ Result<void> Leases::Release(const LeaseKey& key) {
                        "end");
     }
   }
+  // The deadline first, because a lease without one only lasts longer.
+  MOUNTD_TRY(boot_.lease_deadlines.RemoveDeadline(key));
   MOUNTD_TRY(state_.leases.RemoveLease(key));
-  IgnoreBecauseBestEffort(boot_.lease_deadlines.RemoveDeadline(key));
   Erase(key);
   return Ok();
 }
@@ -261,8 +263,8 @@ Result<void> Leases::Forget(const std::string& allocation) {
     }
     key = found->second;
   }
+  MOUNTD_TRY(boot_.lease_deadlines.RemoveDeadline(*key));
   MOUNTD_TRY(state_.leases.RemoveLease(*key));
-  IgnoreBecauseBestEffort(boot_.lease_deadlines.RemoveDeadline(*key));
   Erase(*key);
   return Ok();
 }
@@ -354,7 +356,8 @@ Result<void> Leases::BeginHistory(const std::string& allocation,
                      "another name");
   }
   if (fence->state == FenceState::kBegun) {
-    return LapsedError("prepare", "allocation " + allocation, fence->lease.name);
+    return LapsedError("prepare", "allocation " + allocation,
+                       fence->lease.name);
   }
   MOUNTD_TRY(state_.leases.RemoveFence(allocation));
   const std::lock_guard lock(mutex_);
@@ -389,8 +392,7 @@ std::optional<std::uint64_t> Leases::NextDeadline() const {
   std::optional<std::uint64_t> next;
   for (const auto& [key, entry] : entries_) {
     const std::uint64_t deadline = entry.record.deadline_boot_us;
-    if (entry.record.state == LeaseState::kHeld && deadline != 0 &&
-        (!next || deadline < *next)) {
+    if (IsHeld(entry) && deadline != 0 && (!next || deadline < *next)) {
       next = deadline;
     }
   }

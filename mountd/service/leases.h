@@ -82,8 +82,8 @@ class Leases {
   // Returns how a fence of the allocation would stop tasks.
   exec::TaskStop StopOf(const AllocationRecord& record) const;
   // Makes room for another allocation of this name: removes the user's receipt
-  // of a fence. FailedPrecondition while the fence is not done. AlreadyExists if
-  // another user has such a receipt.
+  // of a fence. FailedPrecondition while the fence is not done. AlreadyExists
+  // if another user has such a receipt.
   Result<void> BeginHistory(const std::string& allocation, std::uint32_t uid);
 
   // A held lease whose pipe is to be watched. Each Acquire has a serial of its
@@ -99,7 +99,8 @@ class Leases {
     std::string reason;
   };
   std::vector<Due> DueNow() const;
-  // Returns the next deadline, of CLOCK_BOOTTIME; nothing if there is none.
+  // Returns the next deadline of a lease that is not due yet, of
+  // CLOCK_BOOTTIME; nothing if there is none.
   std::optional<std::uint64_t> NextDeadline() const;
 
   struct Lapsed {

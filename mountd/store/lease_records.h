@@ -46,8 +46,8 @@ struct LeaseRecord {
   exec::TaskStop stop_tasks = exec::TaskStop::kNo;
   LeaseState state = LeaseState::kHeld;
   std::string boot_id;  // of the times below
-  // kHeartbeat: when it lapses. kPipe: after a restart of mountd, when it lapses
-  // unless its holder acquires it again; 0: while the pipe lives.
+  // kHeartbeat: when it lapses. kPipe: after a restart of mountd, when it
+  // lapses unless its holder acquires it again; 0: while the pipe lives.
   std::uint64_t deadline_boot_us = 0;
   std::string reason;  // kLapsed: why
 };

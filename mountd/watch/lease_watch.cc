@@ -10,11 +10,14 @@
 #include <chrono>
 #include <vector>
 
+#include "mountd/base/current_user.h"
+
 namespace mountd {
 namespace {
 
 constexpr std::chrono::milliseconds kLapsePause(1000);
-constexpr const char kPipeClosed[] = "the last write end of its pipe was closed";
+constexpr std::size_t kFencesAtOnce = 8;  // of one user
+constexpr char kPipeClosed[] = "the last write end of its pipe was closed";
 
 std::string LeaseStrand(const LeaseKey& key) {
   return "lease " + std::to_string(key.uid) + "/" + key.name;
@@ -30,11 +33,9 @@ LeaseWatch::LeaseWatch(const Parts& parts, Events events)
               [this]() -> Result<std::vector<RetryRounds::Job>> {
                 std::vector<RetryRounds::Job> jobs;
                 for (const FenceRecord& fence : parts_.leases.Pending()) {
-                  const std::string& allocation = fence.allocation;
-                  jobs.push_back({allocation, "", [this, allocation] {
-                                    parts_.loop.Post([this, allocation] {
-                                      Fence(allocation);
-                                    });
+                  jobs.push_back({fence.allocation, "", [this, fence] {
+                                    parts_.loop.Post(
+                                        [this, fence] { Fence(fence); });
                                   }});
                 }
                 return jobs;
@@ -46,14 +47,14 @@ void LeaseWatch::Start() {
         std::uint64_t times = 0;
         // Fails if ArmTimer has set the timer again; LapseDue looks anyhow.
         (void)!::read(timer_.get(), &times, sizeof(times));
-        LapseDue();
         ArmTimer();
+        LapseDue();
       });
   if (timer_source_ == nullptr) {
     spdlog::critical("leases: mountd cannot watch a timer");
   }
   for (const FenceRecord& fence : parts_.leases.Pending()) {
-    Fence(fence.allocation);
+    Fence(fence);
   }
   rounds_.Check();
   Check();
@@ -61,8 +62,9 @@ void LeaseWatch::Start() {
 
 void LeaseWatch::Check() {
   WatchPipes();
-  LapseDue();
+  // Before LapseDue, because a deadline may pass between the two.
   ArmTimer();
+  LapseDue();
 }
 
 void LeaseWatch::WatchPipes() {
@@ -148,48 +150,66 @@ void LeaseWatch::HasLapsed(const LeaseKey& key,
                  outcome->fences.size());
     events_.on_lapse(*outcome);
     for (const FenceRecord& fence : outcome->fences) {
-      Fence(fence.allocation);
+      Fence(fence);
     }
   }
   Check();
 }
 
-void LeaseWatch::Fence(const std::string& allocation) {
-  if (!fencing_.insert(allocation).second) {
+void LeaseWatch::Fence(const FenceRecord& fence) {
+  if (!fencing_.insert(fence.allocation).second) {
     return;
   }
-  parts_.strands.Submit(FenceStrand(allocation), [this, allocation] {
-    const Result<void> stopped = parts_.fences.StopTasks(allocation);
-    if (!stopped) {
-      auto outcome =
-          std::make_shared<Result<FenceRecord>>(stopped.error());
-      parts_.loop.Post(
-          [this, allocation, outcome] { HasFinished(allocation, *outcome); });
+  const std::uint32_t uid = fence.lease.uid;
+  if (running_of_[uid] >= kFencesAtOnce) {
+    waiting_of_[uid].push_back(fence.allocation);
+  } else {
+    BeginFence({uid, fence.allocation});
+  }
+}
+
+void LeaseWatch::BeginFence(const Subject& subject) {
+  ++running_of_[subject.uid];
+  parts_.strands.Submit(FenceStrand(subject.allocation), [this, subject] {
+    const CurrentUser user(subject.uid);
+    const Result<void> stopped = parts_.fences.StopTasks(subject.allocation);
+    if (stopped) {
+      parts_.loop.Post([this, subject] { FinishFence(subject); });
       return;
     }
-    parts_.loop.Post([this, allocation] { FinishFence(allocation); });
-  });
-}
-
-void LeaseWatch::FinishFence(const std::string& allocation) {
-  parts_.strands.Submit(AllocationStrand(allocation), [this, allocation] {
-    auto outcome = std::make_shared<Result<FenceRecord>>(
-        parts_.fences.Finish(allocation));
+    auto outcome = std::make_shared<Result<FenceRecord>>(stopped.error());
     parts_.loop.Post(
-        [this, allocation, outcome] { HasFinished(allocation, *outcome); });
+        [this, subject, outcome] { HasFinished(subject, *outcome); });
   });
 }
 
-void LeaseWatch::HasFinished(const std::string& allocation,
+void LeaseWatch::FinishFence(const Subject& subject) {
+  parts_.strands.Submit(AllocationStrand(subject.allocation), [this, subject] {
+    const CurrentUser user(subject.uid);
+    auto outcome = std::make_shared<Result<FenceRecord>>(
+        parts_.fences.Finish(subject.allocation));
+    parts_.loop.Post(
+        [this, subject, outcome] { HasFinished(subject, *outcome); });
+  });
+}
+
+void LeaseWatch::HasFinished(const Subject& subject,
                              const Result<FenceRecord>& outcome) {
-  fencing_.erase(allocation);
+  fencing_.erase(subject.allocation);
+  --running_of_[subject.uid];
+  std::deque<std::string>& waiting = waiting_of_[subject.uid];
+  if (!waiting.empty()) {
+    const std::string next = std::move(waiting.front());
+    waiting.pop_front();
+    BeginFence({subject.uid, next});
+  }
   if (outcome && outcome->state == FenceState::kDone) {
-    spdlog::warn("fence of allocation {} is done", allocation);
+    spdlog::warn("fence of allocation {} is done", subject.allocation);
     events_.on_done(*outcome);
     return;
   }
   if (!outcome) {
-    spdlog::warn("fence of allocation {}: {}", allocation,
+    spdlog::warn("fence of allocation {}: {}", subject.allocation,
                  outcome.error().Message());
   }
   rounds_.Check();

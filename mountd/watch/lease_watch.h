@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -62,10 +64,14 @@ class LeaseWatch {
   void LapseSoon(const LeaseKey& key, const std::string& reason,
                  std::uint64_t serial);
   void HasLapsed(const LeaseKey& key, const Result<Leases::Lapsed>& outcome);
-  void Fence(const std::string& allocation);
-  void FinishFence(const std::string& allocation);
-  void HasFinished(const std::string& allocation,
-                   const Result<FenceRecord>& outcome);
+  struct Subject {
+    std::uint32_t uid = 0;
+    std::string allocation;
+  };
+  void Fence(const FenceRecord& fence);
+  void BeginFence(const Subject& subject);
+  void FinishFence(const Subject& subject);
+  void HasFinished(const Subject& subject, const Result<FenceRecord>& outcome);
 
   const Parts parts_;
   const Events events_;
@@ -73,7 +79,11 @@ class LeaseWatch {
   std::unique_ptr<Loop::Source> timer_source_;
   std::map<LeaseKey, Watching> pipes_;
   std::set<LeaseKey> lapsing_;
+  // The allocations whose fence is under way or waits for its turn. A few of a
+  // user are under way at once, because they must not take all workers.
   std::set<std::string> fencing_;
+  std::map<std::uint32_t, std::size_t> running_of_;
+  std::map<std::uint32_t, std::deque<std::string>> waiting_of_;
   RetryRounds rounds_;
 };
 

@@ -142,6 +142,48 @@ dbus::Dict Receipt(const std::string& allocation) {
       {"serial", V(std::uint64_t{7})}};
 }
 
+dbus::Dict LeaseOf(const std::string& name) {
+  return {{"lease", V(name)},
+          {"uid", V(1000U)},
+          {"allocation", Text("web")},
+          {"scope", Text("")},
+          {"kind", Text("heartbeat")},
+          {"timeout_ms", V(std::uint64_t{5000})},
+          {"on_lapse", Text("release")},
+          {"stop_tasks", Text("kill")},
+          {"state", Text("lapsed")},
+          {"deadline_boottime", V(std::uint64_t{7'000'000})},
+          {"reason", Text("no renewal came before its deadline")}};
+}
+
+dbus::Dict FenceOf(const std::string& allocation) {
+  constexpr std::uint64_t kBoot = 7'000'000;
+  constexpr std::uint64_t kWall = 1'700'000'000'000'000;
+  dbus::Dict fence = {{"allocation", V(allocation)},
+                      {"lease", Text("agent")},
+                      {"uid", V(1000U)},
+                      {"lapse_reason", Text("late\x1b[2J")},
+                      {"on_lapse", Text("release")},
+                      {"stop_tasks", Text("kill")},
+                      {"state", Text("done")},
+                      {"lifted", V(false)},
+                      {"had_tasks", V(true)},
+                      {"copies", Text("")},
+                      {"handed_out", V(1U)},
+                      {"volumes_detached", V(true)},
+                      {"error", Text("")},
+                      {"attempts", V(2U)},
+                      {"boot_id", Text("b")}};
+  std::uint64_t second = 0;
+  for (const char* step : {"lapsed", "tasks_stopped", "searched", "done"}) {
+    fence.emplace(std::string(step) + "_boottime",
+                  V(kBoot + second * 1'000'000));
+    fence.emplace(std::string(step) + "_at", V(kWall + second * 1'000'000));
+    ++second;
+  }
+  return fence;
+}
+
 dbus::Dict Allocation(const std::string& id) {
   dbus::Dict volume{
       {"alias", Text("data")},      {"plugin", Text("csi-local")},

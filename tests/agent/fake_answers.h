@@ -44,6 +44,10 @@ std::string Show(const Ports& ports);
 dbus::Dict Network();
 dbus::Dict Inbox();
 dbus::Dict MountConfig(const std::string& propagation);
+// A lease that has lapsed, of the allocation "web".
+dbus::Dict LeaseOf(const std::string& name);
+// A fence that is done, with a reason that would clear a terminal.
+dbus::Dict FenceOf(const std::string& allocation);
 dbus::Dict Receipt(const std::string& allocation);
 // Answers that "web" is bare, "old" has gone, and "busy" is live.
 std::vector<dbus::Dict> Reconciled();

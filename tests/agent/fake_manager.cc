@@ -57,6 +57,8 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
           dbus::Value(std::map<std::string, std::string>{{"zone", "a"}})},
          {"changed", dbus::Value(std::vector<std::string>{"max_volumes"})}},
         "max_volumes 10 -> 16");
+    emitLeaseLapsed("agent", 1000U, "why");
+    emitFenceDone("web", "agent");
   }
 
  private:
@@ -241,6 +243,29 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     Answer("VerifyTask",
            id + " " + task + (pidfd.isValid() ? " fd " : " ") + Show(options),
            std::move(reply), TaskReport(task));
+  }
+  void AcquireLease(MapReply&& reply, std::string lease,
+                    dbus::Dict options) override {
+    Answer("AcquireLease", lease + " " + Show(options), std::move(reply),
+           LeaseOf(lease));
+  }
+  void RenewLease(MapReply&& reply, std::string lease,
+                  dbus::Dict options) override {
+    Answer("RenewLease", lease + " " + Show(options), std::move(reply),
+           LeaseOf(lease));
+  }
+  void ReleaseLease(sdbus::Result<>&& reply, std::string lease,
+                    dbus::Dict options) override {
+    Answer("ReleaseLease", lease + " " + Show(options), std::move(reply));
+  }
+  void ListLeases(sdbus::Result<std::vector<dbus::Dict>>&& reply,
+                  dbus::Dict options) override {
+    Answer("ListLeases", Show(options), std::move(reply),
+           std::vector<dbus::Dict>{LeaseOf("agent")});
+  }
+  void GetFence(MapReply&& reply, std::string id,
+                dbus::Dict options) override {
+    Answer("GetFence", id + " " + Show(options), std::move(reply), FenceOf(id));
   }
   void ReleaseAllocation(MapReply&& reply, std::string id,
                          dbus::Dict options) override {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "agent/fields/grant_fields.h"
+#include "agent/fields/lease_fields.h"
 #include "agent/fields/node_fields.h"
 #include "tests/support/field_types.h"
 
@@ -82,6 +83,10 @@ TEST(FieldsTest, TheContractHasEachKeyOfMountsWithItsType) {
 TEST(FieldsTest, TheContractHasEachKeyOfTasksWithItsType) {
   ExpectDocumented<Holder, Holders, HandedOut, HandedOutList, TaskMount,
                    TaskReport>();
+}
+
+TEST(FieldsTest, TheContractHasEachKeyOfLeasesWithItsType) {
+  ExpectDocumented<Lease, Fence>();
 }
 
 TEST(FieldsTest, TheContractHasEachKeyOfNetworksAndVolumesWithItsType) {

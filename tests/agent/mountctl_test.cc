@@ -166,6 +166,28 @@ TEST_F(MountctlTest, GrantsSaysThatThereAreNone) {
   EXPECT_THAT(Run({"grants"}).out, HasSubstr("no rule grants"));
 }
 
+TEST_F(MountctlTest, LeasesAreAcquiredAndFencesAreShown) {
+  const ProgramOutcome acquired =
+      Run({"lease", "acquire", "agent", "--scope", "prod", "--timeout", "5000",
+           "--keep", "--stop-tasks", "freeze"});
+  EXPECT_EQ(acquired.status, 0) << acquired.err;
+  EXPECT_EQ(script().last_call(),
+            "AcquireLease agent {on_lapse=keep;scope=prod;stop_tasks=freeze;"
+            "timeout_ms=t5000;}");
+  EXPECT_EQ(Run({"lease", "acquire", "agent", "--timeout", "5000", "--scope",
+                 "a", "--alloc", "b"})
+                .status,
+            2);
+  EXPECT_EQ(Run({"lease", "release", "agent", "--uid", "7"}).status, 0);
+  EXPECT_EQ(script().last_call(), "ReleaseLease agent {uid=u7;}");
+  const ProgramOutcome fence = Run({"fence", "web"});
+  EXPECT_EQ(fence.status, 0) << fence.err;
+  EXPECT_EQ(script().last_call(), "GetFence web {}");
+  EXPECT_THAT(fence.out, HasSubstr("2023-11-14 22:13:23 UTC"));
+  EXPECT_EQ(RunJson({"fence", "web"})["volumes_detached"], true);
+  EXPECT_EQ(RunJson({"lease", "list"})[0]["state"], "lapsed");
+}
+
 TEST_F(MountctlTest, VerifySaysSoByItsStatus) {
   const std::string pid = std::to_string(::getpid());
   const ProgramOutcome lost = Run({"verify", "web", "server", pid});

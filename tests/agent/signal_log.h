@@ -76,6 +76,14 @@ class SignalLog {
       Add("health " + mount.allocation + "/" + mount.task + "/" + mount.name +
           " " + state + " " + reason);
     };
+    handlers.lease_lapsed = [this](const std::string& lease, std::uint32_t uid,
+                                   const std::string& reason) {
+      Add("lapsed " + lease + " " + std::to_string(uid) + " " + reason);
+    };
+    handlers.fence_done = [this](const std::string& allocation,
+                                 const std::string& lease) {
+      Add("fenced " + allocation + " " + lease);
+    };
     handlers.lost = [this](const Error& error) {
       Add("lost " + std::string(CodeName(error.code)) + " " +
           std::string(AwayName(error.away)));

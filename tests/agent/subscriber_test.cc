@@ -29,7 +29,8 @@ TEST(Subscriber, GetsEachSignalWithItsValuesInOrder) {
                 "lost web/app/data why", "health web/app/data hung why",
                 "event csi-local node web Plugin became unhealthy, Error: why",
                 "node csi-local node web n1 16 a max_volumes, "
-                "max_volumes 10 -> 16"}));
+                "max_volumes 10 -> 16",
+                "lapsed agent 1000 why", "fenced web agent"}));
 }
 
 TEST(Subscriber, MayLeaveHandlersOut) {

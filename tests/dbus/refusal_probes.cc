@@ -152,6 +152,26 @@ const std::vector<Probe>& WithOption() {
        [](auto& c, auto* k) {
          return c.Call("GetReceipt", "sa{sv}", "web", 1, k, "s", "x");
        }},
+      {"AcquireLease",
+       [](auto& c, auto* k) {
+         return c.Call("AcquireLease", "sa{sv}", "lease", 1, k, "s", "x");
+       }},
+      {"RenewLease",
+       [](auto& c, auto* k) {
+         return c.Call("RenewLease", "sa{sv}", "lease", 1, k, "s", "x");
+       }},
+      {"ReleaseLease",
+       [](auto& c, auto* k) {
+         return c.Call("ReleaseLease", "sa{sv}", "lease", 1, k, "s", "x");
+       }},
+      {"ListLeases",
+       [](auto& c, auto* k) {
+         return c.Call("ListLeases", "a{sv}", 1, k, "s", "x");
+       }},
+      {"GetFence",
+       [](auto& c, auto* k) {
+         return c.Call("GetFence", "sa{sv}", "web", 1, k, "s", "x");
+       }},
       {"GetAllocation",
        [](auto& c, auto* k) {
          return c.Call("GetAllocation", "sa{sv}", "web", 1, k, "s", "x");
@@ -399,6 +419,17 @@ const std::vector<Probe>& WithName() {
        }},
       {"GetReceipt",
        [](auto& c, auto* n) { return c.Call("GetReceipt", "sa{sv}", n, 0); }},
+      {"AcquireLease lease",
+       [](auto& c, auto* n) {
+         return c.Call("AcquireLease", "sa{sv}", n, 2, "allocation", "s", "web",
+                       "timeout_ms", "t", std::uint64_t{5000});
+       }},
+      {"RenewLease",
+       [](auto& c, auto* n) { return c.Call("RenewLease", "sa{sv}", n, 0); }},
+      {"ReleaseLease",
+       [](auto& c, auto* n) { return c.Call("ReleaseLease", "sa{sv}", n, 0); }},
+      {"GetFence",
+       [](auto& c, auto* n) { return c.Call("GetFence", "sa{sv}", n, 0); }},
       {"GetAllocation",
        [](auto& c, auto* n) {
          return c.Call("GetAllocation", "sa{sv}", n, 0);

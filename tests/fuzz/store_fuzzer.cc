@@ -120,6 +120,8 @@ void UseState(store::StateStore* state) {
   Ignore(state->volumes.ListVolumes());
   Ignore(state->volumes.ListPublications());
   Ignore(state->allocations.GetReceipt("web"));
+  Ignore(state->leases.ListLeases());
+  Ignore(state->leases.ListFences());
   AllocationRecord allocation;
   allocation.id = "web";
   if (state->allocations.AddAllocation(allocation)) {

@@ -36,6 +36,7 @@ void AddTreeCommand(CLI::App& app, Context& context);
 void AddReconcileCommand(CLI::App& app, Context& context);
 void AddDrainCommand(CLI::App& app, Context& context);
 void AddTaskCommands(CLI::App& app, Context& context);
+void AddLeaseCommands(CLI::App& app, Context& context);
 void AddPluginCommands(CLI::App& app, Context& context);
 void AddNetworkCommands(CLI::App& app, Context& context);
 void AddNodeCommands(CLI::App& app, Context& context);

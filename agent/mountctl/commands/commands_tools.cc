@@ -186,6 +186,22 @@ void AddVolumeHandlers(bool json, SignalHandlers& handlers) {
   };
 }
 
+void AddLeaseHandlers(bool json, SignalHandlers& handlers) {
+  handlers.lease_lapsed = [json](const std::string& lease, std::uint32_t uid,
+                                 const std::string& reason) {
+    PrintEvent(json, {{"signal", "LeaseLapsed"},
+                      {"lease", lease},
+                      {"uid", uid},
+                      {"reason", reason}});
+  };
+  handlers.fence_done = [json](const std::string& allocation,
+                               const std::string& lease) {
+    PrintEvent(json, {{"signal", "FenceDone"},
+                      {"allocation", allocation},
+                      {"lease", lease}});
+  };
+}
+
 SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
   SignalHandlers handlers;
   AddOperationHandlers(json, handlers);
@@ -194,6 +210,7 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
   AddMountHandlers(json, handlers);
   AddVolumeHandlers(json, handlers);
   AddNetworkHandlers(json, handlers);
+  AddLeaseHandlers(json, handlers);
   handlers.lost = [&lost](const Error& error) {
     lost = error;
     ::kill(::getpid(), SIGUSR1);

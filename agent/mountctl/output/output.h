@@ -69,6 +69,8 @@ void PrintNetwork(std::ostream& out, const NetworkStatus& network);
 void PrintMounts(std::ostream& out, const std::vector<MountStatus>& mounts);
 void PrintAllocation(std::ostream& out, const AllocationStatus& allocation);
 void PrintHolders(std::ostream& out, const Holders& holders);
+void PrintLeases(std::ostream& out, const std::vector<Lease>& leases);
+void PrintFence(std::ostream& out, const Fence& fence);
 void PrintHandedOut(std::ostream& out, const HandedOutList& list);
 void PrintTaskReport(std::ostream& out, const TaskReport& report);
 void PrintPlugin(std::ostream& out, const PluginStatus& plugin);

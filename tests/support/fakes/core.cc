@@ -170,8 +170,9 @@ void Core::Start() {
                                            *state, std::move(volume_events));
   controller = std::make_unique<csi::Controller>(config.timeouts, *rpcs,
                                                  *plugins, *volumes);
-  ServiceParts parts{live_config, *plans,   *state,      *boot, *mounts, *networks,
-                     *plugins,    *volumes, *controller, room,  healths};
+  ServiceParts parts{live_config, *plans,   *state,   *boot,
+                     *mounts,     *networks, *plugins, *volumes,
+                     *controller, room,      healths};
   parts.lease_clocks = {[this] { return boot_us.load(); },
                         [this] { return wall_us.load(); }};
   services = std::make_unique<Services>(parts);

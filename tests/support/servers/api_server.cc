@@ -86,7 +86,8 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
                  healths_,
                  [this] { loop_->Post([this] { owed_.Check(); }); },
                  {},
-                 [this] { return options_.reload(live_config_); }}),
+                 [this] { return options_.reload(live_config_); },
+                 [this] { loop_->Post([this] { leases_.Check(); }); }}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
@@ -110,6 +111,13 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       restorer_(*loop_, strands_, volumes_, services_.volumes),
       volume_prober_({*loop_, strands_, volumes_},
                      options_.config.timeouts.probe_volumes),
+      leases_({*loop_, strands_, services_.leases, services_.fences},
+              {[this](const Leases::Lapsed& one) {
+                 Send(dbus::LeaseLapsed(services_.access, one.lease));
+               },
+               [this](const FenceRecord& fence) {
+                 Send(dbus::FenceDone(services_.access, fence));
+               }}),
       api_{options_.config.timeouts,
            services_,
            operations_,
@@ -134,6 +142,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
                                              options_.reconnect);
     loop_->Post([this] { bus_->Start(); });
   }
+  loop_->Post([this] { leases_.Start(); });
   thread_ = std::thread([this] {
     Must(loop_->Run());
     bus_.reset();
@@ -153,6 +162,7 @@ ApiServer::~ApiServer() {
 
 void ApiServer::Recover() {
   Must(executor_.PrepareBase());
+  Must(services_.leases.Recover(options_.config.timeouts.lease_grace));
   Must(services_.recovery.Recover());
   Must(plugins_->Recover());
   Must(volumes_.Recover());

@@ -13,6 +13,7 @@
 #include "dbus/transport/system_bus.h"
 #include "mountd/watch/mount_prober.h"
 #include "mountd/watch/mount_watch.h"
+#include "mountd/watch/lease_watch.h"
 #include "mountd/watch/owed_retrier.h"
 #include "mountd/watch/volume_prober.h"
 #include "mountd/watch/volume_restorer.h"
@@ -109,6 +110,7 @@ class ApiServer {
   VolumeSettler settler_;
   VolumeRestorer restorer_;
   VolumeProber volume_prober_;
+  LeaseWatch leases_;
   dbus::PeerDrops drops_;
   std::vector<std::string> audited_;  // the loop's thread only
   const dbus::ApiParts api_;

@@ -284,6 +284,7 @@ const Bad kBad[] = {
   {"UnknownOwner", WithPath("/x") + "\nusers = [\"no such\"]", "mountd.toml:3: host_volume.data.users: \"no such\""},
   {"UnknownKeyOfAVolume", WithPath("/x") + "\nro = true", "mountd.toml:3: host_volume.data.ro: is not a known key"},
   {"UnknownKeyOfANetwork", "[network.n]\nipv4 = \"10.0.0.0/8\"\nv6 = \"\"", "mountd.toml:3: network.n.v6: is not a known key"},
+  {"TasksStoppedAnotherWay", WithRule("stop_tasks = \"burn\""), "mountd.toml:3: rule.stop_tasks: must be \"no\", \"freeze\" or \"kill\""},
   {"UnknownKeyOfARule", WithRule("admin = true"), "mountd.toml:3: rule.admin: is not a known key"},
   {"UnknownLimit", "[limits]\npeers = 3", "mountd.toml:2: limits.peers: is not a known key"},
   {"UnknownKeyOfAPlugin", "[plugin.p]\nuser = \"x\"", "mountd.toml:2: plugin.p.user: is not a known key"},

@@ -115,7 +115,6 @@ TEST_F(LeasesTest, ALapseBeginsAtTheDeadlineAndNotWhenItIsNoticed) {
   EXPECT_EQ(late.error().code, Code::kFailedPrecondition);
   EXPECT_NE(late.error().detail.find("lease lapsed"), std::string::npos);
   EXPECT_EQ(Outcome(Network()), "FailedPrecondition");
-  EXPECT_EQ(Outcome(Prepare("web")), "FailedPrecondition");
   EXPECT_EQ(Outcome(Renew()), "FailedPrecondition");
   EXPECT_EQ(Outcome(Acquire(Heartbeat())), "FailedPrecondition");
   EXPECT_EQ(services().leases.List().front().state, LeaseState::kLapsed);

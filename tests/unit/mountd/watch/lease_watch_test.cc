@@ -64,7 +64,7 @@ class LeaseWatchTest : public CoreFixture {
   std::vector<std::string> done_;
   // The watch outlives the work on the strands.
   std::unique_ptr<LeaseWatch> watch_;
-  WorkerPool pool_{4};
+  WorkerPool pool_{16};
   Strands strands_{pool_};
 };
 
@@ -107,6 +107,32 @@ TEST_F(LeaseWatchTest, AFenceIsTriedUntilItIsDone) {
   }
   EXPECT_EQ(lapses_.size(), 1U);
   EXPECT_FALSE(IsKnown());
+}
+
+// All workers wait for the same executors, so one user must not take them all.
+TEST_F(LeaseWatchTest, AFewFencesOfAUserAreUnderWayAtOnce) {
+  constexpr std::size_t kAllocations = 20;
+  for (std::size_t i = 0; i < kAllocations; ++i) {
+    ASSERT_THAT(services().allocations.PrepareAllocation(
+                    agent_, NameOf("a" + std::to_string(i)), "prod"),
+                IsOk());
+  }
+  LeaseRecord lease;
+  lease.key = {Core::kAgent, "scope"};
+  lease.scope = "prod";
+  lease.kind = LeaseKind::kHeartbeat;
+  lease.timeout_ms = 10'000;
+  ASSERT_THAT(services().lease_verbs.AcquireLease(agent_, lease, nullptr),
+              IsOk());
+  executor().script().Block("RemoveAllocation");
+  core_.boot_us += 10'000'000;
+  watch_->Check();
+  ASSERT_TRUE(loop_.RunUntil([&] { return lapses_.size() == 1; }));
+  EXPECT_TRUE(executor().script().AwaitBlocked("RemoveAllocation", 8));
+  EXPECT_EQ(executor().script().Count("RemoveAllocation"), 8U);
+  executor().script().Unblock("RemoveAllocation");
+  EXPECT_TRUE(loop_.RunUntil([&] { return done_.size() == kAllocations; }));
+  EXPECT_TRUE(services().leases.Pending().empty());
 }
 
 TEST_F(LeaseWatchTest, AStartGoesOnWithAFence) {
