@@ -23,7 +23,7 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
 using MethodEntry = std::pair<std::string_view, std::string_view>;
-constexpr std::array<MethodEntry, 54> kMethods{{
+constexpr std::array<MethodEntry, 59> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
