@@ -735,6 +735,53 @@ std::vector<Operation> OfStarts() {
   };
 }
 
+// ---- Leases, of a scope without allocations ----
+
+std::string LeaseOf(const Agent& agent) {
+  return "lease-" + agent.allocation();
+}
+
+std::string AcquireLease(Agent& agent) {
+  agent::LeaseSpec spec;
+  spec.scope = "scope-" + agent.allocation();
+  spec.timeout_ms = 3'600'000;
+  return agent.Told(agent.client().AcquireLease(LeaseOf(agent), spec));
+}
+std::string ReleaseLease(Agent& agent) {
+  return agent.Told(agent.client().ReleaseLease(LeaseOf(agent)));
+}
+// Returns "held", "lapsed", or "" if there is no such lease.
+std::string LeaseState(Agent& agent) {
+  const auto all = agent.client().ListLeases();
+  if (!all) {
+    return agent.Told(all);
+  }
+  const auto found =
+      std::find_if(all->begin(), all->end(), [&](const agent::Lease& one) {
+        return one.lease == LeaseOf(agent);
+      });
+  return found == all->end() ? "" : found->state;
+}
+std::string IsHeld(Agent& agent) {
+  const std::string state = LeaseState(agent);
+  return state == "held" ? "" : "the lease is \"" + state + "\"";
+}
+
+// A fence has a test of its own, fence_test.
+std::vector<Operation> OfLeases() {
+  return {
+      {"AcquireLease", "AcquireLease", Nothing, AcquireLease, IsHeld,
+       ReleaseLease},
+      {"RenewLease", "RenewLease", AcquireLease,
+       [](Agent& agent) {
+         return agent.Told(agent.client().RenewLease(LeaseOf(agent)));
+       },
+       IsHeld, ReleaseLease},
+      {"ReleaseLease", "ReleaseLease", AcquireLease, ReleaseLease, LeaseState,
+       ReleaseLease},
+  };
+}
+
 }  // namespace
 
 const std::vector<Operation>& AllOperations() {
@@ -744,7 +791,7 @@ const std::vector<Operation>& AllOperations() {
                       OfTrees(), OfControllers(), OfStarts()}) {
       std::move(part.begin(), part.end(), std::back_inserter(operations));
     }
-    for (auto part : {OfControllersThatRead(), OfTheNode()}) {
+    for (auto part : {OfControllersThatRead(), OfTheNode(), OfLeases()}) {
       for (Operation& one : part) {
         one.is_alone = true;
         operations.push_back(std::move(one));
@@ -793,6 +840,8 @@ const std::vector<Uncounted>& UncountedMethods() {
        "only asks which CNI networks exist, by the plan of GetCapabilities, "
        "which the operation Start counts; it is called in "
        "root/NodeCni.ListNetworksTellsWhatTheUserMayUse"},
+      {"ListLeases", "of mountd's memory alone"},
+      {"GetFence", "only reads the stores"},
       {"VerifyTask",
        "only reads, of a task in a cgroup; each kernel call of its plan fails "
        "in root/Tasks.EachCallThatFailsIsAnError"},
