@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 
 // Leases of allocations, and the receipts of fences. Times named `_boottime`
@@ -10,6 +11,8 @@
 namespace mountd::agent {
 
 struct LeaseSpec {
+  bool operator==(const LeaseSpec&) const = default;
+
   // One of both.
   std::string allocation;
   std::string scope;
@@ -22,6 +25,8 @@ struct LeaseSpec {
 };
 
 struct Lease {
+  bool operator==(const Lease&) const = default;
+
   std::string lease;
   std::uint32_t uid = 0;
   std::string allocation;
@@ -36,6 +41,8 @@ struct Lease {
 };
 
 struct Fence {
+  bool operator==(const Fence&) const = default;
+
   std::string allocation;
   std::string lease;
   std::uint32_t uid = 0;
@@ -62,5 +69,10 @@ struct Fence {
   std::uint64_t done_boottime = 0;
   std::uint64_t done_at = 0;
 };
+
+// Print the values for logs and tests, without secrets.
+std::ostream& operator<<(std::ostream& out, const LeaseSpec& value);
+std::ostream& operator<<(std::ostream& out, const Lease& value);
+std::ostream& operator<<(std::ostream& out, const Fence& value);
 
 }  // namespace mountd::agent

@@ -417,4 +417,16 @@ std::ostream& operator<<(std::ostream& out, const NodeInfo& value) {
   return Print(out, "NodeInfo", value);
 }
 
+std::ostream& operator<<(std::ostream& out, const LeaseSpec& value) {
+  return Print(out, "LeaseSpec", value);
+}
+
+std::ostream& operator<<(std::ostream& out, const Lease& value) {
+  return Print(out, "Lease", value);
+}
+
+std::ostream& operator<<(std::ostream& out, const Fence& value) {
+  return Print(out, "Fence", value);
+}
+
 }  // namespace mountd::agent

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agent/fields/grant_fields.h"
+#include "agent/fields/lease_fields.h"
 #include "agent/fields/mount_fields.h"
 #include "agent/fields/network_fields.h"
 #include "agent/fields/node_fields.h"
@@ -41,7 +42,8 @@ struct MembersOf<AllocationOptions> {
   static constexpr auto kList =
       std::tuple(Key("scope", &AllocationOptions::scope),
                  Key<Form::kFd>("cgroup", &AllocationOptions::cgroup),
-                 Key("group", &AllocationOptions::group));
+                 Key("group", &AllocationOptions::group),
+                 Key("lease_required", &AllocationOptions::lease_required));
 };
 
 template <>
@@ -49,6 +51,17 @@ struct MembersOf<CallNames> {
   static constexpr auto kList =
       std::tuple(Key("traceparent", &CallNames::traceparent),
                  Key("request_id", &CallNames::request_id));
+};
+
+template <>
+struct MembersOf<LeaseSpec> {
+  static constexpr auto kList =
+      std::tuple(Key("allocation", &LeaseSpec::allocation),
+                 Key("scope", &LeaseSpec::scope),
+                 Key<Form::kFd>("pipe", &LeaseSpec::pipe),
+                 Key("timeout_ms", &LeaseSpec::timeout_ms),
+                 Key("keep", &LeaseSpec::keep),
+                 Key("stop_tasks", &LeaseSpec::stop_tasks));
 };
 
 template <>

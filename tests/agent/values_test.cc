@@ -36,7 +36,8 @@ using AllValues = TypeList<
     HandedOutList, TaskMount, TaskReport, VolumeUsage, VolumeSpec,
     PublishedVolume, VolumeUse, VolumeStats, VolumeExpansion, VolumeStatus,
     VolumeUser, StagedVolume, NodeInfo, CallNames, OperationSpan, IdRange,
-    PortRange, SourceGrant, HostVolumeGrant, FilesystemGrant, NetworkGrant>;
+    PortRange, LeaseSpec, Lease, Fence, SourceGrant, HostVolumeGrant,
+    FilesystemGrant, NetworkGrant>;
 
 template <typename... T, typename F>
 void ForEachType(TypeList<T...> /*all*/, const F& use) {
