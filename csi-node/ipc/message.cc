@@ -143,6 +143,8 @@ std::string RpcName(const Request& request) {
       return "NodeExpandVolume";
     case Method::kNodeGetVolumeStats:
       return "NodeGetVolumeStats";
+    case Method::kNodeGetVolumeHealth:
+      return "NodeGetVolumeHealth";
     case Method::kCallController: {
       const auto* call = std::get_if<ControllerCall>(&request.arguments);
       return call == nullptr ? "" : call->rpc;

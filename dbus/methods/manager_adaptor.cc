@@ -62,10 +62,20 @@ Result<std::chrono::milliseconds> ManagerAdaptor::OnlyPatience(
   return patience;
 }
 
-// The wish for spans lasts as long as this object, which serves one peer. On
-// the bus this object serves all senders, so none can have a wish of its own.
-Result<void> ManagerAdaptor::ReadSubscription(const Dict& options,
-                                              const sdbus::Message& message) {
+void ManagerAdaptor::RefuseUndecodable(const char* method,
+                                       const Error& error) {
+  const Result<Caller> caller =
+      callers_.CallerOf(getObject().getCurrentlyProcessedMessage());
+  if (caller) {
+    AuditUndecodable(parts_, *caller, method, error);
+  }
+  throw ToDbus(error);
+}
+
+// Returns whether the caller asks for the spans of all operations. On the bus
+// this object serves all senders, so none can have a wish of its own.
+Result<bool> ManagerAdaptor::ReadSubscription(
+    const Dict& options, const sdbus::Message& message) const {
   OptionReader reader("options", options);
   Patience(reader);
   const bool spans = reader.Get<bool>("spans", false);
@@ -74,22 +84,35 @@ Result<void> ManagerAdaptor::ReadSubscription(const Dict& options,
     return MakeError(Code::kNotSupported, "subscribe", "options[\"spans\"]",
                      "is for the socket alone; connect to /run/mountd/bus");
   }
-  MOUNTD_TRY(callers_.Subscribe(message));
-  span_wish_ = spans ? parts_.operations.span_wish().Make() : nullptr;
-  return Ok();
+  return spans;
 }
 
 void ManagerAdaptor::Subscribe(const Dict& options) {
-  const auto subscribed =
-      ReadSubscription(options, getObject().getCurrentlyProcessedMessage());
+  const auto& message = getObject().getCurrentlyProcessedMessage();
+  const auto spans = ReadSubscription(options, message);
+  if (!spans) {
+    RefuseUndecodable("Subscribe", spans.error());
+  }
+  const auto subscribed = callers_.Subscribe(message);
   if (!subscribed) {
     throw ToDbus(subscribed.error());
+  }
+  // The wish lasts as long as this object, which serves one peer.
+  span_wish_ = *spans ? parts_.operations.span_wish().Make() : nullptr;
+  const Result<Caller> caller = callers_.CallerOf(message);
+  CallContext context;
+  if (caller) {
+    context.caller = *caller;
+  }
+  // An administrator gets the signals about all users.
+  if (caller && parts_.services.access.SeesAll(context)) {
+    AuditRead(parts_, context, "Subscribe", "signals", "all");
   }
 }
 
 void ManagerAdaptor::Unsubscribe(const Dict& options) {
   if (const auto patience = OnlyPatience(options); !patience) {
-    throw ToDbus(patience.error());
+    RefuseUndecodable("Unsubscribe", patience.error());
   }
   span_wish_.reset();
   callers_.Unsubscribe(getObject().getCurrentlyProcessedMessage());
@@ -162,15 +185,9 @@ void ManagerAdaptor::ListOperations(sdbus::Result<std::vector<Dict>>&& answer,
             all.push_back(ToDict(one));
           }
         }
-        if (std::string others = context.decisions->Others(); !others.empty()) {
-          OperationSummary summary;
-          summary.method = "ListOperations";
-          summary.object = "operations";
-          summary.uid = caller.uid;
-          summary.pid = caller.pid;
-          summary.rules = context.decisions->Rules();
-          summary.others = std::move(others);
-          parts_.audit(summary);
+        if (const std::string others = context.decisions->Others();
+            !others.empty()) {
+          AuditRead(parts_, context, "ListOperations", "operations", others);
         }
         pending.Succeed(all);
       });

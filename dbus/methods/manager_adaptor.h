@@ -37,19 +37,6 @@ struct ApiParts {
       [](const OperationSummary&) {};
 };
 
-// Logs a call that cannot become an operation. The text of `error` may have
-// names of options and arguments, but must not have their values.
-inline void AuditUndecodable(const ApiParts& parts, const Caller& caller,
-                             const std::string& method, const Error& error) {
-  OperationSummary summary;
-  summary.method = method;
-  summary.object = "undecodable";
-  summary.uid = caller.uid;
-  summary.pid = caller.pid;
-  summary.error = &error;
-  parts.audit(summary);
-}
-
 struct MountArguments;  // dbus/methods/bind_mount_request.h
 
 // Serves org.mountd1.Manager on one connection. Decodes calls, gives them to
@@ -93,12 +80,14 @@ class ManagerAdaptor final
   template <typename Body, typename... Out>
   void ServeNow(sdbus::Result<Out...>&& answer, const Dict& options, Body body);
 
+  // Logs a call that mountd cannot decode, and throws the error.
+  [[noreturn]] void RefuseUndecodable(const char* method, const Error& error);
   // Read the options that every method has: "patience_ms", and the caller's
   // names of the call, which Patience leaves in `names_` for Serve.
   std::chrono::milliseconds Patience(OptionReader& reader) const;
   Result<std::chrono::milliseconds> OnlyPatience(const Dict& options) const;
-  Result<void> ReadSubscription(const Dict& options,
-                                const sdbus::Message& message);
+  Result<bool> ReadSubscription(const Dict& options,
+                                const sdbus::Message& message) const;
   // Decodes a call that lists the objects its caller may see, or those of all
   // users with the option "all_users". That option is all there is in
   // `arguments`.

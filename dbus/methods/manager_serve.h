@@ -12,6 +12,7 @@
 
 #include "dbus/dict/error_name.h"
 #include "dbus/methods/administrator_actions.h"
+#include "dbus/methods/audit.h"
 #include "dbus/methods/manager_adaptor.h"
 
 // Templates with which ManagerAdaptor serves any call; only its .cc files

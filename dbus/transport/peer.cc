@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "dbus/methods/audit.h"
 #include "dbus/receive/handshake.h"
 
 namespace mountd::dbus {
@@ -306,11 +307,13 @@ Result<Caller> Peer::CallerOf(const sdbus::Message& /*message*/) {
 Result<Caller> Peer::CallerOfSender(const char* /*sender*/) { return caller_; }
 
 Result<void> Peer::Subscribe(const sdbus::Message& /*message*/) {
+  unserved_.clear();
   subscribed_ = true;
   return Ok();
 }
 
 void Peer::Unsubscribe(const sdbus::Message& /*message*/) {
+  unserved_.clear();
   subscribed_ = false;
 }
 

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "dbus/methods/audit.h"
+
 namespace mountd::dbus {
 namespace {
 
@@ -98,13 +100,15 @@ bool PeerServer::MayLog(std::uint32_t uid) {
 
 bool PeerServer::Admits(const Caller& caller, std::size_t pending) {
   if (pending > kMostPending) {
-    AuditRefused(caller, "its user has " + std::to_string(pending) +
-                             " file descriptors that mountd cannot close");
+    AuditRefused(parts_, caller,
+                 "its user has " + std::to_string(pending) +
+                     " file descriptors that mountd cannot close");
     return false;
   }
   if (peers_.size() >= options_.max_peers) {
-    AuditRefused(caller, "mountd has " + std::to_string(peers_.size()) +
-                             " connections, which is its limit");
+    AuditRefused(parts_, caller,
+                 "mountd has " + std::to_string(peers_.size()) +
+                     " connections, which is its limit");
     return false;
   }
   const auto same_uid =
@@ -112,24 +116,12 @@ bool PeerServer::Admits(const Caller& caller, std::size_t pending) {
         return entry.second->caller().uid == caller.uid;
       });
   if (same_uid >= limits_.peers_per_uid) {
-    AuditRefused(caller, "its user has " + std::to_string(same_uid) +
-                             " connections (limits.peers_per_uid)");
+    AuditRefused(parts_, caller,
+                 "its user has " + std::to_string(same_uid) +
+                     " connections (limits.peers_per_uid)");
     return false;
   }
   return true;
-}
-
-void PeerServer::AuditRefused(const Caller& caller,
-                              const std::string& why) const {
-  const Error error =
-      MakeError(Code::kResourceExhausted, "accept", "connection", why);
-  OperationSummary summary;
-  summary.method = "connect";
-  summary.object = "refused";
-  summary.uid = caller.uid;
-  summary.pid = caller.pid;
-  summary.error = &error;
-  parts_.audit(summary);
 }
 
 // Hands the socket to mountd-closer, which closes it and the fds that came by

@@ -51,8 +51,6 @@ class PeerServer {
   void Accept();
   void AcceptOne(ForeignFds::Accepted accepted);
   bool Admits(const Caller& caller, std::size_t pending);
-  // Logs a refused connection, within the budget of its user's failed calls.
-  void AuditRefused(const Caller& caller, const std::string& why) const;
   void Refuse(ForeignFds::Accepted accepted);
   // True if the log budget has room for a line about a refused or dropped peer
   // of this user.

@@ -38,6 +38,26 @@ TEST_P(Audit, ACallThatMountdCannotDecodeHasOneRecord) {
                           "[A-Za-z0-9._[]-], but not . or ..")}));
 }
 
+// These two are no operations, and an administrator, as root is, gets the
+// signals about all users.
+TEST_P(Audit, ASubscriptionIsAuditedOnlyOfAnAdministrator) {
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  EXPECT_TRUE(client->Call("Subscribe", "a{sv}", 0).ok());
+  EXPECT_TRUE(client->Call("Unsubscribe", "a{sv}", 0).ok());
+  EXPECT_TRUE(client->Call("ListOwed", "a{sv}", 0).ok());
+  EXPECT_EQ(
+      server().TakeAudited(),
+      IsRoot() ? Texts{Record("Subscribe signals", "others=all")} : Texts{});
+  for (const char* method : {"Subscribe", "Unsubscribe"}) {
+    EXPECT_FALSE(client->Call(method, "a{sv}", 1, "no_such", "b", 1).ok());
+    EXPECT_TRUE(client->Call("ListOwed", "a{sv}", 0).ok());
+    EXPECT_EQ(server().TakeAudited(),
+              Texts{Record(std::string(method) + " undecodable",
+                           "check options[\"no_such\"]: is not an option")});
+  }
+}
+
 TEST_P(Audit, NoValueOfAnOptionIsInARecord) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
