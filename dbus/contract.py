@@ -6,8 +6,9 @@ that documents several members begins the text on each with "Member:" at the sta
 line. "@argument:" begins the text on one argument. A key stands as "key" (type), and
 several keys of one type as "one", "two" (type) or "one" and "two" (type). Keys of a
 nested dictionary stand inside the parentheses of its key. The text on an argument takes
-over the keys of another method's argument by "as of Method", "options are those of Method", "the keys of
-Method's options" and "all that Method answers".
+over the keys of another method's argument by "as of Method", "options are those of
+Method", "Method's options", "Method's arguments and options" and "all that Method
+answers".
 """
 import collections
 import pathlib
@@ -19,7 +20,7 @@ KEYS = re.compile(rf"((?:{NAME}(?:,\s+and\s+|,\s+|\s+and\s+|\s+or\s+))*{NAME})\s
 SECTION = re.compile(r"^[ \t]*@(\w+):", re.M)
 TAKEN_OVER = re.compile(r"\s*(?:as|each\s+as)\s+of\s+([A-Z]\w+)")
 OPTIONS_ARE = re.compile(r"options\s+are\s+those\s+of\s+([A-Z]\w+)")
-KEYS_OF_OPTIONS = re.compile(r"the\s+keys\s+of\s+([A-Z]\w+)'s\s+options")
+KEYS_OF_OPTIONS = re.compile(r"([A-Z]\w+)'s\s+(?:arguments\s+and\s+)?options")
 ANSWERS_OF = re.compile(r"all\s+that\s+([A-Z]\w+)\s+answers")
 
 Key = collections.namedtuple("Key", "name type keys")

@@ -45,9 +45,9 @@ type Port struct {
 
 	HostAddress string `dbus:"host_address"`
 
-	HostPort uint16 `dbus:"host_port"`
+	Host uint16 `dbus:"host"`
 
-	ContainerPort uint16 `dbus:"container_port"`
+	Container uint16 `dbus:"container"`
 
 	Count uint16 `dbus:"count"`
 
