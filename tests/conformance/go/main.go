@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+
+// The conformance script's runner in Go, by the Go module.
+//
+//	conformance ADDRESS
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"mountd.org/mountd1"
+)
+
+type step struct {
+	Call       string
+	Arguments  []any
+	PatienceMs *uint32 `json:"patience_ms"`
+}
+
+// fill stores the JSON value in `into`, whose struct fields have the contract's
+// names as tags.
+func fill(value any, into reflect.Value) error {
+	switch into.Kind() {
+	case reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		return fill(value, into.Elem())
+	case reflect.Struct:
+		keys, ok := value.(map[string]any)
+		if !ok {
+			return fmt.Errorf("%v is no object", value)
+		}
+		for key, one := range keys {
+			field := fieldOf(into, key)
+			if !field.IsValid() {
+				return fmt.Errorf("%s has no %s", into.Type(), key)
+			}
+			if err := fill(one, field); err != nil {
+				return err
+			}
+		}
+		return nil
+	case reflect.Slice:
+		list, ok := value.([]any)
+		if !ok {
+			return fmt.Errorf("%v is no list", value)
+		}
+		into.Set(reflect.MakeSlice(into.Type(), len(list), len(list)))
+		for i, one := range list {
+			if err := fill(one, into.Index(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, into.Addr().Interface())
+	}
+	return err
+}
+
+func fieldOf(into reflect.Value, key string) reflect.Value {
+	for i := 0; i < into.NumField(); i++ {
+		if into.Type().Field(i).Tag.Get("dbus") == key {
+			return into.Field(i)
+		}
+	}
+	return reflect.Value{}
+}
+
+// plain returns the value as JSON has it.
+func plain(value reflect.Value) any {
+	switch {
+	case value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Uint8:
+		return string(value.Bytes())
+	case value.Kind() == reflect.Slice:
+		list := make([]any, value.Len())
+		for i := range list {
+			list[i] = plain(value.Index(i))
+		}
+		return list
+	case value.Kind() == reflect.Map:
+		object := map[string]any{}
+		for _, key := range value.MapKeys() {
+			object[fmt.Sprint(key)] = plain(value.MapIndex(key))
+		}
+		return object
+	case value.Type() == reflect.TypeOf(dbus.Variant{}):
+		return nil
+	case value.Kind() == reflect.Struct:
+		return plainStruct(value)
+	}
+	return value.Interface()
+}
+
+// plainStruct leaves out the keys that an answer did not have.
+func plainStruct(value reflect.Value) any {
+	raw := value.FieldByName("Raw")
+	object := map[string]any{}
+	for i := 0; i < value.NumField(); i++ {
+		key := value.Type().Field(i).Tag.Get("dbus")
+		if key == "" {
+			continue
+		}
+		if raw.IsValid() && !raw.MapIndex(reflect.ValueOf(key)).IsValid() {
+			continue
+		}
+		object[key] = plain(value.Field(i))
+	}
+	return object
+}
+
+// arguments returns what the method takes after its context.
+func arguments(one step, kind reflect.Type) ([]reflect.Value, error) {
+	if kind.NumIn() != len(one.Arguments)+1 {
+		return nil, fmt.Errorf("%s takes %d arguments", one.Call, kind.NumIn()-1)
+	}
+	var values []reflect.Value
+	for i, argument := range one.Arguments {
+		value := reflect.New(kind.In(i + 1)).Elem()
+		if err := fill(argument, value); err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	if one.PatienceMs != nil {
+		fieldOf(values[len(values)-1], "patience_ms").Set(reflect.ValueOf(one.PatienceMs))
+	}
+	return values, nil
+}
+
+func answer(client *mountd1.Client, one step) map[string]any {
+	method := reflect.ValueOf(client).MethodByName(one.Call)
+	if !method.IsValid() {
+		return map[string]any{"error": "runner", "message": "there is no " + one.Call}
+	}
+	values, err := arguments(one, method.Type())
+	if err != nil {
+		return map[string]any{"error": "runner", "message": err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	results := method.Call(append([]reflect.Value{reflect.ValueOf(ctx)}, values...))
+	if err, _ := results[len(results)-1].Interface().(error); err != nil {
+		code := "none"
+		var typed *mountd1.Error
+		if errors.As(err, &typed) {
+			code = string(typed.Code)
+		}
+		return map[string]any{"error": code, "message": err.Error()}
+	}
+	if len(results) == 1 {
+		return map[string]any{"result": nil}
+	}
+	return map[string]any{"result": plain(results[0])}
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: conformance ADDRESS")
+		os.Exit(2)
+	}
+	client := mountd1.Dial(os.Args[1])
+	defer client.Close()
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var one step
+		reader := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		reader.UseNumber() // 64-bit numbers stay whole
+		if err := reader.Decode(&one); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		text, err := json.Marshal(answer(client, one))
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println(string(text))
+	}
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The conformance script's runner in C++, by the client library.
+//
+//   conformance_runner ADDRESS
+#include <functional>
+#include <iostream>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "agent/client.h"
+#include "agent/mountctl/output/json.h"
+
+namespace mountd::agent {
+namespace {
+
+using Arguments = const Json&;
+
+// Returns {"result": ...} or {"error": ..., "message": ...}.
+template <typename T>
+Json Answer(const Result<T>& result) {
+  if (!result) {
+    return {{"error", CodeName(result.error().code)},
+            {"message", result.error().Message()}};
+  }
+  return {{"result", MemberToJson(*result)}};
+}
+
+Json AnswerPath(const Result<std::string>& path) {
+  return path ? Json{{"result", {{"host_path", *path}}}} : Answer(path);
+}
+
+Json AnswerNothing(const Result<void>& result) {
+  return result ? Json{{"result", nullptr}}
+                : Json{{"error", CodeName(result.error().code)},
+                       {"message", result.error().Message()}};
+}
+
+std::map<std::string, std::string> TextsOf(const Json& object) {
+  return object.get<std::map<std::string, std::string>>();
+}
+
+SourceType SourceTypeOf(const std::string& name) {
+  for (const SourceType type : {SourceType::kHostVolume, SourceType::kTmpfs,
+                                SourceType::kFilesystem}) {
+    if (SourceTypeName(type) == name) {
+      return type;
+    }
+  }
+  return SourceType::kVolume;
+}
+
+Propagation PropagationOf(const std::string& name) {
+  if (name == "host-to-task") {
+    return Propagation::kHostToTask;
+  }
+  return name == "bidirectional" ? Propagation::kBidirectional
+                                 : Propagation::kPrivate;
+}
+
+void ReadMountOptions(const Json& options, BindMountSpec* spec) {
+  spec->task_path = options.value("task_path", "");
+  spec->noexec = options.value("noexec", false);
+  if (options.contains("size")) {
+    spec->tmpfs = TmpfsOptions{};
+    spec->tmpfs->size = options["size"].get<std::uint64_t>();
+  }
+}
+
+// Reads BindMount's arguments, from those of the call.
+BindMountSpec MountOf(Arguments a) {
+  BindMountSpec spec;
+  spec.task = a[1];
+  spec.name = a[2];
+  spec.source_type = SourceTypeOf(a[3]);
+  spec.source = a[4];
+  spec.read_only = a[5];
+  spec.propagation = PropagationOf(a[6]);
+  ReadMountOptions(a[7], &spec);
+  return spec;
+}
+
+std::vector<BindMountSpec> MountsOf(const Json& list) {
+  std::vector<BindMountSpec> specs;
+  for (const Json& one : list) {
+    BindMountSpec spec;
+    spec.task = one["task"];
+    spec.name = one["name"];
+    spec.source_type = SourceTypeOf(one["source_type"]);
+    spec.source = one["source"];
+    ReadMountOptions(one, &spec);
+    specs.push_back(spec);
+  }
+  return specs;
+}
+
+NetworkSpec NetworkOf(Arguments a) {
+  NetworkSpec spec;
+  spec.mode = a[1];
+  for (const Json& one : a[2]) {
+    Port port;
+    port.label = one["label"];
+    port.host_address = one["host_address"];
+    port.host = one["host"];
+    port.container = one["container"];
+    port.count = one["count"];
+    port.protocols = one["protocols"];
+    spec.ports.push_back(port);
+  }
+  const Json& options = a[3];
+  spec.hostname = options.value("hostname", "");
+  spec.dns_servers = options.value("dns_servers", std::vector<std::string>());
+  if (options.contains("hosts")) {
+    for (const Json& one : options["hosts"]) {
+      spec.hosts.push_back({one["address"], one["names"]});
+    }
+  }
+  return spec;
+}
+
+VolumeSpec VolumeOf(Arguments a) {
+  VolumeSpec spec;
+  spec.alias = a[1];
+  spec.volume = a[2];
+  spec.plugin = a[3];
+  spec.usage.access_mode = a[4].value("access_mode", "");
+  spec.publish_context = TextsOf(a[5]);
+  spec.volume_context = TextsOf(a[6]);
+  return spec;
+}
+
+PluginSpec PluginOf(Arguments a) {
+  PluginSpec spec;
+  spec.plugin = a[0];  // of the type "node", the default
+  spec.allocation = a[2];
+  spec.health_timeout =
+      std::chrono::milliseconds(a[3].value("health_timeout_ms", 0));
+  return spec;
+}
+
+Reconciliation ReconciliationOf(Arguments a) {
+  Reconciliation spec;
+  spec.scope = a[0];
+  spec.epoch = a[1];
+  spec.wanted = a[2].get<std::vector<std::string>>();
+  spec.dry_run = a[3];
+  return spec;
+}
+
+std::string Text(const Json& value) { return value.get<std::string>(); }
+
+UnmountMode UnmountModeOf(const Json& options) {
+  return options.value("mode", "plain") == "detach" ? UnmountMode::kDetach
+                                                    : UnmountMode::kPlain;
+}
+
+using Method = std::function<Json(Client&, Arguments)>;
+
+const std::map<std::string, Method>& Methods() {
+  static const std::map<std::string, Method> all = {
+      {"GetCapabilities",
+       [](Client& c, Arguments) { return Answer(c.GetCapabilities()); }},
+      {"PrepareAllocation",
+       [](Client& c, Arguments a) {
+         AllocationOptions options;
+         options.scope = a[1].value("scope", "");
+         return AnswerPath(c.PrepareAllocation(Text(a[0]), options));
+       }},
+      {"GetAllocation",
+       [](Client& c, Arguments a) {
+         return Answer(c.GetAllocation(Text(a[0])));
+       }},
+      {"ListAllocations",
+       [](Client& c, Arguments) { return Answer(c.ListAllocations()); }},
+      {"GetReceipt",
+       [](Client& c, Arguments a) { return Answer(c.GetReceipt(Text(a[0]))); }},
+      {"ReleaseAllocation",
+       [](Client& c, Arguments a) {
+         return Answer(c.ReleaseAllocation(Text(a[0])));
+       }},
+      {"BindMount",
+       [](Client& c, Arguments a) {
+         return Answer(c.BindMount(Text(a[0]), MountOf(a)));
+       }},
+      {"BindMounts",
+       [](Client& c, Arguments a) {
+         return Answer(c.BindMounts(Text(a[0]), MountsOf(a[1])));
+       }},
+      {"Unmount",
+       [](Client& c, Arguments a) {
+         return AnswerNothing(c.Unmount(Text(a[0]), Text(a[1]), Text(a[2]),
+                                        UnmountModeOf(a[3])));
+       }},
+      {"ListHolders",
+       [](Client& c, Arguments a) {
+         return Answer(c.ListHolders(Text(a[0]), Text(a[1]), Text(a[2])));
+       }},
+      {"SetupNetwork",
+       [](Client& c, Arguments a) {
+         return Answer(c.SetupNetwork(Text(a[0]), NetworkOf(a)));
+       }},
+      {"TeardownNetwork",
+       [](Client& c, Arguments a) {
+         return AnswerNothing(c.TeardownNetwork(Text(a[0])));
+       }},
+      {"RegisterPlugin",
+       [](Client& c, Arguments a) {
+         return Answer(c.RegisterPlugin(PluginOf(a)));
+       }},
+      {"GetPlugin",
+       [](Client& c, Arguments a) { return Answer(c.GetPlugin(Text(a[0]))); }},
+      {"PublishVolume",
+       [](Client& c, Arguments a) {
+         return Answer(c.PublishVolume(Text(a[0]), VolumeOf(a)));
+       }},
+      {"UnpublishVolume",
+       [](Client& c, Arguments a) {
+         return AnswerNothing(c.UnpublishVolume(Text(a[0]), Text(a[1])));
+       }},
+      {"ListVolumes",
+       [](Client& c, Arguments) { return Answer(c.ListVolumes()); }},
+      {"ListOwed", [](Client& c, Arguments) { return Answer(c.ListOwed()); }},
+      {"RetryOwed", [](Client& c, Arguments) { return Answer(c.RetryOwed()); }},
+      {"Cancel",
+       [](Client& c, Arguments a) {
+         return AnswerNothing(c.Cancel(Text(a[0])));
+       }},
+      {"Reconcile",
+       [](Client& c, Arguments a) {
+         return Answer(c.Reconcile(ReconciliationOf(a)));
+       }},
+  };
+  return all;
+}
+
+// A step with a patience of its own is made by a client of its own.
+Json Make(const std::string& address, Client& client, const Json& step) {
+  const auto method = Methods().find(Text(step["call"]));
+  if (method == Methods().end()) {
+    return {{"error", "runner"}, {"message", "the runner has no such method"}};
+  }
+  if (!step.contains("patience_ms")) {
+    return method->second(client, step["arguments"]);
+  }
+  ClientOptions options;
+  options.address = address;
+  options.patience = std::chrono::milliseconds(step["patience_ms"].get<int>());
+  Result<Client> patient = Client::Connect(options);
+  return patient ? method->second(*patient, step["arguments"])
+                 : Json{{"error", "connect"},
+                        {"message", patient.error().Message()}};
+}
+
+int RunSteps(const std::string& address) {
+  ClientOptions options;
+  options.address = address;
+  Result<Client> client = Client::Connect(options);
+  if (!client) {
+    std::cerr << client.error().Message() << "\n";
+    return 1;
+  }
+  for (std::string line; std::getline(std::cin, line);) {
+    std::cout << Make(address, *client, Json::parse(line)).dump() << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace mountd::agent
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: conformance_runner ADDRESS\n";
+    return 2;
+  }
+  return mountd::agent::RunSteps(argv[1]);
+}

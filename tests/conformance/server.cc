@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Serves a whole mountd on models for the clients of the conformance script:
+//
+//   conformance_server FOLDER
+//
+// Prints the address, and then reads commands, one a line. Answers each by
+// "ok": "hold METHOD MS" makes that method of the executor wait for so long,
+// and "restart" ends this mountd and starts the next one on its stores.
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "mountd/config/config.h"
+#include "tests/support/servers/api_server.h"
+
+namespace mountd::test {
+namespace {
+
+Config ConfigOfServer() {
+  constexpr std::string_view kText = R"(
+[host_volume.data]
+path = "/srv/data"
+propagation = ["private", "host-to-task"]
+[network.default]
+ipv4 = "10.0.0.0/24"
+[timeouts]
+rpc_ms = 5000
+probe_starting_ms = 5
+probe_ready_ms = 20
+)";
+  Config config = ParseConfig(kText, "conformance").value();
+  RuleConfig all;
+  all.uids = {::geteuid()};
+  all.host_volumes = all.plugins = all.register_plugins = all.networks = {"*"};
+  all.host_ports = {{20000, 21000}};
+  config.rules = {all};
+  return config;
+}
+
+std::unique_ptr<ApiServer> StartServer(const std::string& folder) {
+  ApiServerOptions options;
+  options.config = ConfigOfServer();
+  return std::make_unique<ApiServer>(folder, std::move(options));
+}
+
+int Serve(const std::string& folder) {
+  std::unique_ptr<ApiServer> server = StartServer(folder);
+  std::cout << server->address() << std::endl;
+  std::thread holding;
+  for (std::string line; std::getline(std::cin, line);) {
+    if (holding.joinable()) {
+      holding.join();
+    }
+    std::istringstream words(line);
+    std::string command;
+    std::string method;
+    int ms = 0;
+    words >> command >> method >> ms;
+    if (command == "hold") {
+      server->executor().script().Block(method);
+      holding = std::thread([&server, method, ms] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+        server->executor().script().Unblock(method);
+      });
+    } else if (command == "restart") {
+      server.reset();
+      server = StartServer(folder);
+    } else {
+      std::cerr << "unknown command: " << line << "\n";
+      return 1;
+    }
+    std::cout << "ok" << std::endl;
+  }
+  if (holding.joinable()) {
+    holding.join();
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace mountd::test
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: conformance_server FOLDER\n";
+    return 2;
+  }
+  return mountd::test::Serve(argv[1]);
+}
