@@ -5,7 +5,8 @@
   runner.py [--contract FOLDER] ADDRESS
 
 Takes signatures from the contract in FOLDER (default dbus/), as a client that was made
-for that contract. A call that this contract has not is {"unknown": true}.
+for that contract. A call with a method or a key that this contract has not is
+{"unknown": true}.
 """
 import json
 import pathlib
@@ -31,10 +32,16 @@ BASIC = {"y": dbus.Byte, "b": dbus.Boolean, "n": dbus.Int16, "q": dbus.UInt16,
          "d": dbus.Double, "s": dbus.String, "o": dbus.ObjectPath}
 
 
+class NotInContract(Exception):
+    """The contract has no such method or key."""
+
+
 def to_wire(kind, value, types, level=0):
     """The JSON value as dbus-python sends it; `level` is 1 for the value of a key."""
     if kind.kind == "dict":
-        keys = dict(types.dicts[kind.name])
+        keys = dict(types.dicts.get(kind.name, []))
+        if unknown := set(value) - set(keys):
+            raise NotInContract(unknown)
         return dbus.Dictionary({key: to_wire(keys[key], one, types, 1)
                                 for key, one in value.items()},
                                signature="sv", variant_level=level)
@@ -100,6 +107,8 @@ class Client:
                         for member, inputs, outputs in types.methods}
 
     def call(self, method, arguments, patience_ms=None):
+        if method not in self.methods:
+            raise NotInContract(method)
         inputs, outputs = self.methods[method]
         if patience_ms is not None:
             arguments[-1]["patience_ms"] = patience_ms
@@ -131,14 +140,14 @@ def main():
     client = Client(arguments[0], model.Model(folder))
     for line in sys.stdin:
         step = json.loads(line)
-        answer = {"unknown": True}
-        if step["call"] in client.methods:
-            try:
-                answer = {"result": client.call(step["call"], step["arguments"],
-                                                step.get("patience_ms"))}
-            except dbus.DBusException as error:
-                answer = {"error": error.get_dbus_name().replace(ERROR, ""),
-                          "message": error.get_dbus_message()}
+        try:
+            answer = {"result": client.call(step["call"], step["arguments"],
+                                            step.get("patience_ms"))}
+        except NotInContract:
+            answer = {"unknown": True}
+        except dbus.DBusException as error:
+            answer = {"error": error.get_dbus_name().replace(ERROR, ""),
+                      "message": error.get_dbus_message()}
         print(json.dumps(answer), flush=True)
     return 0
 
