@@ -34,7 +34,7 @@ class Model:
         self.manager = interfaces[MANAGER]
         self.names, self.fields = {}, {}
         self.rows, self.dicts = {}, {}
-        self.inputs = set()
+        self.inputs, self.mixed = set(), set()
         self.used = set()
         self.read_names()
         self.methods, self.signals, self.properties = [], [], []
@@ -52,6 +52,8 @@ class Model:
         self.errors = re.findall(r"\w+", found[1])
 
     def check_names(self):
+        if mixed := self.mixed & self.inputs:
+            sys.exit(f"names.txt has one name for options with other keys: {mixed}")
         if unused := set(self.names) - self.used:
             sys.exit(f"names.txt names what the contract has not: {sorted(unused)}")
 
@@ -142,8 +144,12 @@ class Model:
         elif keys:
             have = {key for key, _ in self.dicts[name]}
             if self.dicts[name] and have != set(keys):
-                sys.exit(f"{member.name} {path}: {name} has other keys elsewhere: "
-                         f"{sorted(have ^ set(keys))}")
+                # An answer may have the keys of all that share its name.
+                self.mixed.add(name)
+                self.dicts[name] += [
+                    (key.name,
+                     self.type_of(member, f"{path}.{key.name}", key.type, key.keys))
+                    for key in keys.values() if key.name not in have]
             for key in keys.values():
                 self.type_of(member, f"{path}.{key.name}", key.type, key.keys)
         return Type("dict", name)
