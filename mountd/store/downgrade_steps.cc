@@ -38,7 +38,7 @@ constexpr std::array kBootSteps = {
              "NOT NULL,\n"
              "  netns_inode INTEGER NOT NULL, ipv6 TEXT NOT NULL DEFAULT "
              "'::') WITHOUT ROWID;"
-             "INSERT INTO quarantine SELECT ipv4, network, allocation, "
+             "INSERT OR IGNORE INTO quarantine SELECT ipv4, network, allocation, "
              "netns_inode, ipv6 FROM quarantine_by_both WHERE ipv4 <> "
              "'0.0.0.0';"
              "DROP TABLE quarantine_by_both;"},
@@ -51,10 +51,17 @@ constexpr std::array kBootSteps = {
              "mount_id || ' was handed out as a descriptor' FROM handed_out",
              "DROP TABLE handed_out;"},
     // The executors of 0.1.0 refuse a plan with an attribute that they do not
-    // know. They know the lowest three (mountd/plan/attributes.h).
+    // know. They know the lowest three (mountd/plan/attributes.h). They do not
+    // know the source 5 either, SourceKind::kDirectory; the mountd of 0.1.0
+    // removes such a mount as one that it finds without a record.
     StepDown{0,
              "SELECT 'mount ' || allocation || '/' || task || '/' || name || "
-             "': that it is nosymfollow' FROM mounts WHERE attributes & 8 <> 0",
+             "': that it is nosymfollow' FROM mounts WHERE attributes & 8 <> 0 "
+             "UNION ALL "
+             "SELECT 'mount ' || allocation || '/' || task || '/' || name || "
+             "': the record, because a directory is its source' FROM mounts "
+             "WHERE source_kind = 5",
+             "DELETE FROM mounts WHERE source_kind = 5;"
              "UPDATE mounts SET attributes = attributes & 7;"},
 };
 

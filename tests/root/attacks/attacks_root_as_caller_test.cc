@@ -88,6 +88,9 @@ class RootAsCaller : public ExecutorFixture {
     const UniqueFd map =
         real_.NewUserNamespace("0 1234 1\n", "0 1234 1\n").value();
     exec::MountChange change;
+    // Private, because the unmount of a peer would take the source's own mounts
+    // with it.
+    change.propagation = MS_PRIVATE;
     change.set = MOUNT_ATTR_IDMAP;
     change.user_namespace = map.get();
     ASSERT_TRUE(real_.SetMount(tree.get(), true, change));

@@ -247,17 +247,24 @@ std::vector<std::string> LostOf(const std::string& path,
 TEST(DowngradeLossTest, OfTheBootStoreIsListed) {
   const TempDirectory directory;
   const std::string path = directory.File("boot.db");
-  RunOn(path, FixtureOf("boot", 11));
+  RunOn(path, FixtureOf("boot", 14));
   ASSERT_EQ(MessageOf(BootStore::Open(path)), "Ok");
   RunOn(path,
-        "UPDATE networks SET taken_over=1; UPDATE mounts SET "
-        "attributes=attributes|8 WHERE name='data'");
+        "UPDATE networks SET taken_over=1, next_ports='[]'; UPDATE mounts SET "
+        "attributes=attributes|8 WHERE name='data'; UPDATE mounts SET "
+        "source_kind=5 WHERE name='tmp'; INSERT INTO quarantine VALUES("
+        "'0.0.0.0','fd00::4','six','old',1)");
   EXPECT_EQ(LostOf(path, kReleasedBoot),
             (std::vector<std::string>{
+                "network web/eth0: that an update of its ports is under way",
+                "lease beat of uid 1000: its deadline",
+                "address fd00::4: that it is in quarantine",
                 "network web/eth0: that an agent took it over",
                 "allocation web: that mount 4712 was handed out as a "
                 "descriptor",
-                "mount web/app/data: that it is nosymfollow"}));
+                "mount web/app/data: that it is nosymfollow",
+                "mount web/app/tmp: the record, because a directory is its "
+                "source"}));
   const auto store = BootStore::Open(path);
   ASSERT_EQ(MessageOf(store), "Ok");
   const auto mount = (*store)->mounts.GetMount("web", "app", "data");
