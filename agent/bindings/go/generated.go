@@ -164,6 +164,20 @@ type HostPorts struct {
 	Free uint32 `dbus:"free"`
 }
 
+// IdRange is a struct of the contract.
+type IdRange struct {
+	First uint32 `dbus:"first"`
+
+	Last uint32 `dbus:"last"`
+}
+
+// PortRange is a struct of the contract.
+type PortRange struct {
+	First uint16 `dbus:"first"`
+
+	Last uint16 `dbus:"last"`
+}
+
 // MethodStatistics is a struct of the contract.
 type MethodStatistics struct {
 	Method string `dbus:"method"`
@@ -184,6 +198,15 @@ type OwedCount struct {
 	Since uint64 `dbus:"since"`
 }
 
+// SubscribeOptions has the keys that a caller may set; nil leaves a key out.
+type SubscribeOptions struct {
+	Spans *bool `dbus:"spans"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+}
+
+func (SubscribeOptions) isDictionary() {}
+
 // Options has the keys that a caller may set; nil leaves a key out.
 type Options struct {
 	PatienceMs *uint32 `dbus:"patience_ms"`
@@ -196,6 +219,10 @@ type PrepareAllocationOptions struct {
 	Scope *string `dbus:"scope"`
 
 	Cgroup *dbus.UnixFD `dbus:"cgroup"`
+
+	Group *uint32 `dbus:"group"`
+
+	LeaseRequired *bool `dbus:"lease_required"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
 }
@@ -294,10 +321,32 @@ type Network struct {
 
 	Mac string `dbus:"mac"`
 
+	Netns dbus.UnixFD `dbus:"netns"`
+
 	Raw map[string]dbus.Variant
 }
 
 func (Network) isDictionary() {}
+
+// GetNetworkOptions has the keys that a caller may set; nil leaves a key out.
+type GetNetworkOptions struct {
+	Interface *string `dbus:"interface"`
+
+	NetnsFd *bool `dbus:"netns_fd"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+}
+
+func (GetNetworkOptions) isDictionary() {}
+
+// UpdatePortsOptions has the keys that a caller may set; nil leaves a key out.
+type UpdatePortsOptions struct {
+	Interface *string `dbus:"interface"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+}
+
+func (UpdatePortsOptions) isDictionary() {}
 
 // TeardownNetworkOptions has the keys that a caller may set; nil leaves a key out.
 type TeardownNetworkOptions struct {
@@ -377,6 +426,8 @@ type BindMountOptions struct {
 
 	Directory *dbus.UnixFD `dbus:"directory"`
 
+	SourceDirectory *dbus.UnixFD `dbus:"source_directory"`
+
 	Container *dbus.UnixFD `dbus:"container"`
 
 	Size *uint64 `dbus:"size"`
@@ -434,6 +485,8 @@ type MountSpec struct {
 
 	Directory *dbus.UnixFD `dbus:"directory"`
 
+	SourceDirectory *dbus.UnixFD `dbus:"source_directory"`
+
 	Container *dbus.UnixFD `dbus:"container"`
 
 	Size *uint64 `dbus:"size"`
@@ -476,6 +529,8 @@ type ReplaceMountOptions struct {
 	Idmap []IdExtent `dbus:"idmap"`
 
 	Directory *dbus.UnixFD `dbus:"directory"`
+
+	SourceDirectory *dbus.UnixFD `dbus:"source_directory"`
 
 	Container *dbus.UnixFD `dbus:"container"`
 
@@ -765,6 +820,10 @@ type Receipt struct {
 
 	Serial uint64 `dbus:"serial"`
 
+	Traceparent string `dbus:"traceparent"`
+
+	RequestId string `dbus:"request_id"`
+
 	Raw map[string]dbus.Variant
 }
 
@@ -931,6 +990,10 @@ type StagedVolume struct {
 	NeedsSecrets bool `dbus:"needs_secrets"`
 
 	Users []VolumeUser `dbus:"users"`
+
+	Abnormal bool `dbus:"abnormal"`
+
+	Condition string `dbus:"condition"`
 
 	Raw map[string]dbus.Variant
 }
@@ -1244,6 +1307,129 @@ type CallControllerOptions struct {
 
 func (CallControllerOptions) isDictionary() {}
 
+// AcquireLeaseOptions has the keys that a caller may set; nil leaves a key out.
+type AcquireLeaseOptions struct {
+	Allocation *string `dbus:"allocation"`
+
+	Scope *string `dbus:"scope"`
+
+	Pipe *dbus.UnixFD `dbus:"pipe"`
+
+	TimeoutMs *uint64 `dbus:"timeout_ms"`
+
+	OnLapse *string `dbus:"on_lapse"`
+
+	StopTasks *string `dbus:"stop_tasks"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+}
+
+func (AcquireLeaseOptions) isDictionary() {}
+
+// ReleaseLeaseOptions has the keys that a caller may set; nil leaves a key out.
+type ReleaseLeaseOptions struct {
+	Uid *uint32 `dbus:"uid"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+}
+
+func (ReleaseLeaseOptions) isDictionary() {}
+
+// ListLeasesOptions has the keys that a caller may set; nil leaves a key out.
+type ListLeasesOptions struct {
+	AllUsers *bool `dbus:"all_users"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+}
+
+func (ListLeasesOptions) isDictionary() {}
+
+// Lease has the keys of an answer; one that the answer has not is zero, and Raw has all
+// keys.
+type Lease struct {
+	Lease string `dbus:"lease"`
+
+	Uid uint32 `dbus:"uid"`
+
+	Allocation string `dbus:"allocation"`
+
+	Scope string `dbus:"scope"`
+
+	Kind string `dbus:"kind"`
+
+	TimeoutMs uint64 `dbus:"timeout_ms"`
+
+	OnLapse string `dbus:"on_lapse"`
+
+	StopTasks string `dbus:"stop_tasks"`
+
+	State string `dbus:"state"`
+
+	DeadlineBoottime uint64 `dbus:"deadline_boottime"`
+
+	Reason string `dbus:"reason"`
+
+	Raw map[string]dbus.Variant
+}
+
+func (Lease) isDictionary() {}
+
+// Fence has the keys of an answer; one that the answer has not is zero, and Raw has all
+// keys.
+type Fence struct {
+	Allocation string `dbus:"allocation"`
+
+	Lease string `dbus:"lease"`
+
+	Uid uint32 `dbus:"uid"`
+
+	LapseReason string `dbus:"lapse_reason"`
+
+	OnLapse string `dbus:"on_lapse"`
+
+	StopTasks string `dbus:"stop_tasks"`
+
+	State string `dbus:"state"`
+
+	Done bool `dbus:"done"`
+
+	VolumesDetached bool `dbus:"volumes_detached"`
+
+	Lifted bool `dbus:"lifted"`
+
+	HadTasks bool `dbus:"had_tasks"`
+
+	Copies string `dbus:"copies"`
+
+	HandedOut uint32 `dbus:"handed_out"`
+
+	Error string `dbus:"error"`
+
+	Attempts uint32 `dbus:"attempts"`
+
+	LapsedBoottime uint64 `dbus:"lapsed_boottime"`
+
+	LapsedAt uint64 `dbus:"lapsed_at"`
+
+	TasksStoppedBoottime uint64 `dbus:"tasks_stopped_boottime"`
+
+	TasksStoppedAt uint64 `dbus:"tasks_stopped_at"`
+
+	SearchedBoottime uint64 `dbus:"searched_boottime"`
+
+	SearchedAt uint64 `dbus:"searched_at"`
+
+	DoneBoottime uint64 `dbus:"done_boottime"`
+
+	DoneAt uint64 `dbus:"done_at"`
+
+	BootId string `dbus:"boot_id"`
+
+	Raw map[string]dbus.Variant
+}
+
+func (Fence) isDictionary() {}
+
 // ListOwedOptions has the keys that a caller may set; nil leaves a key out.
 type ListOwedOptions struct {
 	AllUsers *bool `dbus:"all_users"`
@@ -1279,6 +1465,26 @@ type OperationStatus struct {
 	Attempt uint32 `dbus:"attempt"`
 
 	Error string `dbus:"error"`
+
+	Traceparent string `dbus:"traceparent"`
+
+	RequestId string `dbus:"request_id"`
+
+	SpanId string `dbus:"span_id"`
+
+	Spans []map[string]dbus.Variant `dbus:"spans"`
+
+	SpansLeftOut uint64 `dbus:"spans_left_out"`
+
+	Name string `dbus:"name"`
+
+	Kind string `dbus:"kind"`
+
+	ParentSpanId string `dbus:"parent_span_id"`
+
+	StartNs uint64 `dbus:"start_ns"`
+
+	EndNs uint64 `dbus:"end_ns"`
 
 	Raw map[string]dbus.Variant
 }
@@ -1329,11 +1535,126 @@ type Capabilities struct {
 
 func (Capabilities) isDictionary() {}
 
+// ListHostVolumesOptions has the keys that a caller may set; nil leaves a key out.
+type ListHostVolumesOptions struct {
+	Uid *uint32 `dbus:"uid"`
+
+	AllUsers *bool `dbus:"all_users"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+}
+
+func (ListHostVolumesOptions) isDictionary() {}
+
+// HostVolumeGrant has the keys of an answer; one that the answer has not is zero, and
+// Raw has all keys.
+type HostVolumeGrant struct {
+	Name string `dbus:"name"`
+
+	Path []byte `dbus:"path"`
+
+	ReadOnlyPropagation []string `dbus:"read_only_propagation"`
+
+	WritablePropagation []string `dbus:"writable_propagation"`
+
+	Attributes []string `dbus:"attributes"`
+
+	Ids []IdRange `dbus:"ids"`
+
+	Limits map[string]uint64 `dbus:"limits"`
+
+	Uids []uint32 `dbus:"uids"`
+
+	Raw map[string]dbus.Variant
+}
+
+func (HostVolumeGrant) isDictionary() {}
+
+// ListFilesystemsOptions has the keys that a caller may set; nil leaves a key out.
+type ListFilesystemsOptions struct {
+	Uid *uint32 `dbus:"uid"`
+
+	AllUsers *bool `dbus:"all_users"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+}
+
+func (ListFilesystemsOptions) isDictionary() {}
+
+// FilesystemGrant has the keys of an answer; one that the answer has not is zero, and
+// Raw has all keys.
+type FilesystemGrant struct {
+	Type string `dbus:"type"`
+
+	Options []string `dbus:"options"`
+
+	Raw map[string]dbus.Variant
+}
+
+func (FilesystemGrant) isDictionary() {}
+
+// ListNetworksOptions has the keys that a caller may set; nil leaves a key out.
+type ListNetworksOptions struct {
+	Uid *uint32 `dbus:"uid"`
+
+	AllUsers *bool `dbus:"all_users"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+}
+
+func (ListNetworksOptions) isDictionary() {}
+
+// NetworkGrant has the keys of an answer; one that the answer has not is zero, and Raw
+// has all keys.
+type NetworkGrant struct {
+	Network string `dbus:"network"`
+
+	Mode string `dbus:"mode"`
+
+	HostPorts []PortRange `dbus:"host_ports"`
+
+	HostNamespaces bool `dbus:"host_namespaces"`
+
+	Limits map[string]uint64 `dbus:"limits"`
+
+	Ipv4 []string `dbus:"ipv4"`
+
+	Ipv6 []string `dbus:"ipv6"`
+
+	Mtu uint32 `dbus:"mtu"`
+
+	Unusable string `dbus:"unusable"`
+
+	Raw map[string]dbus.Variant
+}
+
+func (NetworkGrant) isDictionary() {}
+
+// NodeInfo has the keys of an answer; one that the answer has not is zero, and Raw has
+// all keys.
+type NodeInfo struct {
+	NodeId string `dbus:"node_id"`
+
+	MaxVolumes int64 `dbus:"max_volumes"`
+
+	Topology map[string]string `dbus:"topology"`
+
+	Changed []string `dbus:"changed"`
+
+	Raw map[string]dbus.Variant
+}
+
+func (NodeInfo) isDictionary() {}
+
 // Subscribe is a method of org.mountd1.Manager.
 //
 // mountd sends signals to this connection from now on, of all objects that the caller
 // may see.
-func (c *Client) Subscribe(ctx context.Context, options Options) (err error) {
+//
+// options: "spans" (b): while this connection is subscribed, mountd reports the spans
+// of each operation that has a traceparent, sampled or not, to all who see the
+// operation (OperationStep). NotSupported on the system bus.
+func (c *Client) Subscribe(ctx context.Context, options SubscribeOptions) (err error) {
 	err = c.call(ctx, "Subscribe", nil, options)
 	return
 }
@@ -1351,7 +1672,7 @@ func (c *Client) Unsubscribe(ctx context.Context, options Options) (err error) {
 // Makes the record of the allocation and its directory on the host. The directory's
 // access control list lets only root and the caller's uid pass through. The uid also
 // passes from a user namespace that maps it. Groups and the user's subordinate ids do
-// not pass.
+// not pass, except the option "group".
 //
 // All users of a node share the ids. PermissionDenied if another user has the id;
 // AlreadyExists while mountd keeps that user's receipt of it.
@@ -1363,7 +1684,14 @@ func (c *Client) Unsubscribe(ctx context.Context, options Options) (err error) {
 // options: "scope" (s): a label of the agent's own, for Reconcile and lists; "cgroup"
 // (h): the directory of the cgroup (version 2) that has the allocation's tasks, or
 // beneath which they are; a rule has to grant it. A later call with "cgroup" replaces
-// the cgroup, and mountd forgets the cgroup at a reboot.
+// the cgroup, and mountd forgets the cgroup at a reboot. "group" (u): a gid of the host
+// whose processes pass through the directory, and through that of the network files, as
+// well; for tasks in a user namespace that does not map the caller's uid. The gid of
+// root there is such a gid. A rule has to allow it (ids). A later call with "group"
+// replaces the group, a call without leaves it, and mountd forgets it at a reboot.
+// "lease_required" (b): PublishVolume stages no volume for the allocation unless a
+// lease of it, or of its scope, is held (AcquireLease). A later call cannot take this
+// back.
 //
 // result_: "host_path" (ay): the allocation's directory. "mount_namespace" (ay): the
 // file of the mount namespace that has mountd's mounts, for setns(2), if this is not
@@ -1383,23 +1711,26 @@ func (c *Client) PrepareAllocation(ctx context.Context, allocation string, optio
 // answer. FailedPrecondition if the interface exists and was set up with other
 // arguments.
 //
-// mode: "bridge": a routed veth, with an IPv4 address, and an IPv6 address if the
-// network has a range for it. "none": a namespace with only its loopback. "driver": a
-// namespace that the task's driver has made (option "netns"); FailedPrecondition if the
-// allocation has another namespace already. "host": the host's namespace; mountd makes
-// nothing, and reserves the ports for the allocation. "cni/NAME": a CNI network, which
-// third parties' plugins make by the node's conflists; these plugins map its host
+// mode: "bridge": a routed veth, with an address of each family that the network has a
+// range for. A network with IPv6 alone maps host ports of IPv6 alone; InvalidArgument
+// for a port at an IPv4 address. "none": a namespace with only its loopback. "driver":
+// a namespace that the task's driver has made (option "netns"); FailedPrecondition if
+// the allocation has another namespace already. "host": the host's namespace; mountd
+// makes nothing, and reserves the ports for the allocation. "cni/NAME": a CNI network,
+// which third parties' plugins make by the node's conflists; these plugins map its host
 // ports.
 //
 // ports: (label, host address, host port, container port or 0 for the same, count,
 // protocols), for `count` ports in a row. The address is "" for any, "0.0.0.0" or "::"
 // for any of one family, or one of the host's. NotSupported for "::1", because the
-// kernel cannot map it. Protocols are "tcp", "udp", "sctp", or several with "+".
-// AlreadyExists if an allocation has one of the ports, or a socket of the host listens
-// on it (for UDP: is bound and not connected); mountd then makes nothing, and the
-// message names the address, the user, and how to find the socket. FailedPrecondition
-// if the kernel cannot say who listens; the message names the modules that the kernel
-// needs.
+// kernel cannot map it. Protocols are "tcp", "udp", "sctp", or several with "+". mountd
+// maps a protocol with a "?" behind it, as in "tcp+udp?", only if its ports are free,
+// all `count` of them, and otherwise leaves it out; in mode "bridge" only. The
+// "protocols" of the result are those that are mapped, "" for none. AlreadyExists if an
+// allocation has one of the ports, or a socket of the host listens on it (for UDP: is
+// bound and not connected); mountd then makes nothing, and the message names the
+// address, the user, and how to find the socket. FailedPrecondition if the kernel
+// cannot say who listens; the message names the modules that the kernel needs.
 //
 // options: "network" (s): a network of the configuration; default "default".
 // "interface" (s): the interface's name inside; default "eth0". "address", "address6"
@@ -1434,6 +1765,53 @@ func (c *Client) PrepareAllocation(ctx context.Context, allocation string, optio
 // CNI plugin has answered), "mac" (s: of a CNI network).
 func (c *Client) SetupNetwork(ctx context.Context, allocation string, mode string, ports []Port, options SetupNetworkOptions) (result Network, err error) {
 	err = c.call(ctx, "SetupNetwork", &result, allocation, mode, ports, options)
+	return
+}
+
+// GetNetwork is a method of org.mountd1.Manager.
+//
+// Returns one network of the allocation, as SetupNetwork has answered. The answer comes
+// from mountd's record.
+//
+// options: "interface" (s): the network of this interface; "lo" for a namespace without
+// a network. InvalidArgument without it if the allocation has several networks.
+// "netns_fd" (b): also returns the namespace as an fd, for a runtime without a way to
+// "netns_path", such as one in a mount namespace of its own. The fd alone lets nobody
+// in, because setns(2) asks for CAP_SYS_ADMIN in the user namespace that owns the
+// namespace. The namespace lives until its last fd is closed: no release and no end of
+// mountd takes the fd away from a process, and ListHandedOut reports which processes
+// have it. The network's link, addresses and ports go with the network all the same.
+// Only the user of the allocation gets an fd; PermissionDenied for others, also for
+// administrators. FailedPrecondition in mode "host", or if the namespace has lost its
+// name. ResourceExhausted while callers hold as many descriptors as the limits of
+// mounts allow.
+//
+// result_: as of SetupNetwork, and with "netns_fd" also "netns" (h). NotFound if there
+// is no such network.
+func (c *Client) GetNetwork(ctx context.Context, allocation string, options GetNetworkOptions) (result Network, err error) {
+	err = c.call(ctx, "GetNetwork", &result, allocation, options)
+	return
+}
+
+// UpdatePorts is a method of org.mountd1.Manager.
+//
+// Replaces the ports of a network in mode "bridge" while its tasks run. @ports is the
+// whole new set, as for SetupNetwork. mountd replaces all ports or none, in one step:
+// after an error, a kill or a lost answer the network has either the old ports or the
+// new ones. Connections of ports that stay go on. From Linux 6.8 on, mountd forgets the
+// TCP and UDP connections of ports that go; on older kernels they go on until they time
+// out. A repeated SetupNetwork has to name the new ports.
+//
+// PermissionDenied if no rule grants one of the ports, also of those that stay.
+// AlreadyExists as SetupNetwork, for ports that are new. FailedPrecondition in another
+// mode, or if the network is not as mountd made it; mountd repairs it, and the same
+// call then succeeds.
+//
+// options: "interface" (s): as for GetNetwork.
+//
+// result_: as of SetupNetwork.
+func (c *Client) UpdatePorts(ctx context.Context, allocation string, ports []Port, options UpdatePortsOptions) (result Network, err error) {
+	err = c.call(ctx, "UpdatePorts", &result, allocation, ports, options)
 	return
 }
 
@@ -1511,9 +1889,10 @@ func (c *Client) UnpublishVolume(ctx context.Context, allocation string, alias s
 // a host volume of the configuration. "filesystem": @source is a file system of the
 // configuration; mountd mounts it when it is first used. DeadlineExceeded if that takes
 // too long. "tmpfs": a new, empty tmpfs, with @source "" and propagation "private"; it
-// ends with the mount, and its content is lost then. FailedPrecondition if a file
-// system of the kernel (proc, sysfs, devpts, autofs, ...) is mounted below the source,
-// as in a chroot.
+// ends with the mount, and its content is lost then. "directory": a directory of the
+// caller's own, given by the option "source_directory", with @source "".
+// FailedPrecondition if a file system of the kernel (proc, sysfs, devpts, autofs, ...)
+// is mounted below the source, as in a chroot.
 //
 // propagation: "private", "host-to-task" or "bidirectional". "bidirectional" needs a
 // writable source, a writable mount, and a rule that allows it.
@@ -1524,22 +1903,34 @@ func (c *Client) UnpublishVolume(ctx context.Context, allocation string, alias s
 // because programs keep links in their volumes. "idmap" (a(uuu): at most four of the
 // first id on disk, the first id shown, and the count). Files of the one id show as
 // files of the other, for users and groups alike, and files of all other ids as
-// nobody's. A rule has to allow the ids on disk, and root cannot be an id shown.
-// NotSupported if the source's file system, or one that is mounted below the source,
-// cannot do this. "directory" (h): mounts on this directory of the host, given by any
-// fd of it, instead of in the task's inbox. The directory belongs to the caller, and
-// lies beneath an alloc_roots of a rule. "container" (h): mounts in a container, at
-// "task_path". The fd is a pidfd of a process of the container, which its runtime has
-// created and not started. "task_path" leads through no link to a directory, or to a
-// file if the source is a file, and not into /proc or /sys. The process's cgroup is the
-// allocation's, or beneath it; for an allocation without a cgroup, a rule grants it.
-// The container has a mount namespace, a pid namespace and a root directory of its own.
-// FailedPrecondition for a service, for the caller's own container, and where the root
-// is the host's, bound to another place. FailedPrecondition too if the mount namespace
-// belongs to a user namespace of the container's own, because the container could
-// weaken the mount; use an inbox there, which it cannot weaken. FailedPrecondition for
-// a place in a shared mount, because other namespaces would get the new mount. A tmpfs
-// in a container needs a right of its own (container_tmpfs). The mount ends with the
+// nobody's. A rule has to allow the ids on disk, except the caller's own uid and
+// primary gid, and root cannot be an id shown. NotSupported if the source's file
+// system, or one that is mounted below the source, cannot do this. "uidmap" and
+// "gidmap" (each a(uuu), as "idmap"): the one for users alone, and the other for groups
+// alone. A call gives both of them instead of "idmap". The id 0 on disk shows as the
+// caller's uid (primary gid for groups) alone, in a private mount of a host volume or
+// published volume, if the rule that grants it has root_as_caller. FailedPrecondition
+// if something is mounted below such a source, or if the host mounts a host volume
+// without nosuid or nodev. "directory" (h): mounts on this directory of the host, given
+// by any fd of it, instead of in the task's inbox. The directory belongs to the caller,
+// and lies beneath an alloc_roots of a rule. "source_directory" (h), for a source of
+// type "directory" only: the directory to mount, given by any fd of it. The directory
+// belongs to the caller, and lies beneath an alloc_roots of a rule, in the same mount.
+// FailedPrecondition if something is mounted below it. Such a mount is in an inbox, and
+// is private or host-to-task. ReplaceMount, RepairMount and OpenTree refuse this type,
+// because mountd keeps no descriptor. Lists show the path that the directory had as
+// "source". "container" (h): mounts in a container, at "task_path". The fd is a pidfd
+// of a process of the container, which its runtime has created and not started.
+// "task_path" leads through no link to a directory, or to a file if the source is a
+// file, and not into /proc or /sys. The process's cgroup is the allocation's, or
+// beneath it; for an allocation without a cgroup, a rule grants it. The container has a
+// mount namespace, a pid namespace and a root directory of its own. FailedPrecondition
+// for a service, for the caller's own container, and where the root is the host's,
+// bound to another place. FailedPrecondition too if the mount namespace belongs to a
+// user namespace of the container's own, because the container could weaken the mount;
+// use an inbox there, which it cannot weaken. FailedPrecondition for a place in a
+// shared mount, because other namespaces would get the new mount. A tmpfs in a
+// container needs a right of its own (container_tmpfs). The mount ends with the
 // container; for the next container, the same call mounts it again. For a tmpfs only:
 // "size" (t: bytes, 4096 at least; required), "inodes" (t: how many files and
 // directories; default and maximum: one for each KiB of the size), "mode" (u: of its
@@ -1729,21 +2120,22 @@ func (c *Client) ListHolders(ctx context.Context, allocation string, task string
 
 // ListHandedOut is a method of org.mountd1.Manager.
 //
-// Lists the mounts that OpenTree and PrepareInbox have handed out as fds for the
-// allocation, as long as a process of the node has one. After the release, the user to
-// whom the allocation belonged may still call it. A process has a mount if it has an fd
-// in it, works in it, or is in a mount namespace in which the mount is attached. mountd
-// forgets a mount once a search of all processes finds it nowhere. The search does not
-// find a mount in the queue of a socket, nor a clone that a process has made of the
-// mount.
+// Lists the mounts that OpenTree and PrepareInbox, and the namespaces that GetNetwork
+// have handed out as fds for the allocation, as long as a process of the node has one.
+// After the release, the user to whom the allocation belonged may still call it. A
+// process has a mount if it has an fd in it, works in it, or is in a mount namespace in
+// which the mount is attached. mountd forgets a mount once a search of all processes
+// finds it nowhere. The search does not find a mount in the queue of a socket, nor a
+// clone that a process has made of the mount. Of a namespace it finds only fds. A
+// namespace that still has its name counts as held.
 //
 // options: only "patience_ms".
 //
-// result_: "descriptors" (aa{sv}: "kind" (s: "detached", of OpenTree, or "inbox"),
-// "source_type", "source" (s) of a detached one, "task" (s) of an inbox, "mount_id"
-// (t), and all that ListHolders answers with the scope "node"; no holders for a mount
-// that is attached on the host); "complete" (b): false if the kernel has no unique ids
-// of mounts (before Linux 6.8), because mountd then lists none.
+// result_: "descriptors" (aa{sv}: "kind" (s: "detached", of OpenTree, "inbox", or
+// "namespace"), "source_type", "source" (s) of a detached one, "task" (s) of an inbox,
+// "mount_id" (t), and all that ListHolders answers with the scope "node"; no holders
+// for a mount that is attached on the host); "complete" (b): false if the kernel has no
+// unique ids of mounts (before Linux 6.8), because mountd then lists none.
 func (c *Client) ListHandedOut(ctx context.Context, allocation string, options Options) (result HandedOutList, err error) {
 	err = c.call(ctx, "ListHandedOut", &result, allocation, options)
 	return
@@ -1812,9 +2204,10 @@ func (c *Client) VerifyTask(ctx context.Context, allocation string, task string,
 // for the allocation; "owed" (a(ss): volumes whose plugin is away and still has to be
 // called, or of which a process has a copy; while there are any, "node_detached" is
 // false and no claim may be freed: ask GetReceipt until it has none), "serial" (t:
-// grows with every receipt of this node). If a volume has no user left on the node,
-// mountd searches the whole node for copies once more after the unstage, and does not
-// report a volume with copies as detached.
+// grows with every receipt of this node), "traceparent" (s) and "request_id" (s): the
+// names of the call whose work ended the allocation, which may be a Reconcile. If a
+// volume has no user left on the node, mountd searches the whole node for copies once
+// more after the unstage, and does not report a volume with copies as detached.
 func (c *Client) ReleaseAllocation(ctx context.Context, allocation string, options ReleaseAllocationOptions) (result Receipt, err error) {
 	err = c.call(ctx, "ReleaseAllocation", &result, allocation, options)
 	return
@@ -1941,7 +2334,10 @@ func (c *Client) GetVolumeStats(ctx context.Context, allocation string, alias st
 // volumes: "plugin" (s), "volume" (s), "state" (s: "staging", "staged", "unstaging",
 // "uncertain"), "attachment_mode" (s), "access_mode" (s), "fs_type" (s),
 // "needs_secrets" (b: to stage it again takes secrets), "users" (a(ss): allocation,
-// alias; none: an unstage is pending).
+// alias; none: an unstage is pending); if the plugin offers VOLUME_CONDITION or
+// GET_VOLUME_HEALTH and mountd has asked it since mountd's start
+// (timeouts.probe_volumes_ms), "abnormal" (b) and "condition" (s), as the plugin said
+// last.
 func (c *Client) ListVolumes(ctx context.Context, options ListVolumesOptions) (result []StagedVolume, err error) {
 	err = c.call(ctx, "ListVolumes", &result, options)
 	return
@@ -2166,6 +2562,111 @@ func (c *Client) CallController(ctx context.Context, plugin string, rpc string, 
 	return
 }
 
+// AcquireLease is a method of org.mountd1.Manager.
+//
+// Binds an allocation, or all of the caller's allocations of a scope, to a lease. When
+// the lease lapses, mountd sends LeaseLapsed and fences each of these allocations. From
+// that moment on SetupNetwork, PublishVolume, BindMount, PrepareInbox, OpenTree and all
+// other calls that make something fail with FailedPrecondition, "lease lapsed", for
+// these allocations, and so does PrepareAllocation of another one in the scope. mountd
+// undoes what such a call makes if the lease lapses during the call. Then mountd stops
+// the tasks if "stop_tasks" says so, searches for tasks' copies of the mounts, and
+// releases the allocation if "on_lapse" says so. mountd repeats a step that fails until
+// it succeeds. GetFence has the receipt. Calls that undo something work as before.
+//
+// The same call again renews a heartbeat, and takes another pipe. A lapsed lease can be
+// acquired again once its fences are done; the allocations that were kept can then be
+// used again. The options may differ in each call.
+//
+// A lease of another boot has lapsed. A pipe cannot outlive mountd: after a start of
+// mountd its holder has timeouts.lease_grace_ms to acquire the lease again. A heartbeat
+// keeps its deadline, also while mountd is away.
+//
+// PermissionDenied unless the caller owns the allocation. AlreadyExists if the
+// allocation, or the scope, has a lease of another name. FailedPrecondition during a
+// fence. ResourceExhausted beyond limits.leases_per_uid.
+//
+// lease: a name of the agent's choice; each user has names of its own.
+//
+// options: "allocation" (s), or "scope" (s). "pipe" (h): the read end of a pipe(2); the
+// lease lapses when nobody has the write end open any more. mountd reads nothing.
+// InvalidArgument for any other fd, and if nobody has the write end. Or "timeout_ms"
+// (t): the lease lapses so long after this call or the last RenewLease, by
+// CLOCK_BOOTTIME, which counts while the machine is suspended; 1000 to 86400000.
+// "on_lapse" (s): "release" (default), as ReleaseAllocation; while tasks have copies
+// the release is repeated. Or "keep": the allocation stays as it is, but fenced.
+// "stop_tasks" (s): "no" (default), "freeze" or "kill": what mountd does to all
+// processes of the allocation's cgroup and beneath, before anything else; a rule has to
+// grant it. Whoever owns the cgroup can thaw it. "freeze" fits "keep", because a
+// release waits for frozen tasks that have copies. FailedPrecondition if an allocation
+// has no cgroup.
+//
+// result_: the lease, as of ListLeases.
+func (c *Client) AcquireLease(ctx context.Context, lease string, options AcquireLeaseOptions) (result Lease, err error) {
+	err = c.call(ctx, "AcquireLease", &result, lease, options)
+	return
+}
+
+// RenewLease is a method of org.mountd1.Manager.
+//
+// Moves the deadline of a heartbeat. FailedPrecondition if the lease has lapsed, or has
+// a pipe. NotFound if the caller has no such lease, because it was released or its
+// allocation was.
+//
+// result_: the lease, as of ListLeases.
+func (c *Client) RenewLease(ctx context.Context, lease string, options Options) (result Lease, err error) {
+	err = c.call(ctx, "RenewLease", &result, lease, options)
+	return
+}
+
+// ReleaseLease is a method of org.mountd1.Manager.
+//
+// Ends a lease without a fence. Success if there is no such lease. A release of the
+// lease's allocation ends it, too. FailedPrecondition if the lease has lapsed and its
+// fences are not done. Allocations that a fence has kept stay fenced.
+//
+// options: "uid" (u): the lease's user, if that is not the caller; for administrators.
+func (c *Client) ReleaseLease(ctx context.Context, lease string, options ReleaseLeaseOptions) (err error) {
+	err = c.call(ctx, "ReleaseLease", nil, lease, options)
+	return
+}
+
+// ListLeases is a method of org.mountd1.Manager.
+//
+// options: "all_users" (b): as in ListAllocations.
+//
+// leases: "lease" (s), "uid" (u), "allocation" (s), "scope" (s): one of both is "".
+// "kind" (s): "pipe" or "heartbeat". "timeout_ms" (t). "on_lapse" (s), "stop_tasks"
+// (s). "state" (s): "held" or "lapsed". "deadline_boottime" (t): when it lapses, in
+// microseconds of CLOCK_BOOTTIME; 0 for a pipe. "reason" (s): why it has lapsed.
+func (c *Client) ListLeases(ctx context.Context, options ListLeasesOptions) (result []Lease, err error) {
+	err = c.call(ctx, "ListLeases", &result, options)
+	return
+}
+
+// GetFence is a method of org.mountd1.Manager.
+//
+// The last fence of an allocation, under way or done. mountd keeps it until the name is
+// prepared again, and at most 10,000 of released allocations for each user. NotFound if
+// no lease of the allocation has lapsed.
+//
+// fence: "allocation" (s), "lease" (s), "uid" (u), "lapse_reason" (s), "on_lapse" (s),
+// "stop_tasks" (s). "state" (s): "fencing" or "done": the claims on the volumes may be
+// freed only if it is "done" and "volumes_detached" (b) is true. "lifted" (b): the
+// lease was acquired again since. "had_tasks" (b): there were processes to stop.
+// "copies" (s): processes that had copies of the mounts or volumes at the last search;
+// "" if there was none. "handed_out" (u): how many descriptors of OpenTree and
+// PrepareInbox processes still had. "error" (s): why the last try failed, and
+// "attempts" (u): how many have. The end of each step, in microseconds of
+// CLOCK_BOOTTIME and since the epoch, 0 if a step has not ended: "lapsed_boottime",
+// "lapsed_at", "tasks_stopped_boottime", "tasks_stopped_at", "searched_boottime",
+// "searched_at", "done_boottime", "done_at" (t). The tasks count as stopped if there
+// was nothing to stop. "boot_id" (s): the boot of the lapse.
+func (c *Client) GetFence(ctx context.Context, allocation string, options Options) (result Fence, err error) {
+	err = c.call(ctx, "GetFence", &result, allocation, options)
+	return
+}
+
 // ListOwed is a method of org.mountd1.Manager.
 //
 // Lists the pending tear-downs: those that failed and that mountd retries.
@@ -2213,14 +2714,16 @@ func (c *Client) Cancel(ctx context.Context, operation string, options Options) 
 // BindMounts, allocations of Reconcile, tear-downs of RetryOwed, files of a tree
 // (without a total); "attempt" (u): the number, from 1, of the current try of a
 // plugin's call that mountd repeats; "error" (s): why the last try failed, as the last
-// part of an error's name. The steps are "queue": earlier calls on the same object;
-// "work": work that has no step of its own; "volume": another call's work on the same
-// volume; "plugin": the plugin is away, or has as many calls as it may; "stage",
-// "publish", "unpublish", "unstage", "expand", "controller": a call of the plugin;
-// "mount", "filesystem" (a declared one, which mountd may have to mount first),
-// "unmount", "network", "cni-add", "cni-del": the work of CNI's plugins; "release":
-// allocations; "retry": pending tear-downs; "tree"; "tasks": tasks that have copies of
-// the object. A release may add others.
+// part of an error's name; "traceparent" (s) and "request_id" (s): the names of the
+// call that began the operation; "span_id" (s): the operation's own span in the
+// caller's trace. The steps are "queue": earlier calls on the same object; "work": work
+// that has no step of its own; "volume": another call's work on the same volume;
+// "plugin": the plugin is away, or has as many calls as it may; "stage", "publish",
+// "unpublish", "unstage", "expand", "controller": a call of the plugin; "mount",
+// "filesystem" (a declared one, which mountd may have to mount first), "unmount",
+// "network", "cni-add", "cni-del": the work of CNI's plugins; "release": allocations;
+// "retry": pending tear-downs; "tree"; "tasks": tasks that have copies of the object. A
+// release may add others.
 func (c *Client) ListOperations(ctx context.Context, options Options) (result []OperationStatus, err error) {
 	err = c.call(ctx, "ListOperations", &result, options)
 	return
@@ -2245,6 +2748,68 @@ func (c *Client) ListOperations(ctx context.Context, options Options) (result []
 // there is a rule that names the caller.
 func (c *Client) GetCapabilities(ctx context.Context, options Options) (result Capabilities, err error) {
 	err = c.call(ctx, "GetCapabilities", &result, options)
+	return
+}
+
+// ListHostVolumes is a method of org.mountd1.Manager.
+//
+// Lists the host volumes that the rules grant the caller, as a following BindMount
+// decides with the same configuration. Root and administrators are listed what rules
+// grant them, and no more. A Reload changes the list.
+//
+// options: "uid" (u): lists what this user is granted, in the groups that the user
+// database says, or PermissionDenied if the caller is neither an administrator nor this
+// user. "all_users" (b): lists what the rules of all users grant together, or
+// PermissionDenied if the caller is no administrator. InvalidArgument for both.
+//
+// volumes: "name" (s): the source of BindMount; "path" (ay): as declared;
+// "read_only_propagation" and "writable_propagation" (as): the propagation modes in
+// which a read-only mount, and a writable one, is granted; none: no such mount is.
+// "attributes" (as): those that each mount has without being asked for, as BindMount
+// and VerifyTask name them. "ids" (a(uu)): first and last of ranges of ids on disk;
+// each extent of "idmap" has to lie in one of them. "limits" (a{st}): the limits of the
+// configuration that count these mounts, by their keys. With "all_users" also "uids"
+// (au): the users for whom alone the volume is declared; empty: no such bound.
+func (c *Client) ListHostVolumes(ctx context.Context, options ListHostVolumesOptions) (result []HostVolumeGrant, err error) {
+	err = c.call(ctx, "ListHostVolumes", &result, options)
+	return
+}
+
+// ListFilesystems is a method of org.mountd1.Manager.
+//
+// Lists the file systems of the configuration that the rules grant the caller, as
+// ListHostVolumes does for host volumes.
+//
+// options: as of ListHostVolumes.
+//
+// filesystems: the keys of ListHostVolumes but "path"; "type" (s); "options" (as): the
+// options without a value, or with a number or a word of a closed list as the value.
+// The source and all other options are left out, because they may name hosts, accounts
+// and files with credentials.
+func (c *Client) ListFilesystems(ctx context.Context, options ListFilesystemsOptions) (result []FilesystemGrant, err error) {
+	err = c.call(ctx, "ListFilesystems", &result, options)
+	return
+}
+
+// ListNetworks is a method of org.mountd1.Manager.
+//
+// Lists the networks of the configuration, and the CNI networks that exist, that the
+// rules grant the caller, as a following SetupNetwork decides. The modes "none", "host"
+// and "driver" need no network. mountd gives any allocation the files of "hostname",
+// "hosts" and "dns_servers", within "network_file_bytes_per_uid". If a rule grants a
+// CNI network and mountd cannot list these, the call fails.
+//
+// options: as of ListHostVolumes.
+//
+// networks: "network" (s): its name; "mode" (s): of SetupNetwork, "bridge" or
+// "cni/NAME"; "host_ports" (a(qq)): first and last of ranges; the ports of one mapping
+// have to lie in one of them. "host_namespaces" (b): "netns" may be a namespace of the
+// host's user namespace. "limits" (a{st}): the limits of the configuration that count
+// networks, by their keys. For "bridge" also "ipv4" and "ipv6" (as): the ranges of
+// addresses; "mtu" (u): 0 is the kernel's default. For CNI also "unusable" (s): why the
+// node cannot make the network now; "" if it can.
+func (c *Client) ListNetworks(ctx context.Context, options ListNetworksOptions) (result []NetworkGrant, err error) {
+	err = c.call(ctx, "ListNetworks", &result, options)
 	return
 }
 
@@ -2315,9 +2880,9 @@ func (c *Client) StuckExecutors(ctx context.Context) (result uint32, err error) 
 // together, by reason: "handshake" (none in time), "unread" (does not read its
 // answers), "unfinished" (does not finish a message in time), "too-large" (a message,
 // or its user's unfinished messages together), "fds" (more file descriptors than a
-// message or its user may have), "malformed" (a malformed message with file
-// descriptors), "refused" (too many connections, or file descriptors that cannot be
-// closed). The dictionary always has each reason, also with 0.
+// message or its user may have), "malformed" (a malformed message, which has no
+// answer), "refused" (too many connections, or file descriptors that cannot be closed).
+// The dictionary always has each reason, also with 0.
 func (c *Client) DroppedPeers(ctx context.Context) (result map[string]uint64, err error) {
 	err = c.property(ctx, "DroppedPeers", &result)
 	return
@@ -2398,7 +2963,9 @@ type PluginRemovedSignal struct {
 	Object dbus.ObjectPath `dbus:"object"`
 }
 
-// A published volume ceased to answer, or its plugin published it again.
+// A published volume ceased to answer, or its plugin published it again, or its plugin
+// reports another condition (CSI: VolumeCondition, or from 1.13 on VolumeHealth, which
+// is abnormal if the plugin lists anything).
 type VolumeHealthSignal struct {
 	Plugin string `dbus:"plugin"`
 
@@ -2432,6 +2999,23 @@ type PluginChangedSignal struct {
 	Reason string `dbus:"reason"`
 }
 
+// A lease has lapsed, and mountd fences its allocations. Its user and administrators
+// get this.
+type LeaseLapsedSignal struct {
+	Lease string `dbus:"lease"`
+
+	Uid uint32 `dbus:"uid"`
+
+	Reason string `dbus:"reason"`
+}
+
+// The fence of an allocation is done; GetFence has its receipt.
+type FenceDoneSignal struct {
+	Allocation string `dbus:"allocation"`
+
+	Lease string `dbus:"lease"`
+}
+
 // At most a tenth of a network's addresses is free. mountd sends this once, and not
 // again before a fifth has been free.
 type AddressesScarceSignal struct {
@@ -2440,6 +3024,39 @@ type AddressesScarceSignal struct {
 	Capacity uint32 `dbus:"capacity"`
 
 	Free uint32 `dbus:"free"`
+}
+
+// An instance of a plugin became healthy or unhealthy, in the words in which
+// orchestrators show it (Nomad: the events of a task). An agent hands both texts on
+// unchanged, as an event of the task that runs the plugin. The first health after
+// mountd's start is an event, too.
+type PluginEventSignal struct {
+	Plugin string `dbus:"plugin"`
+
+	Type string `dbus:"type"`
+
+	Allocation string `dbus:"allocation"`
+
+	Event string `dbus:"event"`
+
+	Message string `dbus:"message"`
+}
+
+// An instance of a plugin says something else of this node than before (CSI:
+// NodeGetInfo). mountd asks when it connects to the instance, then each ten
+// timeouts.probe_ready_ms, and within a second after the plugin has refused
+// NodeStageVolume, NodePublishVolume, NodeExpandVolume or ControllerPublishVolume with
+// RESOURCE_EXHAUSTED.
+type NodeInfoChangedSignal struct {
+	Plugin string `dbus:"plugin"`
+
+	Type string `dbus:"type"`
+
+	Allocation string `dbus:"allocation"`
+
+	Node NodeInfo `dbus:"node"`
+
+	Text string `dbus:"text"`
 }
 
 // Somebody else had removed or changed a part of an allocation's network, and mountd
@@ -2509,8 +3126,16 @@ func newSignal(name string) any {
 		return &SecretsNeededSignal{}
 	case "PluginChanged":
 		return &PluginChangedSignal{}
+	case "LeaseLapsed":
+		return &LeaseLapsedSignal{}
+	case "FenceDone":
+		return &FenceDoneSignal{}
 	case "AddressesScarce":
 		return &AddressesScarceSignal{}
+	case "PluginEvent":
+		return &PluginEventSignal{}
+	case "NodeInfoChanged":
+		return &NodeInfoChangedSignal{}
 	case "NetworkRepaired":
 		return &NetworkRepairedSignal{}
 	case "NetworkLost":

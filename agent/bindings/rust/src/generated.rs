@@ -159,6 +159,20 @@ pub struct HostPorts {
 
 /// A struct of the contract.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Type, Value, OwnedValue)]
+pub struct IdRange {
+    pub first: u32,
+    pub last: u32,
+}
+
+/// A struct of the contract.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Type, Value, OwnedValue)]
+pub struct PortRange {
+    pub first: u16,
+    pub last: u16,
+}
+
+/// A struct of the contract.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Type, Value, OwnedValue)]
 pub struct MethodStatistics {
     pub method: String,
     pub calls: u64,
@@ -172,6 +186,17 @@ pub struct MethodStatistics {
 pub struct OwedCount {
     pub count: u32,
     pub since: u64,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct SubscribeOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub spans: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -192,6 +217,10 @@ pub struct PrepareAllocationOptions {
     pub scope: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<OwnedFd>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub lease_required: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
 }
@@ -291,6 +320,32 @@ pub struct Network {
     pub dns_options: Option<Vec<String>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub netns: Option<OwnedFd>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct GetNetworkOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub netns_fd: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct UpdatePortsOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -382,6 +437,8 @@ pub struct BindMountOptions {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub directory: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub source_directory: Option<OwnedFd>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub container: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
@@ -440,6 +497,8 @@ pub struct MountSpec {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub directory: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub source_directory: Option<OwnedFd>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub container: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
@@ -484,6 +543,8 @@ pub struct ReplaceMountOptions {
     pub idmap: Option<Vec<IdExtent>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub directory: Option<OwnedFd>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub source_directory: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub container: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
@@ -770,6 +831,10 @@ pub struct Receipt {
     pub owed: Option<Vec<OwedVolume>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub serial: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -937,6 +1002,10 @@ pub struct StagedVolume {
     pub needs_secrets: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub users: Option<Vec<VolumeUser>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub abnormal: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1263,6 +1332,133 @@ pub struct CallControllerOptions {
 #[derive(Debug, Default, Serialize, Deserialize, Type)]
 #[zvariant(signature = "dict")]
 #[serde(default)]
+pub struct AcquireLeaseOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub pipe: Option<OwnedFd>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub on_lapse: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub stop_tasks: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct ReleaseLeaseOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct ListLeasesOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub all_users: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct Lease {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub on_lapse: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub stop_tasks: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub deadline_boottime: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct Fence {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub lapse_reason: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub on_lapse: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub stop_tasks: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub done: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub volumes_detached: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub lifted: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub had_tasks: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub copies: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub handed_out: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub lapsed_boottime: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub lapsed_at: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub tasks_stopped_boottime: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub tasks_stopped_at: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub searched_boottime: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub searched_at: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub done_boottime: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub done_at: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
 pub struct ListOwedOptions {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub all_users: Option<bool>,
@@ -1299,6 +1495,26 @@ pub struct OperationStatus {
     pub attempt: Option<u32>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub span_id: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub spans: Option<Vec<HashMap<String, OwnedValue>>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub spans_left_out: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub parent_span_id: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub start_ns: Option<u64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub end_ns: Option<u64>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1344,13 +1560,126 @@ pub struct Capabilities {
     pub rules: Option<bool>,
 }
 
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct ListHostVolumesOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub all_users: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct HostVolumeGrant {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub path: Option<Vec<u8>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub read_only_propagation: Option<Vec<String>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub writable_propagation: Option<Vec<String>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Vec<String>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<IdRange>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub limits: Option<HashMap<String, u64>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uids: Option<Vec<u32>>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct ListFilesystemsOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub all_users: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct FilesystemGrant {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub r#type: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub options: Option<Vec<String>>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct ListNetworksOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub all_users: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct NetworkGrant {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub host_ports: Option<Vec<PortRange>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub host_namespaces: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub limits: Option<HashMap<String, u64>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<Vec<String>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<Vec<String>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub unusable: Option<String>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct NodeInfo {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub max_volumes: Option<i64>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub topology: Option<HashMap<String, String>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Vec<String>>,
+}
+
 impl Client {
     /// mountd sends signals to this connection from now on, of all objects that the
     /// caller may see.
     #[allow(clippy::too_many_arguments)]
     pub fn subscribe(
         &self,
-        options: &Options,
+        options: &SubscribeOptions,
     ) -> Result<()> {
         self.call("Subscribe", &(options, ))
     }
@@ -1367,7 +1696,7 @@ impl Client {
     /// Makes the record of the allocation and its directory on the host. The
     /// directory's access control list lets only root and the caller's uid pass
     /// through. The uid also passes from a user namespace that maps it. Groups and the
-    /// user's subordinate ids do not pass.
+    /// user's subordinate ids do not pass, except the option "group".
     ///
     /// All users of a node share the ids. PermissionDenied if another user has the id;
     /// AlreadyExists while mountd keeps that user's receipt of it.
@@ -1398,6 +1727,39 @@ impl Client {
         options: &SetupNetworkOptions,
     ) -> Result<Network> {
         self.call("SetupNetwork", &(allocation, mode, ports, options, ))
+    }
+
+    /// Returns one network of the allocation, as SetupNetwork has answered. The answer
+    /// comes from mountd's record.
+    #[allow(clippy::too_many_arguments)]
+    pub fn get_network(
+        &self,
+        allocation: &str,
+        options: &GetNetworkOptions,
+    ) -> Result<Network> {
+        self.call("GetNetwork", &(allocation, options, ))
+    }
+
+    /// Replaces the ports of a network in mode "bridge" while its tasks run. @ports is
+    /// the whole new set, as for SetupNetwork. mountd replaces all ports or none, in
+    /// one step: after an error, a kill or a lost answer the network has either the old
+    /// ports or the new ones. Connections of ports that stay go on. From Linux 6.8 on,
+    /// mountd forgets the TCP and UDP connections of ports that go; on older kernels
+    /// they go on until they time out. A repeated SetupNetwork has to name the new
+    /// ports.
+    ///
+    /// PermissionDenied if no rule grants one of the ports, also of those that stay.
+    /// AlreadyExists as SetupNetwork, for ports that are new. FailedPrecondition in
+    /// another mode, or if the network is not as mountd made it; mountd repairs it, and
+    /// the same call then succeeds.
+    #[allow(clippy::too_many_arguments)]
+    pub fn update_ports(
+        &self,
+        allocation: &str,
+        ports: &[Port],
+        options: &UpdatePortsOptions,
+    ) -> Result<Network> {
+        self.call("UpdatePorts", &(allocation, ports, options, ))
     }
 
     /// Removes a network of the allocation; for an agent's postrun. mountd answers when
@@ -1606,13 +1968,15 @@ impl Client {
         self.call("ListHolders", &(allocation, task, name, options, ))
     }
 
-    /// Lists the mounts that OpenTree and PrepareInbox have handed out as fds for the
-    /// allocation, as long as a process of the node has one. After the release, the
-    /// user to whom the allocation belonged may still call it. A process has a mount if
-    /// it has an fd in it, works in it, or is in a mount namespace in which the mount
-    /// is attached. mountd forgets a mount once a search of all processes finds it
-    /// nowhere. The search does not find a mount in the queue of a socket, nor a clone
-    /// that a process has made of the mount.
+    /// Lists the mounts that OpenTree and PrepareInbox, and the namespaces that
+    /// GetNetwork have handed out as fds for the allocation, as long as a process of
+    /// the node has one. After the release, the user to whom the allocation belonged
+    /// may still call it. A process has a mount if it has an fd in it, works in it, or
+    /// is in a mount namespace in which the mount is attached. mountd forgets a mount
+    /// once a search of all processes finds it nowhere. The search does not find a
+    /// mount in the queue of a socket, nor a clone that a process has made of the
+    /// mount. Of a namespace it finds only fds. A namespace that still has its name
+    /// counts as held.
     #[allow(clippy::too_many_arguments)]
     pub fn list_handed_out(
         &self,
@@ -1938,6 +2302,82 @@ impl Client {
         self.call("CallController", &(plugin, rpc, request, options, ))
     }
 
+    /// Binds an allocation, or all of the caller's allocations of a scope, to a lease.
+    /// When the lease lapses, mountd sends LeaseLapsed and fences each of these
+    /// allocations. From that moment on SetupNetwork, PublishVolume, BindMount,
+    /// PrepareInbox, OpenTree and all other calls that make something fail with
+    /// FailedPrecondition, "lease lapsed", for these allocations, and so does
+    /// PrepareAllocation of another one in the scope. mountd undoes what such a call
+    /// makes if the lease lapses during the call. Then mountd stops the tasks if
+    /// "stop_tasks" says so, searches for tasks' copies of the mounts, and releases the
+    /// allocation if "on_lapse" says so. mountd repeats a step that fails until it
+    /// succeeds. GetFence has the receipt. Calls that undo something work as before.
+    ///
+    /// The same call again renews a heartbeat, and takes another pipe. A lapsed lease
+    /// can be acquired again once its fences are done; the allocations that were kept
+    /// can then be used again. The options may differ in each call.
+    ///
+    /// A lease of another boot has lapsed. A pipe cannot outlive mountd: after a start
+    /// of mountd its holder has timeouts.lease_grace_ms to acquire the lease again. A
+    /// heartbeat keeps its deadline, also while mountd is away.
+    ///
+    /// PermissionDenied unless the caller owns the allocation. AlreadyExists if the
+    /// allocation, or the scope, has a lease of another name. FailedPrecondition during
+    /// a fence. ResourceExhausted beyond limits.leases_per_uid.
+    #[allow(clippy::too_many_arguments)]
+    pub fn acquire_lease(
+        &self,
+        lease: &str,
+        options: &AcquireLeaseOptions,
+    ) -> Result<Lease> {
+        self.call("AcquireLease", &(lease, options, ))
+    }
+
+    /// Moves the deadline of a heartbeat. FailedPrecondition if the lease has lapsed,
+    /// or has a pipe. NotFound if the caller has no such lease, because it was released
+    /// or its allocation was.
+    #[allow(clippy::too_many_arguments)]
+    pub fn renew_lease(
+        &self,
+        lease: &str,
+        options: &Options,
+    ) -> Result<Lease> {
+        self.call("RenewLease", &(lease, options, ))
+    }
+
+    /// Ends a lease without a fence. Success if there is no such lease. A release of
+    /// the lease's allocation ends it, too. FailedPrecondition if the lease has lapsed
+    /// and its fences are not done. Allocations that a fence has kept stay fenced.
+    #[allow(clippy::too_many_arguments)]
+    pub fn release_lease(
+        &self,
+        lease: &str,
+        options: &ReleaseLeaseOptions,
+    ) -> Result<()> {
+        self.call("ReleaseLease", &(lease, options, ))
+    }
+
+    /// ListLeases of the contract.
+    #[allow(clippy::too_many_arguments)]
+    pub fn list_leases(
+        &self,
+        options: &ListLeasesOptions,
+    ) -> Result<Vec<Lease>> {
+        self.call("ListLeases", &(options, ))
+    }
+
+    /// The last fence of an allocation, under way or done. mountd keeps it until the
+    /// name is prepared again, and at most 10,000 of released allocations for each
+    /// user. NotFound if no lease of the allocation has lapsed.
+    #[allow(clippy::too_many_arguments)]
+    pub fn get_fence(
+        &self,
+        allocation: &str,
+        options: &Options,
+    ) -> Result<Fence> {
+        self.call("GetFence", &(allocation, options, ))
+    }
+
     /// Lists the pending tear-downs: those that failed and that mountd retries.
     #[allow(clippy::too_many_arguments)]
     pub fn list_owed(
@@ -1986,6 +2426,41 @@ impl Client {
         options: &Options,
     ) -> Result<Capabilities> {
         self.call("GetCapabilities", &(options, ))
+    }
+
+    /// Lists the host volumes that the rules grant the caller, as a following BindMount
+    /// decides with the same configuration. Root and administrators are listed what
+    /// rules grant them, and no more. A Reload changes the list.
+    #[allow(clippy::too_many_arguments)]
+    pub fn list_host_volumes(
+        &self,
+        options: &ListHostVolumesOptions,
+    ) -> Result<Vec<HostVolumeGrant>> {
+        self.call("ListHostVolumes", &(options, ))
+    }
+
+    /// Lists the file systems of the configuration that the rules grant the caller, as
+    /// ListHostVolumes does for host volumes.
+    #[allow(clippy::too_many_arguments)]
+    pub fn list_filesystems(
+        &self,
+        options: &ListFilesystemsOptions,
+    ) -> Result<Vec<FilesystemGrant>> {
+        self.call("ListFilesystems", &(options, ))
+    }
+
+    /// Lists the networks of the configuration, and the CNI networks that exist, that
+    /// the rules grant the caller, as a following SetupNetwork decides. The modes
+    /// "none", "host" and "driver" need no network. mountd gives any allocation the
+    /// files of "hostname", "hosts" and "dns_servers", within
+    /// "network_file_bytes_per_uid". If a rule grants a CNI network and mountd cannot
+    /// list these, the call fails.
+    #[allow(clippy::too_many_arguments)]
+    pub fn list_networks(
+        &self,
+        options: &ListNetworksOptions,
+    ) -> Result<Vec<NetworkGrant>> {
+        self.call("ListNetworks", &(options, ))
     }
 
     /// Returns statistics of the calls since mountd's start, of all users together, to
@@ -2047,7 +2522,7 @@ impl Client {
     /// answers), "unfinished" (does not finish a message in time), "too-large" (a
     /// message, or its user's unfinished messages together), "fds" (more file
     /// descriptors than a message or its user may have), "malformed" (a malformed
-    /// message with file descriptors), "refused" (too many connections, or file
+    /// message, which has no answer), "refused" (too many connections, or file
     /// descriptors that cannot be closed). The dictionary always has each reason, also
     /// with 0.
     pub fn dropped_peers(&self) -> Result<HashMap<String, u64>> {
@@ -2108,7 +2583,9 @@ pub enum Signal {
         allocation: String,
         object: OwnedObjectPath,
     },
-    /// A published volume ceased to answer, or its plugin published it again.
+    /// A published volume ceased to answer, or its plugin published it again, or its
+    /// plugin reports another condition (CSI: VolumeCondition, or from 1.13 on
+    /// VolumeHealth, which is abnormal if the plugin lists anything).
     VolumeHealth {
         plugin: String,
         volume: String,
@@ -2132,12 +2609,47 @@ pub enum Signal {
         state: String,
         reason: String,
     },
+    /// A lease has lapsed, and mountd fences its allocations. Its user and
+    /// administrators get this.
+    LeaseLapsed {
+        lease: String,
+        uid: u32,
+        reason: String,
+    },
+    /// The fence of an allocation is done; GetFence has its receipt.
+    FenceDone {
+        allocation: String,
+        lease: String,
+    },
     /// At most a tenth of a network's addresses is free. mountd sends this once, and
     /// not again before a fifth has been free.
     AddressesScarce {
         network: String,
         capacity: u32,
         free: u32,
+    },
+    /// An instance of a plugin became healthy or unhealthy, in the words in which
+    /// orchestrators show it (Nomad: the events of a task). An agent hands both texts
+    /// on unchanged, as an event of the task that runs the plugin. The first health
+    /// after mountd's start is an event, too.
+    PluginEvent {
+        plugin: String,
+        r#type: String,
+        allocation: String,
+        event: String,
+        message: String,
+    },
+    /// An instance of a plugin says something else of this node than before (CSI:
+    /// NodeGetInfo). mountd asks when it connects to the instance, then each ten
+    /// timeouts.probe_ready_ms, and within a second after the plugin has refused
+    /// NodeStageVolume, NodePublishVolume, NodeExpandVolume or ControllerPublishVolume
+    /// with RESOURCE_EXHAUSTED.
+    NodeInfoChanged {
+        plugin: String,
+        r#type: String,
+        allocation: String,
+        node: NodeInfo,
+        text: String,
     },
     /// Somebody else had removed or changed a part of an allocation's network, and
     /// mountd has repaired it.
@@ -2221,9 +2733,25 @@ impl Signal {
                 let (plugin, state, reason,): (String, String, String, ) = body.deserialize().ok()?;
                 Some(Signal::PluginChanged { plugin, state, reason })
             }
+            "LeaseLapsed" => {
+                let (lease, uid, reason,): (String, u32, String, ) = body.deserialize().ok()?;
+                Some(Signal::LeaseLapsed { lease, uid, reason })
+            }
+            "FenceDone" => {
+                let (allocation, lease,): (String, String, ) = body.deserialize().ok()?;
+                Some(Signal::FenceDone { allocation, lease })
+            }
             "AddressesScarce" => {
                 let (network, capacity, free,): (String, u32, u32, ) = body.deserialize().ok()?;
                 Some(Signal::AddressesScarce { network, capacity, free })
+            }
+            "PluginEvent" => {
+                let (plugin, r#type, allocation, event, message,): (String, String, String, String, String, ) = body.deserialize().ok()?;
+                Some(Signal::PluginEvent { plugin, r#type, allocation, event, message })
+            }
+            "NodeInfoChanged" => {
+                let (plugin, r#type, allocation, node, text,): (String, String, String, NodeInfo, String, ) = body.deserialize().ok()?;
+                Some(Signal::NodeInfoChanged { plugin, r#type, allocation, node, text })
             }
             "NetworkRepaired" => {
                 let (allocation, interface, what,): (String, String, String, ) = body.deserialize().ok()?;

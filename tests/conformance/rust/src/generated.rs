@@ -22,13 +22,18 @@ row!(PluginMount { host_path, task_path, read_only, propagation });
 row!(OwedTeardown { id, kind, object, reason, attempts, since });
 row!(AddressUsage { capacity, free });
 row!(HostPorts { first, last, free });
+row!(IdRange { first, last });
+row!(PortRange { first, last });
 row!(MethodStatistics { method, calls, errors, p50_us, p99_us });
 row!(OwedCount { count, since });
+dictionary!(SubscribeOptions { "spans" spans, "patience_ms" patience_ms });
 dictionary!(Options { "patience_ms" patience_ms });
-dictionary!(PrepareAllocationOptions { "scope" scope, "patience_ms" patience_ms });
+dictionary!(PrepareAllocationOptions { "scope" scope, "group" group, "lease_required" lease_required, "patience_ms" patience_ms });
 dictionary!(PreparedAllocation { "host_path" host_path, "mount_namespace" mount_namespace });
 dictionary!(SetupNetworkOptions { "network" network, "interface" interface, "address" address, "address6" address6, "isolated" isolated, "default_route" default_route, "hostname" hostname, "hosts" hosts, "dns_servers" dns_servers, "dns_searches" dns_searches, "dns_options" dns_options, "cni_args" cni_args, "mac" mac, "ips" ips, "bandwidth" bandwidth, "patience_ms" patience_ms });
 dictionary!(Network { "mode" mode, "network" network, "interface" interface, "netns_path" netns_path, "netns_inode" netns_inode, "address" address, "address6" address6, "gateway" gateway, "gateway6" gateway6, "host_interface" host_interface, "ports" ports, "isolated" isolated, "default_route" default_route, "files" files, "dns_servers" dns_servers, "dns_searches" dns_searches, "dns_options" dns_options, "mac" mac });
+dictionary!(GetNetworkOptions { "interface" interface, "netns_fd" netns_fd, "patience_ms" patience_ms });
+dictionary!(UpdatePortsOptions { "interface" interface, "patience_ms" patience_ms });
 dictionary!(TeardownNetworkOptions { "interface" interface, "patience_ms" patience_ms });
 dictionary!(VolumeUsage { "read_only" read_only, "access_mode" access_mode, "attachment_mode" attachment_mode, "fs_type" fs_type, "volume_mount_group" volume_mount_group, "mount_flags" mount_flags });
 dictionary!(PublishVolumeOptions { "patience_ms" patience_ms });
@@ -53,7 +58,7 @@ dictionary!(ChownedTree { "done" done, "left" left });
 dictionary!(TaskReport { "ok" ok, "mounts" mounts, "mount_namespace" mount_namespace, "own_user_namespace" own_user_namespace });
 dictionary!(TaskMount { "name" name, "verdict" verdict, "reason" reason, "read_only" read_only, "nosuid" nosuid, "nodev" nodev, "noexec" noexec, "nosymfollow" nosymfollow, "peer_group" peer_group, "master" master });
 dictionary!(ReleaseAllocationOptions { "tasks" tasks, "patience_ms" patience_ms });
-dictionary!(Receipt { "allocation" allocation, "released_at" released_at, "node_detached" node_detached, "volumes" volumes, "owed" owed, "serial" serial });
+dictionary!(Receipt { "allocation" allocation, "released_at" released_at, "node_detached" node_detached, "volumes" volumes, "owed" owed, "serial" serial, "traceparent" traceparent, "request_id" request_id });
 dictionary!(AllocationStatus { "id" id, "uid" uid, "scope" scope, "state" state, "host_path" host_path, "networks" networks, "volumes" volumes, "inboxes" inboxes, "mounts" mounts });
 dictionary!(VolumeStatus { "alias" alias, "plugin" plugin, "volume" volume, "state" state, "read_only" read_only, "host_path" host_path });
 dictionary!(MountStatus { "host_path" host_path, "task_path" task_path, "read_only" read_only, "propagation" propagation, "required_rootfs_propagation" required_rootfs_propagation, "mount_id" mount_id, "peer_group" peer_group, "master" master, "task" task, "name" name, "source_type" source_type, "source" source, "state" state, "health" health });
@@ -62,7 +67,7 @@ dictionary!(ReconciledAllocation { "allocation" allocation, "outcome" outcome, "
 dictionary!(ExpandVolumeOptions { "limit_bytes" limit_bytes, "patience_ms" patience_ms });
 dictionary!(VolumeStats { "usage" usage, "abnormal" abnormal, "condition" condition });
 dictionary!(ListVolumesOptions { "all_users" all_users, "patience_ms" patience_ms });
-dictionary!(StagedVolume { "plugin" plugin, "volume" volume, "state" state, "attachment_mode" attachment_mode, "access_mode" access_mode, "fs_type" fs_type, "needs_secrets" needs_secrets, "users" users });
+dictionary!(StagedVolume { "plugin" plugin, "volume" volume, "state" state, "attachment_mode" attachment_mode, "access_mode" access_mode, "fs_type" fs_type, "needs_secrets" needs_secrets, "users" users, "abnormal" abnormal, "condition" condition });
 dictionary!(RegisterPluginOptions { "mount_dir" mount_dir, "stage_publish_base_dir" stage_publish_base_dir, "bare_directories" bare_directories, "health_timeout_ms" health_timeout_ms, "patience_ms" patience_ms });
 dictionary!(PluginRegistration { "host_path" host_path, "endpoint" endpoint, "mounts" mounts });
 dictionary!(UnregisterPluginOptions { "type" r#type, "allocation" allocation, "force" force, "patience_ms" patience_ms });
@@ -83,16 +88,28 @@ dictionary!(PluginVolume { "volume" volume, "capacity_bytes" capacity_bytes, "vo
 dictionary!(GetCapacityOptions { "usages" usages, "parameters" parameters, "topology" topology, "patience_ms" patience_ms });
 dictionary!(PluginCapacity { "available_bytes" available_bytes, "maximum_volume_bytes" maximum_volume_bytes, "minimum_volume_bytes" minimum_volume_bytes });
 dictionary!(CallControllerOptions { "patience_ms" patience_ms });
+dictionary!(AcquireLeaseOptions { "allocation" allocation, "scope" scope, "timeout_ms" timeout_ms, "on_lapse" on_lapse, "stop_tasks" stop_tasks, "patience_ms" patience_ms });
+dictionary!(ReleaseLeaseOptions { "uid" uid, "patience_ms" patience_ms });
+dictionary!(ListLeasesOptions { "all_users" all_users, "patience_ms" patience_ms });
+dictionary!(Lease { "lease" lease, "uid" uid, "allocation" allocation, "scope" scope, "kind" kind, "timeout_ms" timeout_ms, "on_lapse" on_lapse, "stop_tasks" stop_tasks, "state" state, "deadline_boottime" deadline_boottime, "reason" reason });
+dictionary!(Fence { "allocation" allocation, "lease" lease, "uid" uid, "lapse_reason" lapse_reason, "on_lapse" on_lapse, "stop_tasks" stop_tasks, "state" state, "done" done, "volumes_detached" volumes_detached, "lifted" lifted, "had_tasks" had_tasks, "copies" copies, "handed_out" handed_out, "error" error, "attempts" attempts, "lapsed_boottime" lapsed_boottime, "lapsed_at" lapsed_at, "tasks_stopped_boottime" tasks_stopped_boottime, "tasks_stopped_at" tasks_stopped_at, "searched_boottime" searched_boottime, "searched_at" searched_at, "done_boottime" done_boottime, "done_at" done_at, "boot_id" boot_id });
 dictionary!(ListOwedOptions { "all_users" all_users, "patience_ms" patience_ms });
-dictionary!(OperationStatus { "id" id, "method" method, "object" object, "uid" uid, "elapsed_ms" elapsed_ms, "waiters" waiters, "cancelled" cancelled, "step" step, "done" done, "total" total, "attempt" attempt, "error" error });
+dictionary!(OperationStatus { "id" id, "method" method, "object" object, "uid" uid, "elapsed_ms" elapsed_ms, "waiters" waiters, "cancelled" cancelled, "step" step, "done" done, "total" total, "attempt" attempt, "error" error, "traceparent" traceparent, "request_id" request_id, "span_id" span_id, "spans" spans, "spans_left_out" spans_left_out, "name" name, "kind" kind, "parent_span_id" parent_span_id, "start_ns" start_ns, "end_ns" end_ns });
 dictionary!(Capabilities { "version" version, "kernel" kernel, "network_modes" network_modes, "propagation" propagation, "source_types" source_types, "features" features, "missing" missing, "addresses" addresses, "host_ports" host_ports, "cni_plugins" cni_plugins, "executor_capabilities" executor_capabilities, "stuck_executors" stuck_executors, "stores_set_aside" stores_set_aside, "mount_namespace" mount_namespace, "mount_reserve" mount_reserve, "owed_warning_ms" owed_warning_ms, "administrator" administrator, "rules" rules });
+dictionary!(ListHostVolumesOptions { "uid" uid, "all_users" all_users, "patience_ms" patience_ms });
+dictionary!(HostVolumeGrant { "name" name, "path" path, "read_only_propagation" read_only_propagation, "writable_propagation" writable_propagation, "attributes" attributes, "ids" ids, "limits" limits, "uids" uids });
+dictionary!(ListFilesystemsOptions { "uid" uid, "all_users" all_users, "patience_ms" patience_ms });
+dictionary!(FilesystemGrant { "type" r#type, "options" options });
+dictionary!(ListNetworksOptions { "uid" uid, "all_users" all_users, "patience_ms" patience_ms });
+dictionary!(NetworkGrant { "network" network, "mode" mode, "host_ports" host_ports, "host_namespaces" host_namespaces, "limits" limits, "ipv4" ipv4, "ipv6" ipv6, "mtu" mtu, "unusable" unusable });
+dictionary!(NodeInfo { "node_id" node_id, "max_volumes" max_volumes, "topology" topology, "changed" changed });
 
 /// Makes the call. `None` for one that this runner does not know.
 pub fn make(client: &Client, call: &str, list: &[Value], patience: Option<u32>)
     -> Option<Result<Value>> {
     Some(match call {
         "Subscribe" => {
-            let mut a0: Options = argument(list, 0);
+            let mut a0: SubscribeOptions = argument(list, 0);
             a0.patience_ms = patience;
             client.subscribe(&a0).map(|answer| answer.to_json())
         }
@@ -114,6 +131,19 @@ pub fn make(client: &Client, call: &str, list: &[Value], patience: Option<u32>)
             let mut a3: SetupNetworkOptions = argument(list, 3);
             a3.patience_ms = patience;
             client.setup_network(&a0, &a1, &a2, &a3).map(|answer| answer.to_json())
+        }
+        "GetNetwork" => {
+            let a0: String = argument(list, 0);
+            let mut a1: GetNetworkOptions = argument(list, 1);
+            a1.patience_ms = patience;
+            client.get_network(&a0, &a1).map(|answer| answer.to_json())
+        }
+        "UpdatePorts" => {
+            let a0: String = argument(list, 0);
+            let a1: Vec<Port> = argument(list, 1);
+            let mut a2: UpdatePortsOptions = argument(list, 2);
+            a2.patience_ms = patience;
+            client.update_ports(&a0, &a1, &a2).map(|answer| answer.to_json())
         }
         "TeardownNetwork" => {
             let a0: String = argument(list, 0);
@@ -362,6 +392,35 @@ pub fn make(client: &Client, call: &str, list: &[Value], patience: Option<u32>)
             a3.patience_ms = patience;
             client.call_controller(&a0, &a1, &a2, &a3).map(|answer| answer.to_json())
         }
+        "AcquireLease" => {
+            let a0: String = argument(list, 0);
+            let mut a1: AcquireLeaseOptions = argument(list, 1);
+            a1.patience_ms = patience;
+            client.acquire_lease(&a0, &a1).map(|answer| answer.to_json())
+        }
+        "RenewLease" => {
+            let a0: String = argument(list, 0);
+            let mut a1: Options = argument(list, 1);
+            a1.patience_ms = patience;
+            client.renew_lease(&a0, &a1).map(|answer| answer.to_json())
+        }
+        "ReleaseLease" => {
+            let a0: String = argument(list, 0);
+            let mut a1: ReleaseLeaseOptions = argument(list, 1);
+            a1.patience_ms = patience;
+            client.release_lease(&a0, &a1).map(|answer| answer.to_json())
+        }
+        "ListLeases" => {
+            let mut a0: ListLeasesOptions = argument(list, 0);
+            a0.patience_ms = patience;
+            client.list_leases(&a0).map(|answer| answer.to_json())
+        }
+        "GetFence" => {
+            let a0: String = argument(list, 0);
+            let mut a1: Options = argument(list, 1);
+            a1.patience_ms = patience;
+            client.get_fence(&a0, &a1).map(|answer| answer.to_json())
+        }
         "ListOwed" => {
             let mut a0: ListOwedOptions = argument(list, 0);
             a0.patience_ms = patience;
@@ -387,6 +446,21 @@ pub fn make(client: &Client, call: &str, list: &[Value], patience: Option<u32>)
             let mut a0: Options = argument(list, 0);
             a0.patience_ms = patience;
             client.get_capabilities(&a0).map(|answer| answer.to_json())
+        }
+        "ListHostVolumes" => {
+            let mut a0: ListHostVolumesOptions = argument(list, 0);
+            a0.patience_ms = patience;
+            client.list_host_volumes(&a0).map(|answer| answer.to_json())
+        }
+        "ListFilesystems" => {
+            let mut a0: ListFilesystemsOptions = argument(list, 0);
+            a0.patience_ms = patience;
+            client.list_filesystems(&a0).map(|answer| answer.to_json())
+        }
+        "ListNetworks" => {
+            let mut a0: ListNetworksOptions = argument(list, 0);
+            a0.patience_ms = patience;
+            client.list_networks(&a0).map(|answer| answer.to_json())
         }
         "GetStatistics" => {
             let mut a0: Options = argument(list, 0);
