@@ -24,6 +24,9 @@ KEYS_OF_OPTIONS = re.compile(r"([A-Z]\w+)'s\s+(?:arguments\s+and\s+)?options")
 ANSWERS_OF = re.compile(r"all\s+that\s+([A-Z]\w+)\s+answers")
 
 Key = collections.namedtuple("Key", "name type keys")
+# The options that each method takes, as the interface's first comment says.
+OF_EACH_METHOD = [Key("patience_ms", "u", {}), Key("traceparent", "s", {}),
+                  Key("request_id", "s", {})]
 Argument = collections.namedtuple("Argument", "name type direction")
 
 

@@ -84,7 +84,7 @@ class Model:
             if "{sv}" in argument.type:
                 keys = self.manager.keys(member, argument)
                 if argument.name == "options":
-                    keys["patience_ms"] = contract.Key("patience_ms", "u", {})
+                    keys.update({key.name: key for key in contract.OF_EACH_METHOD})
             kind = self.type_of(member, argument.name, argument.type, keys)
             if is_input:
                 self.note_input(kind)
@@ -133,11 +133,12 @@ class Model:
         if not name and not keys:
             return Type("map", parts=[Type("s"), Type("v")])
         if not name:
-            name = "Options" if path == "options" and len(keys) == 1 else (
+            name = "Options" if (
+                path == "options" and len(keys) == len(contract.OF_EACH_METHOD)) else (
                 member.name + camel(path.split(".")[-1]))
         if keys and name not in self.dicts:
             self.dicts[name] = []  # known from now on, for one that contains itself
-            # patience_ms last, because it is the same everywhere.
+            # The keys of each method last, because they are the same everywhere.
             self.dicts[name] = [
                 (key.name, self.type_of(member, f"{path}.{key.name}", key.type, key.keys))
                 for key in keys.values()]

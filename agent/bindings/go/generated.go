@@ -203,6 +203,10 @@ type SubscribeOptions struct {
 	Spans *bool `dbus:"spans"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (SubscribeOptions) isDictionary() {}
@@ -210,6 +214,10 @@ func (SubscribeOptions) isDictionary() {}
 // Options has the keys that a caller may set; nil leaves a key out.
 type Options struct {
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (Options) isDictionary() {}
@@ -225,6 +233,10 @@ type PrepareAllocationOptions struct {
 	LeaseRequired *bool `dbus:"lease_required"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (PrepareAllocationOptions) isDictionary() {}
@@ -278,6 +290,10 @@ type SetupNetworkOptions struct {
 	Bandwidth map[string]uint64 `dbus:"bandwidth"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (SetupNetworkOptions) isDictionary() {}
@@ -335,6 +351,10 @@ type GetNetworkOptions struct {
 	NetnsFd *bool `dbus:"netns_fd"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (GetNetworkOptions) isDictionary() {}
@@ -344,6 +364,10 @@ type UpdatePortsOptions struct {
 	Interface *string `dbus:"interface"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (UpdatePortsOptions) isDictionary() {}
@@ -353,6 +377,10 @@ type TeardownNetworkOptions struct {
 	Interface *string `dbus:"interface"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (TeardownNetworkOptions) isDictionary() {}
@@ -379,6 +407,10 @@ type PublishVolumeOptions struct {
 	Secrets *dbus.UnixFD `dbus:"secrets"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (PublishVolumeOptions) isDictionary() {}
@@ -408,6 +440,10 @@ type UnpublishVolumeOptions struct {
 	Tasks *string `dbus:"tasks"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (UnpublishVolumeOptions) isDictionary() {}
@@ -443,6 +479,10 @@ type BindMountOptions struct {
 	Noswap *bool `dbus:"noswap"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (BindMountOptions) isDictionary() {}
@@ -549,6 +589,10 @@ type ReplaceMountOptions struct {
 	Tasks *string `dbus:"tasks"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ReplaceMountOptions) isDictionary() {}
@@ -618,6 +662,10 @@ type PrepareInboxOptions struct {
 	Open *bool `dbus:"open"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (PrepareInboxOptions) isDictionary() {}
@@ -647,6 +695,10 @@ type UnmountOptions struct {
 	Tasks *string `dbus:"tasks"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (UnmountOptions) isDictionary() {}
@@ -666,6 +718,10 @@ type ListHoldersOptions struct {
 	Scope *string `dbus:"scope"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ListHoldersOptions) isDictionary() {}
@@ -801,6 +857,10 @@ type ReleaseAllocationOptions struct {
 	Tasks *string `dbus:"tasks"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ReleaseAllocationOptions) isDictionary() {}
@@ -916,6 +976,10 @@ type ListAllocationsOptions struct {
 	AllUsers *bool `dbus:"all_users"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ListAllocationsOptions) isDictionary() {}
@@ -945,6 +1009,10 @@ type ExpandVolumeOptions struct {
 	Secrets *dbus.UnixFD `dbus:"secrets"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ExpandVolumeOptions) isDictionary() {}
@@ -968,6 +1036,10 @@ type ListVolumesOptions struct {
 	AllUsers *bool `dbus:"all_users"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ListVolumesOptions) isDictionary() {}
@@ -1011,6 +1083,10 @@ type RegisterPluginOptions struct {
 	HealthTimeoutMs *uint32 `dbus:"health_timeout_ms"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (RegisterPluginOptions) isDictionary() {}
@@ -1038,6 +1114,10 @@ type UnregisterPluginOptions struct {
 	Force *bool `dbus:"force"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (UnregisterPluginOptions) isDictionary() {}
@@ -1098,6 +1178,10 @@ type ControllerPublishVolumeOptions struct {
 	Secrets *dbus.UnixFD `dbus:"secrets"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ControllerPublishVolumeOptions) isDictionary() {}
@@ -1108,6 +1192,10 @@ type ControllerUnpublishVolumeOptions struct {
 	Secrets *dbus.UnixFD `dbus:"secrets"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ControllerUnpublishVolumeOptions) isDictionary() {}
@@ -1119,6 +1207,10 @@ type ValidateVolumeOptions struct {
 	Secrets *dbus.UnixFD `dbus:"secrets"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ValidateVolumeOptions) isDictionary() {}
@@ -1163,6 +1255,10 @@ type CreateVolumeOptions struct {
 	Secrets *dbus.UnixFD `dbus:"secrets"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (CreateVolumeOptions) isDictionary() {}
@@ -1192,6 +1288,10 @@ type DeleteVolumeOptions struct {
 	Secrets *dbus.UnixFD `dbus:"secrets"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (DeleteVolumeOptions) isDictionary() {}
@@ -1206,6 +1306,10 @@ type ControllerExpandVolumeOptions struct {
 	Secrets *dbus.UnixFD `dbus:"secrets"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ControllerExpandVolumeOptions) isDictionary() {}
@@ -1229,6 +1333,10 @@ type ListPluginVolumesOptions struct {
 	StartingToken *string `dbus:"starting_token"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ListPluginVolumesOptions) isDictionary() {}
@@ -1280,6 +1388,10 @@ type GetCapacityOptions struct {
 	Topology map[string]string `dbus:"topology"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (GetCapacityOptions) isDictionary() {}
@@ -1303,6 +1415,10 @@ type CallControllerOptions struct {
 	Secrets *dbus.UnixFD `dbus:"secrets"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (CallControllerOptions) isDictionary() {}
@@ -1322,27 +1438,13 @@ type AcquireLeaseOptions struct {
 	StopTasks *string `dbus:"stop_tasks"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (AcquireLeaseOptions) isDictionary() {}
-
-// ReleaseLeaseOptions has the keys that a caller may set; nil leaves a key out.
-type ReleaseLeaseOptions struct {
-	Uid *uint32 `dbus:"uid"`
-
-	PatienceMs *uint32 `dbus:"patience_ms"`
-}
-
-func (ReleaseLeaseOptions) isDictionary() {}
-
-// ListLeasesOptions has the keys that a caller may set; nil leaves a key out.
-type ListLeasesOptions struct {
-	AllUsers *bool `dbus:"all_users"`
-
-	PatienceMs *uint32 `dbus:"patience_ms"`
-}
-
-func (ListLeasesOptions) isDictionary() {}
 
 // Lease has the keys of an answer; one that the answer has not is zero, and Raw has all
 // keys.
@@ -1373,6 +1475,32 @@ type Lease struct {
 }
 
 func (Lease) isDictionary() {}
+
+// ReleaseLeaseOptions has the keys that a caller may set; nil leaves a key out.
+type ReleaseLeaseOptions struct {
+	Uid *uint32 `dbus:"uid"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
+}
+
+func (ReleaseLeaseOptions) isDictionary() {}
+
+// ListLeasesOptions has the keys that a caller may set; nil leaves a key out.
+type ListLeasesOptions struct {
+	AllUsers *bool `dbus:"all_users"`
+
+	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
+}
+
+func (ListLeasesOptions) isDictionary() {}
 
 // Fence has the keys of an answer; one that the answer has not is zero, and Raw has all
 // keys.
@@ -1435,6 +1563,10 @@ type ListOwedOptions struct {
 	AllUsers *bool `dbus:"all_users"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ListOwedOptions) isDictionary() {}
@@ -1542,6 +1674,10 @@ type ListHostVolumesOptions struct {
 	AllUsers *bool `dbus:"all_users"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ListHostVolumesOptions) isDictionary() {}
@@ -1577,6 +1713,10 @@ type ListFilesystemsOptions struct {
 	AllUsers *bool `dbus:"all_users"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ListFilesystemsOptions) isDictionary() {}
@@ -1600,6 +1740,10 @@ type ListNetworksOptions struct {
 	AllUsers *bool `dbus:"all_users"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
+
+	Traceparent *string `dbus:"traceparent"`
+
+	RequestId *string `dbus:"request_id"`
 }
 
 func (ListNetworksOptions) isDictionary() {}
@@ -2601,7 +2745,7 @@ func (c *Client) CallController(ctx context.Context, plugin string, rpc string, 
 // release waits for frozen tasks that have copies. FailedPrecondition if an allocation
 // has no cgroup.
 //
-// result_: the lease, as of ListLeases.
+// result_: as of ListLeases.
 func (c *Client) AcquireLease(ctx context.Context, lease string, options AcquireLeaseOptions) (result Lease, err error) {
 	err = c.call(ctx, "AcquireLease", &result, lease, options)
 	return
@@ -2613,7 +2757,7 @@ func (c *Client) AcquireLease(ctx context.Context, lease string, options Acquire
 // a pipe. NotFound if the caller has no such lease, because it was released or its
 // allocation was.
 //
-// result_: the lease, as of ListLeases.
+// result_: as of ListLeases.
 func (c *Client) RenewLease(ctx context.Context, lease string, options Options) (result Lease, err error) {
 	err = c.call(ctx, "RenewLease", &result, lease, options)
 	return

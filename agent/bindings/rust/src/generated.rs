@@ -197,6 +197,10 @@ pub struct SubscribeOptions {
     pub spans: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -206,6 +210,10 @@ pub struct SubscribeOptions {
 pub struct Options {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -223,6 +231,10 @@ pub struct PrepareAllocationOptions {
     pub lease_required: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -277,6 +289,10 @@ pub struct SetupNetworkOptions {
     pub bandwidth: Option<HashMap<String, u64>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -335,6 +351,10 @@ pub struct GetNetworkOptions {
     pub netns_fd: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -346,6 +366,10 @@ pub struct UpdatePortsOptions {
     pub interface: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -357,6 +381,10 @@ pub struct TeardownNetworkOptions {
     pub interface: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -387,6 +415,10 @@ pub struct PublishVolumeOptions {
     pub secrets: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -417,6 +449,10 @@ pub struct UnpublishVolumeOptions {
     pub tasks: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -454,6 +490,10 @@ pub struct BindMountOptions {
     pub noswap: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -563,6 +603,10 @@ pub struct ReplaceMountOptions {
     pub tasks: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -632,6 +676,10 @@ pub struct PrepareInboxOptions {
     pub open: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -662,6 +710,10 @@ pub struct UnmountOptions {
     pub tasks: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -682,6 +734,10 @@ pub struct ListHoldersOptions {
     pub scope: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -812,6 +868,10 @@ pub struct ReleaseAllocationOptions {
     pub tasks: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -925,6 +985,10 @@ pub struct ListAllocationsOptions {
     pub all_users: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -955,6 +1019,10 @@ pub struct ExpandVolumeOptions {
     pub secrets: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -979,6 +1047,10 @@ pub struct ListVolumesOptions {
     pub all_users: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1023,6 +1095,10 @@ pub struct RegisterPluginOptions {
     pub health_timeout_ms: Option<u32>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1051,6 +1127,10 @@ pub struct UnregisterPluginOptions {
     pub force: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1111,6 +1191,10 @@ pub struct ControllerPublishVolumeOptions {
     pub secrets: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1122,6 +1206,10 @@ pub struct ControllerUnpublishVolumeOptions {
     pub secrets: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1135,6 +1223,10 @@ pub struct ValidateVolumeOptions {
     pub secrets: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1182,6 +1274,10 @@ pub struct CreateVolumeOptions {
     pub secrets: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1212,6 +1308,10 @@ pub struct DeleteVolumeOptions {
     pub secrets: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1227,6 +1327,10 @@ pub struct ControllerExpandVolumeOptions {
     pub secrets: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1251,6 +1355,10 @@ pub struct ListPluginVolumesOptions {
     pub starting_token: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1302,6 +1410,10 @@ pub struct GetCapacityOptions {
     pub topology: Option<HashMap<String, String>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1326,6 +1438,10 @@ pub struct CallControllerOptions {
     pub secrets: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1347,28 +1463,10 @@ pub struct AcquireLeaseOptions {
     pub stop_tasks: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
-}
-
-/// A dictionary of the contract; `None` stands for a key that is not there.
-#[derive(Debug, Default, Serialize, Deserialize, Type)]
-#[zvariant(signature = "dict")]
-#[serde(default)]
-pub struct ReleaseLeaseOptions {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
-    pub uid: Option<u32>,
+    pub traceparent: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
-    pub patience_ms: Option<u32>,
-}
-
-/// A dictionary of the contract; `None` stands for a key that is not there.
-#[derive(Debug, Default, Serialize, Deserialize, Type)]
-#[zvariant(signature = "dict")]
-#[serde(default)]
-pub struct ListLeasesOptions {
-    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
-    pub all_users: Option<bool>,
-    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
-    pub patience_ms: Option<u32>,
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1398,6 +1496,36 @@ pub struct Lease {
     pub deadline_boottime: Option<u64>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct ReleaseLeaseOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct ListLeasesOptions {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub all_users: Option<bool>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1464,6 +1592,10 @@ pub struct ListOwedOptions {
     pub all_users: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1571,6 +1703,10 @@ pub struct ListHostVolumesOptions {
     pub all_users: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1607,6 +1743,10 @@ pub struct ListFilesystemsOptions {
     pub all_users: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1631,6 +1771,10 @@ pub struct ListNetworksOptions {
     pub all_users: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
