@@ -52,16 +52,20 @@ constexpr std::array kBootSteps = {
              "DROP TABLE handed_out;"},
     // The executors of 0.1.0 refuse a plan with an attribute that they do not
     // know. They know the lowest three (mountd/plan/attributes.h). They do not
-    // know the source 5 either, SourceKind::kDirectory; the mountd of 0.1.0
-    // removes such a mount as one that it finds without a record.
+    // know the source 5 either, SourceKind::kDirectory, nor users and groups
+    // that are mapped apart. The mountd of 0.1.0 removes such a mount as one
+    // that it finds without a record.
     StepDown{0,
              "SELECT 'mount ' || allocation || '/' || task || '/' || name || "
              "': that it is nosymfollow' FROM mounts WHERE attributes & 8 <> 0 "
              "UNION ALL "
              "SELECT 'mount ' || allocation || '/' || task || '/' || name || "
              "': the record, because a directory is its source' FROM mounts "
-             "WHERE source_kind = 5",
-             "DELETE FROM mounts WHERE source_kind = 5;"
+             "WHERE source_kind = 5 UNION ALL "
+             "SELECT 'mount ' || allocation || '/' || task || '/' || name || "
+             "': the record, because it maps users and groups apart' FROM "
+             "mounts WHERE source_kind <> 5 AND id_map LIKE '{%'",
+             "DELETE FROM mounts WHERE source_kind = 5 OR id_map LIKE '{%';"
              "UPDATE mounts SET attributes = attributes & 7;"},
 };
 

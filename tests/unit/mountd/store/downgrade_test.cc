@@ -253,7 +253,10 @@ TEST(DowngradeLossTest, OfTheBootStoreIsListed) {
         "UPDATE networks SET taken_over=1, next_ports='[]'; UPDATE mounts SET "
         "attributes=attributes|8 WHERE name='data'; UPDATE mounts SET "
         "source_kind=5 WHERE name='tmp'; INSERT INTO quarantine VALUES("
-        "'0.0.0.0','fd00::4','six','old',1)");
+        "'0.0.0.0','fd00::4','six','old',1); INSERT INTO mounts SELECT "
+        "allocation,task,'apart',source_kind,source,propagation,1,task_path,"
+        "state,0,0,0,tmpfs,tmpfs_bytes,'{}',0,uid,target_kind,directory FROM "
+        "mounts WHERE name='data'");
   EXPECT_EQ(LostOf(path, kReleasedBoot),
             (std::vector<std::string>{
                 "network web/eth0: that an update of its ports is under way",
@@ -264,7 +267,9 @@ TEST(DowngradeLossTest, OfTheBootStoreIsListed) {
                 "descriptor",
                 "mount web/app/data: that it is nosymfollow",
                 "mount web/app/tmp: the record, because a directory is its "
-                "source"}));
+                "source",
+                "mount web/app/apart: the record, because it maps users and "
+                "groups apart"}));
   const auto store = BootStore::Open(path);
   ASSERT_EQ(MessageOf(store), "Ok");
   const auto mount = (*store)->mounts.GetMount("web", "app", "data");
