@@ -13,7 +13,7 @@
 namespace mountd::test {
 namespace {
 
-constexpr char kInvalid[] = "org.mountd1.Error.InvalidArgument";
+constexpr char kInvalidArgument[] = "org.mountd1.Error.InvalidArgument";
 constexpr char kFailed[] = "org.mountd1.Error.FailedPrecondition";
 
 struct PipeEnds {
@@ -92,7 +92,7 @@ TEST_P(LeaseMethods, TakesOnlyTheReadEndOfAPipeWithAWriter) {
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   for (const int fd : {pipe.writing.get(), dead.reading.get(), both.get(),
                        only_path.get(), null.get()}) {
-    EXPECT_EQ(AcquireByPipe(fd).error, kInvalid) << fd;
+    EXPECT_EQ(AcquireByPipe(fd).error, kInvalidArgument) << fd;
   }
   EXPECT_TRUE(AcquireByPipe(pipe.reading.get()).ok());
 }
@@ -108,12 +108,12 @@ TEST_P(LeaseMethods, MountdKeepsNoWriteEnd) {
                 ->Call("AcquireLease", "sa{sv}", "other", 2, "scope", "s", "x",
                        "pipe", "h", pipe.writing.get())
                 .error,
-            kInvalid);
+            kInvalidArgument);
   EXPECT_EQ(client_
                 ->Call("PrepareAllocation", "sa{sv}", "db", 1, "cgroup", "h",
                        pipe.writing.get())
                 .error,
-            kInvalid);
+            kInvalidArgument);
   pipe.writing.reset();
   EXPECT_NE(client_->AwaitSignal("FenceDone").text.find("web"),
             std::string::npos);
@@ -121,29 +121,29 @@ TEST_P(LeaseMethods, MountdKeepsNoWriteEnd) {
 
 TEST_P(LeaseMethods, OptionsThatDoNotFitAreRefused) {
   MustPrepare();
-  EXPECT_EQ(AcquireHeartbeat(999).error, kInvalid);
-  EXPECT_EQ(AcquireHeartbeat(86'400'001).error, kInvalid);
+  EXPECT_EQ(AcquireHeartbeat(999).error, kInvalidArgument);
+  EXPECT_EQ(AcquireHeartbeat(86'400'001).error, kInvalidArgument);
   const auto acquire = [&](const char* key, const char* value) {
     return client_
         ->Call("AcquireLease", "sa{sv}", "agent", 3, "allocation", "s", "web",
                "timeout_ms", "t", std::uint64_t{5000}, key, "s", value)
         .error;
   };
-  EXPECT_EQ(acquire("scope", "prod"), kInvalid);
-  EXPECT_EQ(acquire("on_lapse", "burn"), kInvalid);
-  EXPECT_EQ(acquire("stop_tasks", "maybe"), kInvalid);
+  EXPECT_EQ(acquire("scope", "prod"), kInvalidArgument);
+  EXPECT_EQ(acquire("on_lapse", "burn"), kInvalidArgument);
+  EXPECT_EQ(acquire("stop_tasks", "maybe"), kInvalidArgument);
   // The allocation has no cgroup.
   EXPECT_EQ(acquire("stop_tasks", "kill"), kFailed);
   EXPECT_EQ(client_
                 ->Call("AcquireLease", "sa{sv}", "agent", 1, "timeout_ms", "t",
                        std::uint64_t{5000})
                 .error,
-            kInvalid);
+            kInvalidArgument);
   EXPECT_EQ(client_
                 ->Call("AcquireLease", "sa{sv}", "agent", 1, "allocation", "s",
                        "web")
                 .error,
-            kInvalid);
+            kInvalidArgument);
 }
 
 TEST_P(LeaseMethods, AnAllocationMayRequireALease) {

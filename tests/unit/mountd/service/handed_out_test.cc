@@ -11,7 +11,7 @@
 namespace mountd {
 namespace {
 
-constexpr std::uint64_t kWebCgroup = 77;  // /agent/web
+constexpr std::uint64_t kCgroupOfWeb = 77;  // /agent/web
 
 Config HandedOutConfig() {
   Config config = Core::DefaultConfig();
@@ -24,8 +24,8 @@ Config HandedOutConfig() {
 class HandedOutTest : public CoreFixture {
  protected:
   HandedOutTest() : CoreFixture(HandedOutConfig()) {
-    executor().PutCgroup(kWebCgroup, "/agent/web");
-    Prepare("web", Core::kAgent, kWebCgroup);
+    executor().PutCgroup(kCgroupOfWeb, "/agent/web");
+    Prepare("web", Core::kAgent, kCgroupOfWeb);
   }
   void Prepare(const std::string& allocation, std::uint32_t uid = Core::kAgent,
                std::uint64_t cgroup = 0) {
@@ -193,7 +193,7 @@ TEST_F(HandedOutTest, ASearchThatMissedSomeForgetsNothing) {
 TEST_F(HandedOutTest, OfOthersProcessesOnlyAdministratorsAreToldMore) {
   ASSERT_EQ(Open(), "Ok");
   Hold(10, 4321);
-  Hold(11, 4321, kWebCgroup);
+  Hold(11, 4321, kCgroupOfWeb);
   const auto list = List();
   ASSERT_EQ(list->descriptors.size(), 1U);
   ASSERT_EQ(list->descriptors[0].holders.holders.size(), 2U);
