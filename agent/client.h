@@ -172,7 +172,8 @@ class Client {
   Result<RepairedMount> RepairMount(std::string_view allocation,
                                     std::string_view task,
                                     std::string_view name);
-  // Returns a detached mount; of `spec` only source and propagation count. No
+  // Returns a detached mount with locked flags (mount_namespaces(7)), which its
+  // holder cannot clear; of `spec` only source and propagation count. No
   // release takes the mount from a process that has it; ListHandedOut lists
   // those processes.
   Result<UniqueFd> OpenTree(std::string_view allocation,

@@ -6,6 +6,7 @@
 
 #include "mountd/base/paths.h"
 #include "propagation/kernel_filesystems.h"
+#include "propagation/lock_tree.h"
 #include "propagation/open_tree.h"
 
 namespace mountd::propagation {
@@ -144,6 +145,7 @@ Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan,
   // A slave receives the inbox's later mounts and sends none back.
   MOUNTD_TRY(Named(kernel.SetMount(tree.get(), true, {.propagation = MS_SLAVE}),
                    "mount_setattr", object));
+  MOUNTD_TRY(LockTree(context, object, &tree));
   MOUNTD_ASSIGN(*mount, IdentityOf(context, tree, base.facts.device));
   return tree;
 }

@@ -23,10 +23,10 @@ Result<void> PrepareInbox(const Context& context, const exec::TaskPlan& plan,
                           const exec::Tell<exec::MountState>& tell);
 
 // Returns a clone of the inbox with the mounts in it, attached nowhere. The
-// clone follows the inbox once the receiver has attached it. FailedPrecondition
-// if a mount in the inbox is read-only, because the receiver could clear that
-// flag of the mounts that the clone begins with. Mounts that arrive by
-// propagation are locked in a user namespace of the receiver's.
+// clone follows the inbox once the receiver has attached it. The flags of its
+// mounts are locked (lock_tree.h), and so are those of mounts that arrive by
+// propagation in a user namespace of the receiver's. FailedPrecondition if a
+// mount in the inbox is read-only, or of a file system of the kernel.
 Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan,
                            exec::HandedOutMount* mount);
 

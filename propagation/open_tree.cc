@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "propagation/lock_tree.h"
+
 namespace mountd::propagation {
 
 Result<UniqueFd> OpenTree(const Context& context,
@@ -24,7 +26,8 @@ Result<UniqueFd> OpenTree(const Context& context,
   if (source.read_only || (source.mount.attributes & MOUNT_ATTR_RDONLY) != 0) {
     return MakeError(
         Code::kFailedPrecondition, "open_tree", spec.object,
-        "the source is read-only, but a detached mount would be writable");
+        "the source is read-only, and only writable mounts are handed out; use "
+        "BindMount");
   }
   if (source.anchor_id != 0 &&
       plan.propagation == exec::Propagation::kHostToTask) {
@@ -33,6 +36,7 @@ Result<UniqueFd> OpenTree(const Context& context,
                      "private is possible");
   }
   MOUNTD_ASSIGN(Clone clone, MakeClone(context, source, spec, Depth::kTopOnly));
+  MOUNTD_TRY(LockTree(context, spec.object, &clone.tree));
   MOUNTD_ASSIGN(*mount, IdentityOf(context, clone.tree, source.mount.device));
   return std::move(clone.tree);
 }

@@ -7,9 +7,9 @@ namespace mountd::propagation {
 
 // Returns a clone of the plan's source that is attached nowhere: the one mount,
 // without mounts below it, nosuid and nodev, private or a slave of the source.
-// The clone goes with its last fd, and mountd keeps nothing else for it.
-// FailedPrecondition if
-//   - the source is read-only, because a process with the fd could change that
+// The clone goes with its last fd, and mountd keeps nothing else for it. Its
+// flags are locked (lock_tree.h). FailedPrecondition if
+//   - the source is read-only
 //   - the clone would be a slave of an anchor (anchor.h), because mountd
 //   removes
 //     an anchor that no recorded mount needs, and keeps no record of the clone.

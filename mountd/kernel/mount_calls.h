@@ -102,6 +102,14 @@ class MountCalls {
   // at the deadline. ECHILD if others killed it.
   virtual Sys<ProbeOutcome> ProbeFilesystem(
       int fd, std::chrono::milliseconds deadline) = 0;
+  // Returns a clone of the whole detached `tree` whose flags nobody can clear
+  // and whose mounts nobody can take apart: nodev, nosuid, noexec, read-only,
+  // and the choice of atime (mount_namespaces(7)). Attaches the tree itself in
+  // a namespace that ends with this call. ETIMEDOUT and ECHILD as for RunChild.
+  // ENOSPC where user.max_user_namespaces or user.max_mnt_namespaces allows no
+  // more, ENOSYS where the kernel has no user namespaces, EPERM where somebody
+  // forbids them.
+  virtual Sys<UniqueFd> LockTree(int tree, std::chrono::milliseconds limit) = 0;
 };
 
 }  // namespace mountd::exec

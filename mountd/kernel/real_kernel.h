@@ -65,6 +65,7 @@ class RealKernel final : public Kernel {
   Sys<void> CreateFilesystem(int fs) override;
   Sys<UniqueFd> MountFilesystem(int fs, unsigned attributes) override;
   Sys<UniqueFd> CloneTree(int fd, bool recursive) override;
+  Sys<UniqueFd> LockTree(int tree, std::chrono::milliseconds limit) override;
   Sys<void> SetMount(int tree, bool recursive,
                      const MountChange& change) override;
   Sys<UniqueFd> NewUserNamespace(const std::string& uid_map,
@@ -109,6 +110,7 @@ class RealKernel final : public Kernel {
 
  private:
   const int asker_;
+  UniqueFd bare_mounts_;              // a mount namespace; see LockTree
   std::vector<pid_t> lost_children_;  // killed, and not dead yet
 };
 

@@ -77,8 +77,8 @@ class Policy {
   Result<exec::CallerPlan> MayMapIds(const Caller& caller,
                                      const exec::IdMapPlan& ids,
                                      const IdsSource& source = {}) const;
-  // Detached mounts, whose flags a process with the fd can change (detached =
-  // true).
+  // Detached mounts, which no release takes from a process with the fd
+  // (detached = true).
   Result<void> MayOpenTree(const Caller& caller) const;
   // Mounts in a container whose process is in the cgroup `path` (containers =
   // true). A tmpfs needs container_tmpfs = true in the same rule.

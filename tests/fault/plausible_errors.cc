@@ -48,6 +48,7 @@ const Errors& OfKernel() {
       {"CreateFilesystem", {ENOMEM, EIO}},
       {"MountFilesystem", {ENOMEM, EMFILE}},
       {"CloneTree", {ENOSPC, EMFILE}},
+      {"LockTree", {ENOSPC, ETIMEDOUT}},
       {"SetMount", {ENOMEM, EIO}},
       {"NewUserNamespace", {ENOSPC, EAGAIN}},
       {"AttachTree", {ENOSPC, ENOMEM}},

@@ -87,6 +87,8 @@ class ExecKernel final : public RefusingKernel {
   exec::Sys<void> CreateFilesystem(int fs) override;
   exec::Sys<UniqueFd> MountFilesystem(int fs, unsigned attributes) override;
   exec::Sys<UniqueFd> CloneTree(int fd, bool recursive) override;
+  exec::Sys<UniqueFd> LockTree(int tree,
+                               std::chrono::milliseconds limit) override;
   exec::Sys<void> SetMount(int tree, bool recursive,
                            const exec::MountChange& change) override;
   exec::Sys<UniqueFd> NewUserNamespace(const std::string& uid_map,
@@ -149,6 +151,7 @@ class ExecKernel final : public RefusingKernel {
     bool passed = false;  // it came with the plan
     std::uint64_t mount = 0;
     bool recursive = false;
+    bool locked = false;            // nobody can clear its mounts' flags
     std::uint64_t propagation = 0;  // the last propagation that was set
     std::set<std::string> options;
     int protocol = 0;

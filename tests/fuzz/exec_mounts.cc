@@ -284,6 +284,20 @@ Sys<UniqueFd> ExecKernel::CloneTree(int fd, bool recursive) {
   return Give(std::move(node));
 }
 
+Sys<UniqueFd> ExecKernel::LockTree(int tree,
+                                   std::chrono::milliseconds /*limit*/) {
+  Require(plan_ != nullptr && (plan_->kind == PlanKind::kOpenTree ||
+                               plan_->kind == PlanKind::kOpenInbox),
+          "a tree is locked that is not handed out");
+  Node node = Of(tree);
+  Require(node.kind == Kind::kTree, "what is no tree is locked");
+  if (const int error = Fails()) {
+    return error;
+  }
+  node.locked = true;
+  return Give(std::move(node));
+}
+
 Sys<void> ExecKernel::SetMount(int tree, bool recursive,
                                const exec::MountChange& change) {
   Node& node = Of(tree);
@@ -557,6 +571,8 @@ Sys<std::vector<std::uint64_t>> ExecKernel::MountsBelow(std::uint64_t id,
 
 void ExecKernel::CheckAnswer(int fd) {
   const Node& node = Of(fd);
+  Require(node.locked || node.kind != Kind::kTree,
+          "a tree is handed out whose flags its holder can clear");
   switch (plan_->kind) {
     case PlanKind::kOpenTree: {
       Require(node.kind == Kind::kTree && node.trusted && IsSource(node),

@@ -118,6 +118,10 @@ class RefusingKernel : public exec::Kernel {
   exec::Sys<UniqueFd> CloneTree(int /*fd*/, bool /*recursive*/) override {
     return ENOSYS;
   }
+  exec::Sys<UniqueFd> LockTree(int /*tree*/,
+                               std::chrono::milliseconds /*limit*/) override {
+    return ENOSYS;
+  }
   exec::Sys<void> SetMount(int /*tree*/, bool /*recursive*/,
                            const exec::MountChange& /*change*/) override {
     return ENOSYS;

@@ -2146,9 +2146,13 @@ func (c *Client) RepairMount(ctx context.Context, allocation string, task string
 // OpenTree is a method of org.mountd1.Manager.
 //
 // Hands out a detached mount as an fd (open_tree(2)), for runtimes that attach it in
-// namespaces of their own. A rule has to allow it (detached = true). The holder of the
-// fd can remove any flag, also nosuid and nodev, so mountd hands out only writable
-// mounts of sources that the caller may write to.
+// namespaces of their own. A rule has to allow it (detached = true). mountd hands out
+// only writable mounts of sources that the caller may write to. The kernel has locked
+// the mount's flags, as in a mount namespace of a less privileged user namespace
+// (mount_namespaces(7)): the holder may add flags such as read-only, but can clear
+// neither nosuid nor nodev, and cannot change how the mount updates access times.
+// NotSupported, PermissionDenied or ResourceExhausted where mountd-exec can make no
+// user namespace, because the kernel then locks no flags.
 //
 // The mount keeps its volume in use until the last fd is closed. No release, no change
 // of the rules and no end of mountd takes the fd, or an attached copy of the mount,
@@ -2174,12 +2178,14 @@ func (c *Client) OpenTree(ctx context.Context, allocation string, sourceType str
 // inbox stays until RemoveInbox or the release.
 //
 // options: "open" (b): also returns the inbox as an fd, for a runtime that attaches it
-// (move_mount(2)). A rule has to allow it (detached = true). FailedPrecondition while a
-// read-only mount is in the inbox, because the holder of the fd could make that
-// writable. The fd has the mounts of this moment, and follows the inbox only once it is
-// attached: attach it before the next BindMount. As with OpenTree, no release takes the
-// fd away. A process that has the fd and has not attached it keeps reaching the mounts
-// that the inbox had. ListHandedOut reports which processes have it.
+// (move_mount(2)). A rule has to allow it (detached = true). The kernel has locked the
+// mounts in it together and their flags, as for OpenTree, so the runtime cannot unmount
+// one of these mounts by itself. FailedPrecondition while a read-only mount is in the
+// inbox, because the holder of the fd could make that writable. The fd has the mounts
+// of this moment, and follows the inbox only once it is attached: attach it before the
+// next BindMount. As with OpenTree, no release takes the fd away. A process that has
+// the fd and has not attached it keeps reaching the mounts that the inbox had.
+// ListHandedOut reports which processes have it.
 //
 // result_: "host_path" (ay), "propagation" (s: "host-to-task"),
 // "required_rootfs_propagation" (s: "slave"), "tree" (h: with "open"),

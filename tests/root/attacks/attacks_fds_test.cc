@@ -111,28 +111,62 @@ TEST_F(FdAttacks, AReadOnlyTreeIsNotHandedOutAsItsHolderCouldWriteToIt) {
   EXPECT_NAIVE(Exists("/run/host/ro/pwned"));
 }
 
-// SECURITY.md says so of `detached`. Only a copy that the kernel makes for
-// another user namespace has flags that nobody there can clear.
-TEST_F(FdAttacks, AHolderOfATreeOpensDevicesInIt) {
+// Tries each way to clear nodev. Returns whether the attacker then opens the
+// device `name` of the tree.
+bool OpensDevice(int tree, const std::string& name) {
+  return AsRootOfOwnNamespaces([&] {
+           struct mount_attr change = {};
+           change.attr_clr = MOUNT_ATTR_NODEV;
+           const auto clear = [&change](int mount) {
+             ::mount_setattr(mount, "", AT_EMPTY_PATH | AT_RECURSIVE, &change,
+                             sizeof(change));
+           };
+           const auto opens = [&name](int mount) {
+             return UniqueFd(
+                        ::openat(mount, name.c_str(), O_RDONLY | O_CLOEXEC))
+                 .valid();
+           };
+           clear(tree);
+           const bool opened = opens(tree);
+           if (!AttachHere(tree)) {
+             return 126;
+           }
+           clear(tree);
+           const std::string top =
+               std::string(kPlace) + "/" + name.substr(0, name.rfind('/') + 1);
+           ::mount(nullptr, top.c_str(), nullptr, MS_REMOUNT | MS_BIND,
+                   nullptr);
+           const UniqueFd clone(
+               ::open_tree(AT_FDCWD, kPlace,
+                           OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
+           clear(clone.get());
+           return opened || opens(tree) || opens(clone.get()) ? 0 : 1;
+         }) == 0;
+}
+
+// The holder is root of a user namespace of its own, and any user can get one.
+// Only the kernel's lock on the tree's flags holds there.
+TEST_F(FdAttacks, AHolderOfATreeOpensNoDeviceInIt) {
   // /dev/zero
   ASSERT_EQ(::mknod("/run/host/data/zero", S_IFCHR | 0600, ::makedev(1, 5)), 0);
   ASSERT_EQ(::chmod("/run/host/data/zero", 0666), 0);
-  ASSERT_EQ(ErrorOf(OpenTree("data", Propagation::kPrivate, 0)), "");
-  const int tree = last_fd_.get();
-  const auto opens = [tree] {
-    return UniqueFd(::openat(tree, "zero", O_RDONLY | O_CLOEXEC)).valid();
+  const auto task = [](PlanBody* body) {
+    body->task = {exec::ToWire("web"), exec::ToWire("app")};
   };
-  EXPECT_EQ(AsAttacker([&] { return opens() ? 1 : 0; }), 0);
-  EXPECT_EQ(AsRootOfOwnNamespaces([&] {
-              struct mount_attr change = {};
-              change.attr_clr = MOUNT_ATTR_NODEV;
-              return ::mount_setattr(tree, "", AT_EMPTY_PATH, &change,
-                                     sizeof(change)) == 0 &&
-                             opens()
-                         ? 0
-                         : 1;
+  ASSERT_EQ(ErrorOf(OpenTree("data", Propagation::kPrivate, 0)), "");
+  EXPECT_FALSE(OpensDevice(last_fd_.get(), "zero"));
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareInbox, task)), "");
+  ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "");
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kOpenInbox, task)), "");
+  EXPECT_FALSE(OpensDevice(last_fd_.get(), "data/zero"));
+
+  const UniqueFd tree =
+      NaiveTree("/run/host/data", MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID);
+  EXPECT_EQ(AsAttacker([&] {
+              return ::openat(tree.get(), "zero", O_RDONLY) < 0 ? 0 : 1;
             }),
             0);
+  EXPECT_NAIVE(OpensDevice(tree.get(), "zero"));
 }
 
 TEST_F(FdAttacks, ATreeThatIsHandedOutMountsNothingOnTheHost) {

@@ -367,6 +367,16 @@ TEST_F(ReusedMountId, AMountThatComesMeanwhileDoesNotKeepOurs) {
 
 class Detached : public DirectoryTarget {
  protected:
+  void SetUp() override {
+    DirectoryTarget::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    // The executor keeps a bare mount namespace from its first OpenTree on.
+    ASSERT_EQ(ErrorOf(Open("data", Propagation::kPrivate)), "");
+    last_fd_.reset();
+    before_ = Inventory::Take();
+  }
   Reply Open(const std::string& volume, Propagation propagation) {
     return Call(PlanKind::kOpenTree, [&](PlanBody* body) {
       body->open_tree = exec::OpenTreePlan{};

@@ -39,6 +39,10 @@ class InjectingMounts : public InjectingFiles {
     return Pass<UniqueFd>("CloneTree",
                           [&] { return kernel_.CloneTree(fd, recursive); });
   }
+  Sys<UniqueFd> LockTree(int tree, std::chrono::milliseconds limit) override {
+    return Pass<UniqueFd>("LockTree",
+                          [&] { return kernel_.LockTree(tree, limit); });
+  }
   Sys<void> SetMount(int tree, bool recursive,
                      const MountChange& change) override {
     return Pass<void>(
