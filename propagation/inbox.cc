@@ -113,11 +113,6 @@ Result<void> CheckAllInIt(const Context& context, const Base& base,
                            mount.point.substr(below.size()) +
                            "; unmount it first");
     }
-    if ((mount.attributes & MOUNT_ATTR_RDONLY) != 0) {
-      return MakeError(Code::kFailedPrecondition, "open_tree", object,
-                       "a mount in it is read-only, but a detached copy would "
-                       "be writable; open the inbox first");
-    }
   }
   return Ok();
 }

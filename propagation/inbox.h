@@ -26,7 +26,7 @@ Result<void> PrepareInbox(const Context& context, const exec::TaskPlan& plan,
 // clone follows the inbox once the receiver has attached it. The flags of its
 // mounts are locked (lock_tree.h), and so are those of mounts that arrive by
 // propagation in a user namespace of the receiver's. FailedPrecondition if a
-// mount in the inbox is read-only, or of a file system of the kernel.
+// file system of the kernel is mounted in the inbox.
 Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan,
                            exec::HandedOutMount* mount);
 

@@ -2179,12 +2179,11 @@ func (c *Client) OpenTree(ctx context.Context, allocation string, sourceType str
 //
 // options: "open" (b): also returns the inbox as an fd, for a runtime that attaches it
 // (move_mount(2)). A rule has to allow it (detached = true). The kernel has locked the
-// mounts in it together and their flags, as for OpenTree, so the runtime cannot unmount
-// one of these mounts by itself. FailedPrecondition while a read-only mount is in the
-// inbox, because the holder of the fd could make that writable. The fd has the mounts
-// of this moment, and follows the inbox only once it is attached: attach it before the
-// next BindMount. As with OpenTree, no release takes the fd away. A process that has
-// the fd and has not attached it keeps reaching the mounts that the inbox had.
+// mounts in it together and their flags, as for OpenTree. A read-only mount stays
+// read-only, and the runtime cannot unmount one of these mounts by itself. The fd has
+// the mounts of this moment, and follows the inbox only once it is attached: attach it
+// before the next BindMount. As with OpenTree, no release takes the fd away. A process
+// that has the fd and has not attached it keeps reaching the mounts that the inbox had.
 // ListHandedOut reports which processes have it.
 //
 // result_: "host_path" (ay), "propagation" (s: "host-to-task"),

@@ -169,6 +169,36 @@ TEST_F(FdAttacks, AHolderOfATreeOpensNoDeviceInIt) {
   EXPECT_NAIVE(OpensDevice(tree.get(), "zero"));
 }
 
+TEST_F(FdAttacks, AReadOnlyMountInAnInboxIsNotMadeWritable) {
+  ASSERT_EQ(::chmod("/run/host/ro", 0777), 0);
+  const auto writes = [](int tree, const std::string& name) {
+    return AsRootOfOwnNamespaces([&] {
+             struct mount_attr change = {};
+             change.attr_clr = MOUNT_ATTR_RDONLY;
+             const std::string mount = std::string(kPlace) + name;
+             if (!AttachHere(tree)) {
+               return 126;
+             }
+             ::mount_setattr(AT_FDCWD, mount.c_str(), 0, &change,
+                             sizeof(change));
+             return ::creat((mount + "/pwned").c_str(), 0600) >= 0 ? 0 : 1;
+           }) == 0;
+  };
+  const auto task = [](PlanBody* body) {
+    body->task = {exec::ToWire("web"), exec::ToWire("app")};
+  };
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareInbox, task)), "");
+  ASSERT_EQ(ErrorOf(Attach("ro", Propagation::kPrivate)), "");
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kOpenInbox, task)), "");
+  EXPECT_FALSE(writes(last_fd_.get(), "/data"));
+  EXPECT_FALSE(Exists("/run/host/ro/pwned"));
+  const UniqueFd naive(
+      ::open_tree(AT_FDCWD, "/run/mountd/base/a/web/app",
+                  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
+  EXPECT_NAIVE(writes(naive.get(), "/data"));
+  EXPECT_TRUE(Exists("/run/host/ro/pwned"));
+}
+
 TEST_F(FdAttacks, ATreeThatIsHandedOutMountsNothingOnTheHost) {
   const auto mount_in = [](int tree) {
     return AsRootOfOwnNamespaces([tree] {

@@ -185,8 +185,6 @@ TEST_F(LockedTrees, AFileIsATreeToo) {
   EXPECT_NE(flags.f_flag & ST_NODEV, 0U);
 }
 
-// No plan hands out a read-only mount so far, but a mount that arrives in an
-// inbox between the check and the clone may be read-only.
 TEST_F(LockedTrees, AReadOnlyMountInATreeStaysReadOnly) {
   MountTmpfs("/run/host/data/sub");
   ASSERT_EQ(::chmod("/run/host/data/sub", 0777), 0);

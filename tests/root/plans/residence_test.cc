@@ -278,25 +278,6 @@ TEST_F(ResidenceTest, AnInboxAsAnFdFollowsItOnceItIsAttached) {
   EXPECT_TRUE(sees("before"));
 }
 
-TEST_F(ResidenceTest, AnInboxWithAReadOnlyMountIsNotHandedOut) {
-  PrepareBase();
-  const auto open = [&] {
-    return CodeOf(Call(PlanKind::kOpenInbox, [](PlanBody* body) {
-      body->task = {ToWire("web"), ToWire("app")};
-    }));
-  };
-  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareInbox,
-                         [](PlanBody* body) {
-                           body->task = {ToWire("web"), ToWire("app")};
-                         })),
-            "");
-  const Reply reply = Attach("ro", Propagation::kPrivate);
-  ASSERT_EQ(ErrorOf(reply), "");
-  EXPECT_EQ(open(), "FailedPrecondition");
-  ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
-  EXPECT_EQ(open(), "");
-}
-
 TEST_F(ResidenceTest, APluginsDirectoryIsOneOnBothSides) {
   PrepareBase();
   const std::string directory = "/run/mountd/base/p/p";
