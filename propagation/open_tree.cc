@@ -56,7 +56,7 @@ Result<exec::HandedOutMount> IdentityOf(const Context& context,
   // mount's holders compares it (look/holders.cc).
   MOUNTD_ASSIGN(
       mount.reusable_id,
-      exec::Named(context.kernel.LinkedMountId(tree.get(), "."), "statx", ""));
+      exec::Named(context.kernel.LinkedMountId(tree.get(), ""), "statx", ""));
   return mount;
 }
 

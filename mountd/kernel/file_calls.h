@@ -55,7 +55,8 @@ class FileCalls {
   // Returns facts of the file that the magic link `name` of /proc leads to,
   // without opening it.
   virtual Sys<FileFacts> StatLinked(int dir, const std::string& name) = 0;
-  // Returns the reusable id of that file's mount, as in mountinfo.
+  // Returns the reusable id of that file's mount, as in mountinfo. Without a
+  // name the file is `dir` itself.
   virtual Sys<std::uint64_t> LinkedMountId(int dir,
                                            const std::string& name) = 0;
   virtual Sys<void> MakeDirectory(int dir, const std::string& name,

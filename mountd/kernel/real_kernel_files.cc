@@ -145,8 +145,9 @@ namespace {
 // reusable id.
 Sys<struct statx> StatPlace(int dir, const std::string& name) {
   struct statx stx = {};
-  if (::statx(dir, name.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0,
-              &stx) < 0) {
+  const int flags =
+      AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT | (name.empty() ? AT_EMPTY_PATH : 0);
+  if (::statx(dir, name.c_str(), flags, 0, &stx) < 0) {
     return errno;
   }
   return stx;

@@ -405,6 +405,20 @@ TEST_F(Detached, TheFdIsTheSourceAndNothingElseIsLeft) {
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");
 }
 
+TEST_F(Detached, AFileIsHandedOutAsWell) {
+  const Reply reply = Open("file", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(reply), "");
+  struct stat there = {};
+  struct stat source = {};
+  ASSERT_EQ(::fstat(last_fd_.get(), &there), 0);
+  ASSERT_EQ(::stat("/run/host/one", &source), 0);
+  EXPECT_EQ(there.st_ino, source.st_ino);
+  if (HasUniqueMountIds()) {
+    EXPECT_NE(reply.body.handed_out.mount_id, 0U);
+    EXPECT_NE(reply.body.handed_out.reusable_id, 0U);
+  }
+}
+
 TEST_F(Detached, OnlyOfWhatMayBeWritten) {
   EXPECT_EQ(CodeOf(Open("ro", Propagation::kPrivate)), "FailedPrecondition");
   ASSERT_EQ(
