@@ -193,6 +193,11 @@ TEST_F(Program, DoesEverythingWithJustThese) {
   request.body.attach.ids.count = 1;
   request.body.attach.ids.extents[0] = {1000, 2000, 1};
   EXPECT_EQ(ErrorOf(Ask(request)), "");
+  request.kind = PlanKind::kOpenTree;
+  request.body.open_tree = exec::OpenTreePlan{};
+  request.body.open_tree.allocation = exec::ToWire("web");
+  request.body.open_tree.source.host_volume = exec::ToWire("data");
+  EXPECT_EQ(ErrorOf(Ask(request)), "");
   request.kind = PlanKind::kPreparePlugin;
   request.body.plugin = {exec::ToWire("csi")};
   EXPECT_EQ(ErrorOf(Ask(request)), "");
