@@ -2023,9 +2023,14 @@ impl Client {
     }
 
     /// Hands out a detached mount as an fd (open_tree(2)), for runtimes that attach it
-    /// in namespaces of their own. A rule has to allow it (detached = true). The holder
-    /// of the fd can remove any flag, also nosuid and nodev, so mountd hands out only
-    /// writable mounts of sources that the caller may write to.
+    /// in namespaces of their own. A rule has to allow it (detached = true). mountd
+    /// hands out only writable mounts of sources that the caller may write to. The
+    /// kernel has locked the mount's flags, as in a mount namespace of a less
+    /// privileged user namespace (mount_namespaces(7)): the holder may add flags such
+    /// as read-only, but can clear neither nosuid nor nodev, and cannot change how the
+    /// mount updates access times. NotSupported, PermissionDenied or ResourceExhausted
+    /// where mountd-exec can make no user namespace, because the kernel then locks no
+    /// flags.
     ///
     /// The mount keeps its volume in use until the last fd is closed. No release, no
     /// change of the rules and no end of mountd takes the fd, or an attached copy of
