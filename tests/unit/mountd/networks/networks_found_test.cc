@@ -124,7 +124,8 @@ TEST(NetworksWithIpv6Alone, AreTakenOverToo) {
   spec.network = "six";
   ASSERT_EQ(Outcome(core.networks->Setup("web", spec)), "Ok");
   const NetworkStatus web = core.networks->Get("web", "").value();
-  for (const NetworkRecord& record : *core.boot->networks.ListNetworks()) {
+  const auto records = core.boot->networks.ListNetworks().value();
+  for (const NetworkRecord& record : records) {
     ASSERT_EQ(Outcome(core.boot->networks.RemoveNetwork(record)), "Ok");
   }
   core.Restart();

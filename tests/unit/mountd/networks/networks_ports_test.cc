@@ -37,7 +37,8 @@ class NetworksPortsTest : public NetworksTest {
   // Returns those of the record.
   std::vector<unsigned> Recorded(const std::string& allocation = "web") {
     std::vector<unsigned> recorded;
-    for (const PortMapping& port : RecordOf(allocation)->ports) {
+    const auto record = RecordOf(allocation);
+    for (const PortMapping& port : record->ports) {
       recorded.push_back(port.host_port);
     }
     return recorded;
