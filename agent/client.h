@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/client_options.h"
 #include "agent/types.h"
 #include "agent/types_controller.h"
 #include "mountd/base/result.h"
@@ -23,49 +22,6 @@
 //   if (!client) return Fail(client.error().Message());
 //   auto network = client->SetupNetwork("web", spec);
 namespace mountd::agent {
-
-struct ClientOptions {
-  // Where mountd listens: "unix:path=/run/mountd/bus", or the path alone; "" is
-  // that default. With `system_bus` the client ignores the address and calls
-  // org.mountd1 on the system bus, which is slower and meant for operators.
-  std::string address{};
-  bool system_bus = false;
-  // On the system bus only: lets polkit ask somebody to authenticate for a call
-  // that only an administrator may make. Such a call may wait for minutes.
-  bool interactive = false;
-
-  // Lists, and RetryOwed, cover the objects of all users; PermissionDenied
-  // unless the caller is an administrator. If false, an administrator still
-  // gets all users' objects and other callers get their own.
-  bool all_users = false;
-
-  // How long connecting may take. This includes the start of the daemon if its
-  // socket starts it.
-  std::chrono::milliseconds connect_timeout{15'000};
-
-  // How long the daemon may work on one call before it answers InProgress. 0 is
-  // the daemon's configured default (20 s, which is also the maximum).
-  std::chrono::milliseconds patience{0};
-
-  // If true, the client repeats a call that is answered InProgress until
-  // `deadline` after the first try; the repeated call joins the work under way.
-  // After `deadline`, or at once if false, the method returns InProgress with
-  // the operation's id as its detail.
-  bool join = true;
-  std::chrono::milliseconds deadline{300'000};
-
-  // The names of all calls, until Client::SetNames.
-  CallNames names{};
-
-  // Each call calls this on its own thread, with the method's name before the
-  // call and with "" after it.
-  std::function<void(std::string_view method)> on_call{};
-
-  // If true, the client reconnects once when it finds the connection broken,
-  // and repeats the call. The daemon may have carried out the first try, and a
-  // second is right all the same because every method is idempotent.
-  bool reconnect = true;
-};
 
 // Owns one connection to mountd. Makes no thread; every method blocks until its
 // answer. Used by one thread at a time; any number of Clients may exist.

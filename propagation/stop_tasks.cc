@@ -27,11 +27,11 @@ const char* StopFile(TaskStop how) {
 
 Result<void> CheckMayStop(const Context& context, const Cgroup& cgroup,
                           TaskStop how) {
-  const bool granted = std::any_of(
-      context.config.rules.begin(), context.config.rules.end(),
-      [&](const RuleConfig& rule) {
-        return AllowsStop(rule, cgroup.path, how);
-      });
+  const bool granted =
+      std::any_of(context.config.rules.begin(), context.config.rules.end(),
+                  [&](const RuleConfig& rule) {
+                    return AllowsStop(rule, cgroup.path, how);
+                  });
   return granted ? Ok()
                  : Result<void>(MakeError(
                        Code::kPermissionDenied, "stop tasks", cgroup.path,

@@ -121,9 +121,9 @@ Result<void> Client::Impl::Once(const std::string& op,
       if (Result<void> connected = Connect(); !connected) {
         // The call that finds the connection broken meets a restart. mountd is
         // gone only if a later call finds nobody, either.
-        return was_there ? WithAway(Away::kRestarting,
-                                    std::move(connected).error())
-                         : std::move(connected).error();
+        return was_there
+                   ? WithAway(Away::kRestarting, std::move(connected).error())
+                   : std::move(connected).error();
       }
     }
     CallFailure failure;

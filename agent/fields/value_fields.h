@@ -55,22 +55,20 @@ struct MembersOf<CallNames> {
 
 template <>
 struct MembersOf<LeaseSpec> {
-  static constexpr auto kList =
-      std::tuple(Key("allocation", &LeaseSpec::allocation),
-                 Key("scope", &LeaseSpec::scope),
-                 Key<Form::kFd>("pipe", &LeaseSpec::pipe),
-                 Key("timeout_ms", &LeaseSpec::timeout_ms),
-                 Key("keep", &LeaseSpec::keep),
-                 Key("stop_tasks", &LeaseSpec::stop_tasks));
+  static constexpr auto kList = std::tuple(
+      Key("allocation", &LeaseSpec::allocation),
+      Key("scope", &LeaseSpec::scope), Key<Form::kFd>("pipe", &LeaseSpec::pipe),
+      Key("timeout_ms", &LeaseSpec::timeout_ms), Key("keep", &LeaseSpec::keep),
+      Key("stop_tasks", &LeaseSpec::stop_tasks));
 };
 
 template <>
 struct MembersOf<Reconciliation> {
-  static constexpr auto kList = std::tuple(
-      Key("scope", &Reconciliation::scope),
-      Key("epoch", &Reconciliation::epoch),
-      Key("wanted", &Reconciliation::wanted),
-      Key("dry_run", &Reconciliation::dry_run));
+  static constexpr auto kList =
+      std::tuple(Key("scope", &Reconciliation::scope),
+                 Key("epoch", &Reconciliation::epoch),
+                 Key("wanted", &Reconciliation::wanted),
+                 Key("dry_run", &Reconciliation::dry_run));
 };
 
 template <std::size_t... kIndex>
@@ -88,10 +86,10 @@ struct MembersOf<BindMountSpec> {
 
 template <>
 struct MembersOf<NetworkSpec> {
-  static constexpr auto kList = std::tuple_cat(
-      std::tuple(Key("mode", &NetworkSpec::mode),
-                 Key<Form::kRows>("ports", &NetworkSpec::ports)),
-      FieldsOf<NetworkSpec>::kList);
+  static constexpr auto kList =
+      std::tuple_cat(std::tuple(Key("mode", &NetworkSpec::mode),
+                                Key<Form::kRows>("ports", &NetworkSpec::ports)),
+                     FieldsOf<NetworkSpec>::kList);
 };
 
 template <>
@@ -161,11 +159,11 @@ struct MembersOf<VolumeValidationSpec> {
 
 template <>
 struct MembersOf<VolumeCreation> {
-  static constexpr auto kList = std::tuple_cat(
-      std::tuple(Key("plugin", &VolumeCreation::plugin),
-                 Key("name", &VolumeCreation::name)),
-      FieldsOf<VolumeCreation>::kList,
-      std::tuple(Key("secrets", &VolumeCreation::secrets)));
+  static constexpr auto kList =
+      std::tuple_cat(std::tuple(Key("plugin", &VolumeCreation::plugin),
+                                Key("name", &VolumeCreation::name)),
+                     FieldsOf<VolumeCreation>::kList,
+                     std::tuple(Key("secrets", &VolumeCreation::secrets)));
 };
 
 template <>

@@ -30,11 +30,11 @@ Result<Plugins::Session> Plugins::UseOf(const std::string& id,
   if (newest == nullptr) {
     return WithAway(
         Away::kPlugin,
-        MakeError(Code::kUnavailable, "use", object,
-                  status->state == PluginState::kGone
-                      ? "is gone: " + status->reason
-                      : std::string("has no instance that offers the ") +
-                            service));
+        MakeError(
+            Code::kUnavailable, "use", object,
+            status->state == PluginState::kGone
+                ? "is gone: " + status->reason
+                : std::string("has no instance that offers the ") + service));
   }
   return WithAway(
       Away::kPlugin,

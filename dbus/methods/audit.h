@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "dbus/methods/manager_adaptor.h"
+#include "dbus/methods/api_parts.h"
 
 // Log what never becomes an operation. Run on the loop's thread.
 namespace mountd::dbus {

@@ -22,10 +22,9 @@ int AppendArray(sd_bus_message* message, const char* key, const char* type,
                 const Items& items, AppendItem append) {
   int status = sd_bus_message_open_container(message, 'e', "sv");
   status = status < 0 ? status : sd_bus_message_append(message, "s", key);
-  status = status < 0
-               ? status
-               : sd_bus_message_open_container(
-                     message, 'v', (std::string("a") + type).c_str());
+  status = status < 0 ? status
+                      : sd_bus_message_open_container(
+                            message, 'v', (std::string("a") + type).c_str());
   status =
       status < 0 ? status : sd_bus_message_open_container(message, 'a', type);
   for (const auto& item : items) {

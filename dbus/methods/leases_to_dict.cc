@@ -28,20 +28,19 @@ void AddTime(const std::string& step, const FenceTime& time, Dict* dict) {
 }  // namespace
 
 Dict ToDict(const LeaseRecord& lease) {
-  return {
-      {"lease", Value(lease.key.name)},
-      {"uid", Value(lease.key.uid)},
-      {"allocation", Value(lease.allocation)},
-      {"scope", Value(lease.scope)},
-      {"kind", Value(std::string(
-                   lease.kind == LeaseKind::kPipe ? "pipe" : "heartbeat"))},
-      {"timeout_ms", Value(lease.timeout_ms)},
-      {"on_lapse", Value(OnLapseName(lease.on_lapse))},
-      {"stop_tasks", Value(TaskStopName(lease.stop_tasks))},
-      {"state", Value(std::string(
-                    lease.state == LeaseState::kHeld ? "held" : "lapsed"))},
-      {"deadline_boottime", Value(lease.deadline_boot_us)},
-      {"reason", Value(lease.reason)}};
+  return {{"lease", Value(lease.key.name)},
+          {"uid", Value(lease.key.uid)},
+          {"allocation", Value(lease.allocation)},
+          {"scope", Value(lease.scope)},
+          {"kind", Value(std::string(
+                       lease.kind == LeaseKind::kPipe ? "pipe" : "heartbeat"))},
+          {"timeout_ms", Value(lease.timeout_ms)},
+          {"on_lapse", Value(OnLapseName(lease.on_lapse))},
+          {"stop_tasks", Value(TaskStopName(lease.stop_tasks))},
+          {"state", Value(std::string(
+                        lease.state == LeaseState::kHeld ? "held" : "lapsed"))},
+          {"deadline_boottime", Value(lease.deadline_boot_us)},
+          {"reason", Value(lease.reason)}};
 }
 
 Dict ToDict(const FenceRecord& fence) {

@@ -62,8 +62,7 @@ Result<std::chrono::milliseconds> ManagerAdaptor::OnlyPatience(
   return patience;
 }
 
-void ManagerAdaptor::RefuseUndecodable(const char* method,
-                                       const Error& error) {
+void ManagerAdaptor::RefuseUndecodable(const char* method, const Error& error) {
   const Result<Caller> caller =
       callers_.CallerOf(getObject().getCurrentlyProcessedMessage());
   if (caller) {

@@ -11,38 +11,17 @@
 
 #include "dbus/generated/manager_adaptor.h"
 #include "dbus/methods/answers_to_dict.h"
+#include "dbus/methods/api_parts.h"
 #include "dbus/methods/call_trace_option.h"
 #include "dbus/methods/caller_source.h"
 #include "dbus/methods/dict_to_network_request.h"
-#include "dbus/receive/peer_drops.h"
-#include "mountd/base/worker_pool.h"
-#include "mountd/operations/operations.h"
-#include "mountd/service/services.h"
-#include "mountd/watch/owed_watch.h"
 
 namespace mountd::dbus {
-
-// The parts of the daemon that every adaptor needs. They outlive all
-// connections.
-struct ApiParts {
-  const TimeoutsConfig& timeouts;
-  Services& services;
-  Operations& operations;
-  Strands& strands;
-  const OwedWatch& owed;
-  PeerDrops& drops;
-  // Logs a call or a connection that never became an operation. On the loop's
-  // thread.
-  std::function<void(const OperationSummary&)> audit =
-      [](const OperationSummary&) {};
-};
 
 struct MountArguments;  // dbus/methods/bind_mount_request.h
 
 // Serves org.mountd1.Manager on one connection. Decodes calls, gives them to
-// the verbs as operations, and encodes the answers; never decides anything
-// itself.
-//
+// the verbs as operations, and encodes the answers; never decides anything.
 // Runs on the loop's thread. A pending answer keeps the connection, so the
 // connection may outlive its peer; only the failing send then shows that the
 // peer has gone.
@@ -56,12 +35,13 @@ class ManagerAdaptor final
   ManagerAdaptor& operator=(const ManagerAdaptor&) = delete;
 
  private:
+  using Dicts = std::vector<Dict>;
+
   // A decoded call: the work, its strand, and how long its caller waits.
   template <typename T>
   struct Decoded {
     std::string strand;
-    bool strand_is_callers =
-        false;  // true: each user has a strand of that name
+    bool strand_is_callers = false;  // each user has a strand of that name
     std::string arguments;
     bool joins = true;  // Operations::Call
     std::chrono::milliseconds patience{0};
@@ -150,9 +130,8 @@ class ManagerAdaptor final
                  std::string task, std::string name, std::string source_type,
                  std::string source, bool read_only, std::string propagation,
                  Dict options) override;
-  void BindMounts(sdbus::Result<std::vector<Dict>>&& answer,
-                  std::string allocation, std::vector<Dict> mounts,
-                  Dict options) override;
+  void BindMounts(sdbus::Result<Dicts>&& answer, std::string allocation,
+                  std::vector<Dict> mounts, Dict options) override;
   void ReplaceMount(sdbus::Result<Dict>&& answer, std::string allocation,
                     std::string task, std::string name, std::string source_type,
                     std::string source, bool read_only, std::string propagation,
@@ -186,7 +165,7 @@ class ManagerAdaptor final
                      Dict options) override;
   void ListAllocations(sdbus::Result<std::vector<AllocationStruct>>&& answer,
                        Dict options) override;
-  void Reconcile(sdbus::Result<std::vector<Dict>>&& answer, std::string scope,
+  void Reconcile(sdbus::Result<Dicts>&& answer, std::string scope,
                  std::uint64_t epoch, std::vector<std::string> wanted,
                  bool dry_run, Dict options) override;
   void ExpandVolume(sdbus::Result<std::int64_t>&& answer,
@@ -194,8 +173,7 @@ class ManagerAdaptor final
                     std::int64_t required_bytes, Dict options) override;
   void GetVolumeStats(sdbus::Result<Dict>&& answer, std::string allocation,
                       std::string alias, Dict options) override;
-  void ListVolumes(sdbus::Result<std::vector<Dict>>&& answer,
-                   Dict options) override;
+  void ListVolumes(sdbus::Result<Dicts>&& answer, Dict options) override;
   void RegisterPlugin(sdbus::Result<Dict>&& answer, std::string plugin,
                       std::string type, std::string allocation,
                       Dict options) override;
@@ -203,8 +181,7 @@ class ManagerAdaptor final
                         Dict options) override;
   void GetPlugin(sdbus::Result<Dict>&& answer, std::string plugin,
                  Dict options) override;
-  void ListPlugins(sdbus::Result<std::vector<Dict>>&& answer,
-                   Dict options) override;
+  void ListPlugins(sdbus::Result<Dicts>&& answer, Dict options) override;
   void ControllerPublishVolume(sdbus::Result<StringMap>&& answer,
                                std::string plugin, std::string volume,
                                std::string node_id, Dict usage,
@@ -235,8 +212,7 @@ class ManagerAdaptor final
                   Dict options) override;
   void ReleaseLease(sdbus::Result<>&& answer, std::string lease,
                     Dict options) override;
-  void ListLeases(sdbus::Result<std::vector<Dict>>&& answer,
-                  Dict options) override;
+  void ListLeases(sdbus::Result<Dicts>&& answer, Dict options) override;
   void GetFence(sdbus::Result<Dict>&& answer, std::string allocation,
                 Dict options) override;
   void ListOwed(sdbus::Result<std::vector<OwedStruct>>&& answer,
@@ -244,15 +220,11 @@ class ManagerAdaptor final
   void RetryOwed(sdbus::Result<std::uint32_t>&& answer, Dict options) override;
   void Cancel(sdbus::Result<>&& answer, std::string operation,
               Dict options) override;
-  void ListOperations(sdbus::Result<std::vector<Dict>>&& answer,
-                      Dict options) override;
+  void ListOperations(sdbus::Result<Dicts>&& answer, Dict options) override;
   void GetCapabilities(sdbus::Result<Dict>&& answer, Dict options) override;
-  void ListHostVolumes(sdbus::Result<std::vector<Dict>>&& answer,
-                       Dict options) override;
-  void ListFilesystems(sdbus::Result<std::vector<Dict>>&& answer,
-                       Dict options) override;
-  void ListNetworks(sdbus::Result<std::vector<Dict>>&& answer,
-                    Dict options) override;
+  void ListHostVolumes(sdbus::Result<Dicts>&& answer, Dict options) override;
+  void ListFilesystems(sdbus::Result<Dicts>&& answer, Dict options) override;
+  void ListNetworks(sdbus::Result<Dicts>&& answer, Dict options) override;
   void GetStatistics(sdbus::Result<std::vector<StatisticsStruct>>&& answer,
                      Dict options) override;
   void Reload(sdbus::Result<std::vector<std::string>>&& answer,

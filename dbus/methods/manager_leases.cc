@@ -26,9 +26,9 @@ Result<void> ReadSubject(OptionReader& reader, LeaseRecord* lease) {
     return BadOption("allocation",
                      "give either allocation or scope, and not both");
   }
-  MOUNTD_TRY(Name::Parse(
-      lease->scope.empty() ? "allocation" : "scope",
-      lease->scope.empty() ? lease->allocation : lease->scope));
+  MOUNTD_TRY(
+      Name::Parse(lease->scope.empty() ? "allocation" : "scope",
+                  lease->scope.empty() ? lease->allocation : lease->scope));
   return Ok();
 }
 
@@ -47,8 +47,8 @@ Result<void> ReadKind(OptionReader& reader, LeaseArguments* arguments) {
     return lease.timeout_ms >= LeaseVerbs::kMinTimeoutMs &&
                    lease.timeout_ms <= LeaseVerbs::kMaxTimeoutMs
                ? Ok()
-               : Result<void>(BadOption("timeout_ms",
-                                        "must be from 1000 to 86400000"));
+               : Result<void>(
+                     BadOption("timeout_ms", "must be from 1000 to 86400000"));
   }
   lease.kind = LeaseKind::kPipe;
   arguments->pipe = TakePassed(given.get());

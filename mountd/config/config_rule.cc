@@ -134,13 +134,17 @@ Result<void> ReadStopTasks(const ConfigReader& reader, const toml::table& table,
 Result<RuleConfig> ReadRule(const ConfigReader& reader,
                             const toml::table& table,
                             const std::string& where) {
-  MOUNTD_TRY(reader.OnlyKeys(
-      table, where,
-      {"users", "groups", "host_volumes", "filesystems", "plugins",
-       "register_plugins", "control_plugins", "networks", "host_ports", "ids",
-       "alloc_roots", "cgroups", "bidirectional", "detached", "containers",
-       "container_tmpfs", "host_namespaces", "stop_tasks", "administer",
-       "root_as_caller"}));
+  MOUNTD_TRY(
+      reader.OnlyKeys(table, where, {"users",           "groups",
+                                     "host_volumes",    "filesystems",
+                                     "plugins",         "register_plugins",
+                                     "control_plugins", "networks",
+                                     "host_ports",      "ids",
+                                     "alloc_roots",     "cgroups",
+                                     "bidirectional",   "detached",
+                                     "containers",      "container_tmpfs",
+                                     "host_namespaces", "stop_tasks",
+                                     "administer",      "root_as_caller"}));
   RuleConfig rule;
   rule.line = table.source().begin.line;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));

@@ -130,10 +130,10 @@ Result<void> SendRequest(int socket, const Request& request,
                                 fds, MSG_DONTWAIT);
   return sent && *sent == sizeof(request)
              ? Ok()
-             : Result<void>(WithAway(
-                   Away::kRestarting,
-                   MakeError(Code::kUnavailable, "plan", "executor",
-                             "closed the connection; call again")));
+             : Result<void>(
+                   WithAway(Away::kRestarting,
+                            MakeError(Code::kUnavailable, "plan", "executor",
+                                      "closed the connection; call again")));
 }
 
 }  // namespace

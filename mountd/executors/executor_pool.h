@@ -148,8 +148,7 @@ class ExecutorPool final : public Executor {
                      std::span<const int> fds = {});
   Result<Answer> RunInTurn(ExecutorLane& lane, const Request& request,
                            std::span<const int> fds);
-  Result<HandedOut> RunForHandedOut(ExecutorLane& lane,
-                                    const Request& request);
+  Result<HandedOut> RunForHandedOut(ExecutorLane& lane, const Request& request);
   Result<UniqueFd> RunForFd(ExecutorLane& lane, const Request& request,
                             std::span<const int> fds = {});
   std::chrono::milliseconds DeadlineOf(PlanKind kind) const;

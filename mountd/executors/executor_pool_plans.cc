@@ -100,8 +100,7 @@ Result<MountState> ExecutorPool::Attach(const AttachPlan& plan, int fd) {
 
 Result<Executor::HandedOut> ExecutorPool::OpenTree(const OpenTreePlan& plan) {
   return RunForHandedOut(
-      mounts_,
-      MakeRequest(PlanKind::kOpenTree, &PlanBody::open_tree, plan));
+      mounts_, MakeRequest(PlanKind::kOpenTree, &PlanBody::open_tree, plan));
 }
 
 Result<void> ExecutorPool::Detach(const DetachPlan& plan) {

@@ -371,9 +371,9 @@ Sys<void> RealKernel::WriteAs(int dir, const std::string& name, uid_t uid,
   constexpr auto kAsk = static_cast<uid_t>(-1);
   const auto before = static_cast<uid_t>(::setfsuid(uid));
   const bool is_user = static_cast<uid_t>(::setfsuid(kAsk)) == uid;
-  const UniqueFd fd(is_user ? ::openat(dir, name.c_str(),
-                                       O_WRONLY | O_NOFOLLOW | O_CLOEXEC)
-                            : -1);
+  const UniqueFd fd(
+      is_user ? ::openat(dir, name.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC)
+              : -1);
   const int error = is_user ? errno : EPERM;
   ::setfsuid(before);
   return fd.valid() ? Write(fd.get(), text) : Sys<void>(error);

@@ -295,8 +295,7 @@ Result<NetworkRequest> Normalised(NetworkRequest request) {
 
 std::vector<PortMapping> AsAskedFor(std::vector<PortMapping> ports) {
   for (PortMapping& port : ports) {
-    port.protocols =
-        static_cast<std::uint8_t>(port.protocols | port.if_free);
+    port.protocols = static_cast<std::uint8_t>(port.protocols | port.if_free);
   }
   return ports;
 }

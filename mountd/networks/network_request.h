@@ -30,9 +30,9 @@ struct NetworkRequest {
 
 // Returns the members that a record keeps as they were asked for, of a
 // NetworkRequest or of a NetworkRecord. A record's ports lose protocols that
-// were to be mapped only if they are free (AsAskedFor). The other members depend
-// on the allocation's other networks: an absent address or default route is no
-// choice.
+// were to be mapped only if they are free (AsAskedFor). The other members
+// depend on the allocation's other networks: an absent address or default route
+// is no choice.
 template <typename T>
 auto AskedFor(T& of) {
   return std::tie(of.mode, of.network, of.ports, of.files, of.cni);

@@ -35,12 +35,11 @@ Result<NetworkStatus> Networks::Get(const std::string& allocation,
         return interface.empty() || network.interface == interface;
       });
   if (found == networks.end()) {
-    return MakeError(
-        Code::kNotFound, "find", "network of " + allocation,
-        interface.empty()
-            ? "the allocation has no network; set one up first"
-            : "the allocation has no interface " + interface +
-                  "; GetAllocation lists those that it has");
+    return MakeError(Code::kNotFound, "find", "network of " + allocation,
+                     interface.empty()
+                         ? "the allocation has no network; set one up first"
+                         : "the allocation has no interface " + interface +
+                               "; GetAllocation lists those that it has");
   }
   return *found;
 }

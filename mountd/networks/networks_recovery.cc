@@ -30,9 +30,9 @@ PortMapping PortOf(const exec::PortMap& found) {
 // more.
 std::string NetworkOf(const Config& config, const exec::FoundNetwork& found) {
   const auto is_in = [](const auto& ranges, const auto& address) {
-    return std::any_of(
-        ranges.begin(), ranges.end(),
-        [&](const auto& range) { return range.Contains(address); });
+    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
+      return range.Contains(address);
+    });
   };
   for (const auto& [name, network] : config.networks) {
     if (netns::IsNone(found.ipv4) ? is_in(network.ipv6, found.ipv6)

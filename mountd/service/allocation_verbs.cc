@@ -61,12 +61,9 @@ Result<std::string> AllocationVerbs::PrepareAgain(const CallContext& call,
   return HostPath(record.id);
 }
 
-Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
-                                                       const Name& allocation,
-                                                       const std::string& scope,
-                                                       std::uint64_t cgroup,
-                                                       std::uint32_t group,
-                                                       bool lease_required) {
+Result<std::string> AllocationVerbs::PrepareAllocation(
+    const CallContext& call, const Name& allocation, const std::string& scope,
+    std::uint64_t cgroup, std::uint32_t group, bool lease_required) {
   MOUNTD_TRY(access_.PolicyFor(call).MayPrepare(call.caller));
   if (group != 0) {
     MOUNTD_TRY(access_.PolicyFor(call).MayLetPass(call.caller, group));
@@ -90,13 +87,9 @@ Result<std::string> AllocationVerbs::PrepareAllocation(const CallContext& call,
                      "limits.allocations_per_uid is reached; release others of "
                      "this user or raise the limit");
   }
-  const AllocationRecord record{allocation.str(),
-                                call.caller.uid,
-                                call.caller.gid,
-                                scope,
-                                AllocationState::kPrepared,
-                                cgroup,
-                                lease_required};
+  const AllocationRecord record{
+      allocation.str(),           call.caller.uid, call.caller.gid, scope,
+      AllocationState::kPrepared, cgroup,          lease_required};
   MOUNTD_TRY(CheckCgroup(call, record, cgroup));
   MOUNTD_TRY(leases_.BeginHistory(record.id, record.uid));
   // The scope's lease may have lapsed.

@@ -12,10 +12,9 @@ namespace {
 std::optional<FenceRecord> PendingOf(const Leases& leases,
                                      const std::string& allocation) {
   std::vector<FenceRecord> all = leases.Pending();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const FenceRecord& fence) {
-        return fence.allocation == allocation;
-      });
+  const auto found = std::find_if(
+      all.begin(), all.end(),
+      [&](const FenceRecord& fence) { return fence.allocation == allocation; });
   return found == all.end() ? std::nullopt
                             : std::optional<FenceRecord>(std::move(*found));
 }
@@ -33,11 +32,10 @@ std::string FenceStrand(const std::string& allocation) {
 }
 
 Error Fences::Failed(const std::string& allocation, Error error) {
-  IgnoreBecauseBestEffort(
-      leases_.Change(allocation, [&](FenceRecord& fence) {
-        fence.error = error.Message();
-        ++fence.attempts;
-      }));
+  IgnoreBecauseBestEffort(leases_.Change(allocation, [&](FenceRecord& fence) {
+    fence.error = error.Message();
+    ++fence.attempts;
+  }));
   return error;
 }
 
@@ -123,9 +121,9 @@ Result<FenceRecord> Fences::Finish(const std::string& allocation) {
     MOUNTD_ASSIGN(const std::optional<FenceRecord> done,
                   parts_.state.leases.GetFence(allocation));
     return done ? Result<FenceRecord>(*done)
-                : Result<FenceRecord>(
-                      MakeError(Code::kNotFound, "fence",
-                                "allocation " + allocation, "has no fence"));
+                : Result<FenceRecord>(MakeError(Code::kNotFound, "fence",
+                                                "allocation " + allocation,
+                                                "has no fence"));
   }
   if (fence->tasks_stopped.boot_us == 0) {
     return MakeError(Code::kFailedPrecondition, "fence",

@@ -107,8 +107,8 @@ Result<void> Leases::Recover(std::chrono::milliseconds grace) {
     } else {
       MOUNTD_ASSIGN(const auto renewed,
                     boot_.lease_deadlines.GetDeadline(lease.key));
-      entry.record.deadline_boot_us = renewed.value_or(
-          clocks_.boot_us() + lease.timeout_ms * kUsOfMs);
+      entry.record.deadline_boot_us =
+          renewed.value_or(clocks_.boot_us() + lease.timeout_ms * kUsOfMs);
     }
     Put(std::move(entry));
   }
@@ -146,10 +146,9 @@ Result<void> Leases::CheckAcquirable(const Wanted& wanted) const {
                      "lease lapsed, and its fence is not done; GetFence says "
                      "when it is");
   }
-  const auto count = static_cast<std::size_t>(
-      std::count_if(entries_.begin(), entries_.end(), [&](const auto& one) {
-        return one.first.uid == lease.key.uid;
-      }));
+  const auto count = static_cast<std::size_t>(std::count_if(
+      entries_.begin(), entries_.end(),
+      [&](const auto& one) { return one.first.uid == lease.key.uid; }));
   if (same == nullptr && count >= wanted.most) {
     return MakeError(Code::kResourceExhausted, "acquire", object,
                      "limits.leases_per_uid is reached; release others of this "
@@ -177,8 +176,8 @@ Result<LeaseRecord> Leases::Acquire(Wanted wanted) {
   lease.deadline_boot_us = 0;
   if (lease.kind == LeaseKind::kHeartbeat) {
     lease.deadline_boot_us = clocks_.boot_us() + lease.timeout_ms * kUsOfMs;
-    MOUNTD_TRY(boot_.lease_deadlines.PutDeadline(lease.key,
-                                                 lease.deadline_boot_us));
+    MOUNTD_TRY(
+        boot_.lease_deadlines.PutDeadline(lease.key, lease.deadline_boot_us));
   }
   MOUNTD_TRY(state_.leases.PutLeaseAndLift(lease, lifted));
   {
@@ -217,8 +216,8 @@ Result<LeaseRecord> Leases::Renew(const LeaseKey& key) {
   }
   entry->record.deadline_boot_us =
       clocks_.boot_us() + entry->record.timeout_ms * kUsOfMs;
-  MOUNTD_TRY(boot_.lease_deadlines.PutDeadline(
-      key, entry->record.deadline_boot_us));
+  MOUNTD_TRY(
+      boot_.lease_deadlines.PutDeadline(key, entry->record.deadline_boot_us));
   const std::lock_guard lock(mutex_);
   entries_.at(key).record.deadline_boot_us = entry->record.deadline_boot_us;
   return entry->record;
@@ -444,8 +443,7 @@ Result<Leases::Lapsed> Leases::Lapse(const LeaseKey& key,
     const bool is_meant =
         found != entries_.end() &&
         found->second.record.state == LeaseState::kHeld &&
-        (serial == 0 ? !IsHeld(found->second)
-                     : found->second.serial == serial);
+        (serial == 0 ? !IsHeld(found->second) : found->second.serial == serial);
     if (!is_meant) {
       return Lapsed();
     }

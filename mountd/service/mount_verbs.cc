@@ -67,10 +67,10 @@ Result<std::vector<bool>> MountVerbs::ExistBefore(
     return existed;
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
-                  parts_.boot.mounts.GetMount(requests[i].allocation,
-                                              requests[i].task,
-                                              requests[i].name));
+    MOUNTD_ASSIGN(
+        const std::optional<MountRecord> mount,
+        parts_.boot.mounts.GetMount(requests[i].allocation, requests[i].task,
+                                    requests[i].name));
     existed[i] = mount.has_value();
   }
   return existed;

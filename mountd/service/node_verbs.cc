@@ -21,9 +21,8 @@ Result<bool> NodeVerbs::OwnsSomething() {
   // Nobody would watch a lease of a scope that has no allocation yet.
   MOUNTD_ASSIGN(const auto leases, parts_.state.leases.ListLeases());
   return !allocations.empty() || !plugins.empty() || !volumes.empty() ||
-         !leases.empty() ||
-         !owed.empty() || !anchors.empty() || !quarantine.empty() ||
-         !parts_.config.plugins().empty();
+         !leases.empty() || !owed.empty() || !anchors.empty() ||
+         !quarantine.empty() || !parts_.config.plugins().empty();
 }
 
 Result<std::vector<OwedRecord>> NodeVerbs::ListOwed(const CallContext& call) {

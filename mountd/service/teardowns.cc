@@ -257,8 +257,8 @@ Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
     receipt.traceparent = call.parent ? ToText(*call.parent) : "";
     receipt.request_id = call.request_id;
   }
-  MOUNTD_ASSIGN(receipt, parts_.state.allocations.FinishAllocation(
-                             std::move(receipt)));
+  MOUNTD_ASSIGN(receipt,
+                parts_.state.allocations.FinishAllocation(std::move(receipt)));
   // After a kill here the next start forgets the lease.
   IgnoreBecauseBestEffort(leases_.Forget(record.id));
   return receipt;

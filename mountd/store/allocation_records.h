@@ -17,7 +17,7 @@ struct AllocationRecord {
   std::uint32_t gid = 0;  // the owner's primary group
   std::string scope;
   AllocationState state = AllocationState::kPrepared;
-  std::uint64_t cgroup = 0;  // id of its tasks' cgroup; 0: none or unknown
+  std::uint64_t cgroup = 0;     // id of its tasks' cgroup; 0: none or unknown
   bool lease_required = false;  // publishes volumes only under a held lease
 };
 

@@ -113,11 +113,14 @@ CREATE TABLE lease_deadlines(
 constexpr std::string_view kNextPorts =
     "ALTER TABLE networks ADD COLUMN next_ports TEXT NOT NULL DEFAULT '';";
 constexpr std::array<std::string_view, 15> kBootSchema = {
-    kBootSchema1,    kTmpfsMounts,         kMappedIds,
-    kAnchorsOfKinds, kMountsById,          kTargetsAndInboxes,
-    kFewerIndexes,   kNetworksByInterface, kCniNetworks,
-    kMeta,           kHandedOut,           kTakenOver,
-    kQuarantineByBoth, kLeaseDeadlines, kNextPorts};
+    kBootSchema1,      kTmpfsMounts,
+    kMappedIds,        kAnchorsOfKinds,
+    kMountsById,       kTargetsAndInboxes,
+    kFewerIndexes,     kNetworksByInterface,
+    kCniNetworks,      kMeta,
+    kHandedOut,        kTakenOver,
+    kQuarantineByBoth, kLeaseDeadlines,
+    kNextPorts};
 
 }  // namespace
 

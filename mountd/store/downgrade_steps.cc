@@ -24,24 +24,25 @@ constexpr std::array kBootSteps = {
     // The mountd of 0.1.0 gives each network an IPv4 address, so it could not
     // read the record of a network without. It then removes the network as one
     // that it finds without a record.
-    StepDown{13,
-             "SELECT 'network ' || allocation || '/' || interface || ': the "
-             "record, because it has IPv6 alone' FROM networks WHERE cni "
-             "= '' AND ipv4 = '0.0.0.0' AND ipv6 <> '::' UNION ALL "
-             "SELECT 'address ' || ipv6 || ': that it is in quarantine' FROM "
-             "quarantine WHERE ipv4 = '0.0.0.0'",
-             "DELETE FROM networks WHERE cni = '' AND ipv4 = '0.0.0.0' AND "
-             "ipv6 <> '::';"
-             "ALTER TABLE quarantine RENAME TO quarantine_by_both;"
-             "CREATE TABLE quarantine(\n"
-             "  ipv4 TEXT PRIMARY KEY, network TEXT NOT NULL, allocation TEXT "
-             "NOT NULL,\n"
-             "  netns_inode INTEGER NOT NULL, ipv6 TEXT NOT NULL DEFAULT "
-             "'::') WITHOUT ROWID;"
-             "INSERT OR IGNORE INTO quarantine SELECT ipv4, network, allocation, "
-             "netns_inode, ipv6 FROM quarantine_by_both WHERE ipv4 <> "
-             "'0.0.0.0';"
-             "DROP TABLE quarantine_by_both;"},
+    StepDown{
+        13,
+        "SELECT 'network ' || allocation || '/' || interface || ': the "
+        "record, because it has IPv6 alone' FROM networks WHERE cni "
+        "= '' AND ipv4 = '0.0.0.0' AND ipv6 <> '::' UNION ALL "
+        "SELECT 'address ' || ipv6 || ': that it is in quarantine' FROM "
+        "quarantine WHERE ipv4 = '0.0.0.0'",
+        "DELETE FROM networks WHERE cni = '' AND ipv4 = '0.0.0.0' AND "
+        "ipv6 <> '::';"
+        "ALTER TABLE quarantine RENAME TO quarantine_by_both;"
+        "CREATE TABLE quarantine(\n"
+        "  ipv4 TEXT PRIMARY KEY, network TEXT NOT NULL, allocation TEXT "
+        "NOT NULL,\n"
+        "  netns_inode INTEGER NOT NULL, ipv6 TEXT NOT NULL DEFAULT "
+        "'::') WITHOUT ROWID;"
+        "INSERT OR IGNORE INTO quarantine SELECT ipv4, network, allocation, "
+        "netns_inode, ipv6 FROM quarantine_by_both WHERE ipv4 <> "
+        "'0.0.0.0';"
+        "DROP TABLE quarantine_by_both;"},
     StepDown{12,
              "SELECT 'network ' || allocation || '/' || interface || ': that "
              "an agent took it over' FROM networks WHERE taken_over <> 0",
@@ -78,12 +79,13 @@ constexpr std::array kStateSteps = {
              "DROP TABLE leases;"
              "DROP TABLE fences;"
              "ALTER TABLE allocations DROP COLUMN lease_required;"},
-    StepDown{8,
-             "SELECT 'receipt of allocation ' || allocation || ': the caller''s "
-             "names of the call' FROM receipts WHERE traceparent <> '' OR "
-             "request_id <> ''",
-             "ALTER TABLE receipts DROP COLUMN traceparent;"
-             "ALTER TABLE receipts DROP COLUMN request_id;"},
+    StepDown{
+        8,
+        "SELECT 'receipt of allocation ' || allocation || ': the caller''s "
+        "names of the call' FROM receipts WHERE traceparent <> '' OR "
+        "request_id <> ''",
+        "ALTER TABLE receipts DROP COLUMN traceparent;"
+        "ALTER TABLE receipts DROP COLUMN request_id;"},
     StepDown{7,
              "SELECT 'volume ' || allocation || '/' || alias || ': which file "
              "system it is' FROM publications WHERE file_system <> '' "

@@ -130,8 +130,9 @@ Result<std::optional<FenceRecord>> LeaseTable::GetFence(
     const std::string& allocation) {
   std::optional<FenceRecord> found;
   MOUNTD_TRY(database_->Query(
-      std::string("SELECT ").append(kFenceColumns).append(
-          " FROM fences WHERE allocation=?1"),
+      std::string("SELECT ")
+          .append(kFenceColumns)
+          .append(" FROM fences WHERE allocation=?1"),
       [&](const Row& row) { found = ReadFence(row); }, allocation));
   return found;
 }
@@ -139,8 +140,9 @@ Result<std::optional<FenceRecord>> LeaseTable::GetFence(
 Result<std::vector<FenceRecord>> LeaseTable::ListFences() {
   std::vector<FenceRecord> all;
   MOUNTD_TRY(database_->Query(
-      std::string("SELECT ").append(kFenceColumns).append(
-          " FROM fences WHERE lifted=0 ORDER BY allocation"),
+      std::string("SELECT ")
+          .append(kFenceColumns)
+          .append(" FROM fences WHERE lifted=0 ORDER BY allocation"),
       [&](const Row& row) { all.push_back(ReadFence(row)); }));
   return all;
 }
@@ -182,9 +184,9 @@ Result<std::optional<std::uint64_t>> LeaseDeadlineTable::GetDeadline(
 }
 
 Result<void> LeaseDeadlineTable::RemoveDeadline(const LeaseKey& key) {
-  MOUNTD_TRY(database_->Run(
-      "DELETE FROM lease_deadlines WHERE uid=?1 AND name=?2", key.uid,
-      key.name));
+  MOUNTD_TRY(
+      database_->Run("DELETE FROM lease_deadlines WHERE uid=?1 AND name=?2",
+                     key.uid, key.name));
   return Ok();
 }
 

@@ -138,10 +138,9 @@ Result<std::vector<QuarantineRecord>> NetworkTable::ListQuarantine() {
 }
 
 Result<void> NetworkTable::EndQuarantine(const QuarantineRecord& record) {
-  MOUNTD_TRY(
-      database_->Run("DELETE FROM quarantine WHERE ipv4=?1 AND ipv6=?2",
-                     netns::ToString(record.ipv4),
-                     netns::ToString(record.ipv6)));
+  MOUNTD_TRY(database_->Run("DELETE FROM quarantine WHERE ipv4=?1 AND ipv6=?2",
+                            netns::ToString(record.ipv4),
+                            netns::ToString(record.ipv6)));
   return Ok();
 }
 

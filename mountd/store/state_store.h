@@ -17,7 +17,8 @@ namespace mountd::store {
 
 // Owns /var/lib/mountd/state.db, the records that outlive the boot
 // (allocations, plugins, staged volumes and their users, pending tear-downs,
-// receipts, leases and fences). Every write is on disk when the call returns (synchronous=FULL).
+// receipts, leases and fences). Every write is on disk when the call returns
+// (synchronous=FULL).
 //
 // Thread-safe. Absence is a value (nullopt), not an error.
 class StateStore {

@@ -83,9 +83,8 @@ void LeaseWatch::WatchPipes() {
         [this, key = one.key, serial = one.serial](std::uint32_t events) {
           // Later, because LapseSoon ends this source.
           if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
-            parts_.loop.Post([this, key, serial] {
-              LapseSoon(key, kPipeClosed, serial);
-            });
+            parts_.loop.Post(
+                [this, key, serial] { LapseSoon(key, kPipeClosed, serial); });
           }
         });
     if (watching.source == nullptr) {
@@ -144,10 +143,10 @@ void LeaseWatch::HasLapsed(const LeaseKey& key,
     return;
   }
   if (outcome->lapsed) {
-    spdlog::warn("lease {} of uid {} has lapsed: {}; mountd fences {} "
-                 "allocations",
-                 key.name, key.uid, outcome->lease.reason,
-                 outcome->fences.size());
+    spdlog::warn(
+        "lease {} of uid {} has lapsed: {}; mountd fences {} "
+        "allocations",
+        key.name, key.uid, outcome->lease.reason, outcome->fences.size());
     events_.on_lapse(*outcome);
     for (const FenceRecord& fence : outcome->fences) {
       Fence(fence);

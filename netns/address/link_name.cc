@@ -45,9 +45,9 @@ std::uint64_t HashOf(const Ipv6& address) {
   };
   const std::span<const std::uint8_t> bytes(address);
   // The last word is the length, in its highest byte.
-  for (const std::uint64_t word : {WordAt(bytes.first(8)),
-                                   WordAt(bytes.subspan(8)),
-                                   std::uint64_t{sizeof(Ipv6)} << 56U}) {
+  for (const std::uint64_t word :
+       {WordAt(bytes.first(8)), WordAt(bytes.subspan(8)),
+        std::uint64_t{sizeof(Ipv6)} << 56U}) {
     v3 ^= word;
     rounds(2);
     v0 ^= word;

@@ -68,8 +68,8 @@ Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object);
 
 // Deletes `gone` and adds `added`, all or nothing. An element of both with
-// other data is replaced. AlreadyExists as AddElements. The outcome is unknown if the
-// kernel's answer is lost.
+// other data is replaced. AlreadyExists as AddElements. The outcome is unknown
+// if the kernel's answer is lost.
 Result<void> ChangeElements(Channel* nft, const std::vector<Element>& gone,
                             const std::vector<Element>& added,
                             const std::string& object);

@@ -224,8 +224,8 @@ Result<Table> ReadTableOnce(Channel* nft) {
   return table;
 }
 
-// Reads the table again if it changed meanwhile. The kernel notices only some of
-// the changes during a dump (NLM_F_DUMP_INTR), and none between the dumps of
+// Reads the table again if it changed meanwhile. The kernel notices only some
+// of the changes during a dump (NLM_F_DUMP_INTR), and none between the dumps of
 // two sets, so that a live map could be missing.
 Result<Table> ReadTable(Channel* nft, const Config& config) {
   constexpr int kTries = 16;

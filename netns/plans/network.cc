@@ -59,8 +59,7 @@ Result<Before> LookBefore(const Context& context, Access* access,
   Before before;
   MOUNTD_ASSIGN(before.pin, FindPin(context.kernel, access->place));
   if (before.pin.ours && HasAddress(plan)) {
-    MOUNTD_ASSIGN(before.link,
-                  FindLink(access->route, LinkNameOf(plan)));
+    MOUNTD_ASSIGN(before.link, FindLink(access->route, LinkNameOf(plan)));
   }
   return before;
 }
@@ -333,8 +332,7 @@ Result<NetworkState> InspectNetwork(const Context& context,
     state.elements_present = 1;  // it has none
     return state;
   }
-  MOUNTD_ASSIGN(const LinkFacts link,
-                FindLink(access.route, LinkNameOf(plan)));
+  MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, LinkNameOf(plan)));
   if (IsOfAnother(link, plan)) {
     return state;
   }

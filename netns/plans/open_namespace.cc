@@ -33,11 +33,10 @@ Result<UniqueFd> OpenNamespace(const Context& context,
     return IsGone(name);
   }
   // O_RDONLY, because setns(2) refuses an O_PATH descriptor.
-  MOUNTD_ASSIGN(
-      UniqueFd fd,
-      Named(context.kernel.Open(access.place.directory, name, O_RDONLY,
-                                RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
-            "openat2", name));
+  MOUNTD_ASSIGN(UniqueFd fd, Named(context.kernel.Open(
+                                       access.place.directory, name, O_RDONLY,
+                                       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
+                                   "openat2", name));
   // Another process of root's may have changed the name meanwhile.
   MOUNTD_ASSIGN(const exec::FileFacts facts,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", name));

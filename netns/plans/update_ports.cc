@@ -39,11 +39,10 @@ Result<void> CheckIsOwn(const Context& context, Access* access,
                 PinnedHome(context.kernel, plan, access->place));
   MOUNTD_ASSIGN(const LinkFacts link,
                 FindLink(access->route, LinkNameOf(plan)));
-  const bool is_named =
-      link.index != 0 && link.alias == NameOf(plan);
-  MOUNTD_ASSIGN(const bool leads,
-                is_named ? LeadsTo(access->route, link, home.fd)
-                         : Result<bool>(false));
+  const bool is_named = link.index != 0 && link.alias == NameOf(plan);
+  MOUNTD_ASSIGN(const bool leads, is_named
+                                      ? LeadsTo(access->route, link, home.fd)
+                                      : Result<bool>(false));
   if (!leads) {
     return NotAsMade(plan, "its link is gone or another's; mountd repairs it");
   }
@@ -52,9 +51,10 @@ Result<void> CheckIsOwn(const Context& context, Access* access,
       FindElements(access->netfilter, LinkElementsOf(plan), NameOf(plan)));
   return std::find(found.begin(), found.end(), false) == found.end()
              ? Ok()
-             : Result<void>(NotAsMade(
-                   plan, "its addresses are not this link's in the table "
-                         "inet mountd; mountd repairs it"));
+             : Result<void>(
+                   NotAsMade(plan,
+                             "its addresses are not this link's in the table "
+                             "inet mountd; mountd repairs it"));
 }
 
 // Returns the port maps among the elements of the plan.
@@ -168,15 +168,14 @@ Result<Change> ChangeFor(Channel* nft, const std::vector<Element>& own,
                          const NetworkPlan& wanted) {
   const std::vector<Element> all = MapsOf(wanted);
   Change change;
-  std::copy_if(own.begin(), own.end(), std::back_inserter(change.gone),
-               [&](const Element& element) {
-                 return std::none_of(
-                     all.begin(), all.end(), [&](const Element& one) {
-                       return HaveSameKey(one, element) &&
-                              std::ranges::equal(one.data.bytes(),
-                                                 element.data.bytes());
-                     });
-               });
+  std::copy_if(
+      own.begin(), own.end(), std::back_inserter(change.gone),
+      [&](const Element& element) {
+        return std::none_of(all.begin(), all.end(), [&](const Element& one) {
+          return HaveSameKey(one, element) &&
+                 std::ranges::equal(one.data.bytes(), element.data.bytes());
+        });
+      });
   MOUNTD_ASSIGN(change.added, Those(nft, all, false, NameOf(wanted)));
   return change;
 }
@@ -204,15 +203,14 @@ Result<void> UpdatePorts(const Context& context, const exec::PortsPlan& plan,
     port.protocols =
         static_cast<std::uint8_t>(port.protocols & ~state.unmapped.at(i));
   }
-  MOUNTD_ASSIGN(const Change change,
-                ChangeFor(access.netfilter, own, wanted));
+  MOUNTD_ASSIGN(const Change change, ChangeFor(access.netfilter, own, wanted));
   exec::Undo undo;
   if (!change.gone.empty() || !change.added.empty()) {
-    MOUNTD_TRY(ChangeElements(access.netfilter, change.gone, change.added,
-                              name));
+    MOUNTD_TRY(
+        ChangeElements(access.netfilter, change.gone, change.added, name));
     undo.Add([&] {
-      IgnoreBecauseBestEffort(ChangeElements(access.netfilter, change.added,
-                                             change.gone, name));
+      IgnoreBecauseBestEffort(
+          ChangeElements(access.netfilter, change.added, change.gone, name));
     });
   }
   // Tell before the commit. If mountd no longer takes the answer, it compares

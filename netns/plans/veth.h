@@ -16,8 +16,8 @@ struct Veth {
   std::string object;  // the allocation, for errors
   std::string host_name;
   std::string name;  // the interface's name in the namespace
-  Ipv4 ipv4{};  // all zero: no IPv4
-  Ipv6 ipv6{};  // all zero: no IPv6
+  Ipv4 ipv4{};       // all zero: no IPv4
+  Ipv6 ipv6{};       // all zero: no IPv6
   Mac mac{};
   Ipv4 host_ipv4{};  // source of the host's packets (HostAddress)
   Ipv6 host_ipv6{};

@@ -263,8 +263,7 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     Answer("ListLeases", Show(options), std::move(reply),
            std::vector<dbus::Dict>{LeaseOf("agent")});
   }
-  void GetFence(MapReply&& reply, std::string id,
-                dbus::Dict options) override {
+  void GetFence(MapReply&& reply, std::string id, dbus::Dict options) override {
     Answer("GetFence", id + " " + Show(options), std::move(reply), FenceOf(id));
   }
   void ReleaseAllocation(MapReply&& reply, std::string id,

@@ -170,8 +170,8 @@ std::vector<Case> Cases() {
 // print the same with --json.
 bool HasJson(const std::string& command) {
   return command != "open-tree" && command != "open-inbox" &&
-         command != "open-namespace" &&
-         command != "call" && command != "metrics";
+         command != "open-namespace" && command != "call" &&
+         command != "metrics";
 }
 
 std::string FileOf(std::string command) {

@@ -321,9 +321,9 @@ TEST_F(MountctlTest, NetworkPortsReplacesAll) {
             "10.88.0.2");
   EXPECT_EQ(script().last_call(),
             "UpdatePorts web http,,8080,80,1,tcp+udp? ,::,8081,0,1,tcp {}");
-  EXPECT_EQ(Run({"network", "ports", "web", "--none", "--interface", "eth1"})
-                .status,
-            0);
+  EXPECT_EQ(
+      Run({"network", "ports", "web", "--none", "--interface", "eth1"}).status,
+      0);
   EXPECT_EQ(script().last_call(), "UpdatePorts web {interface=eth1;}");
   EXPECT_EQ(Run({"network", "ports", "web"}).status, 2);
   EXPECT_EQ(Run({"network", "ports", "web", "--none", "8080"}).status, 2);
@@ -331,9 +331,8 @@ TEST_F(MountctlTest, NetworkPortsReplacesAll) {
 }
 
 TEST_F(MountctlTest, OpenNamespaceRunsACommandWithTheNamespaceAsItsFd) {
-  const ProgramOutcome outcome =
-      Run({"open-namespace", "web", "--", "sh", "-c",
-           "echo \"$0\" >&3; exit 7", "x"});
+  const ProgramOutcome outcome = Run({"open-namespace", "web", "--", "sh", "-c",
+                                      "echo \"$0\" >&3; exit 7", "x"});
   EXPECT_EQ(outcome.status, 7);
   EXPECT_EQ(script().last_call(),
             "GetNetwork web {interface=eth0;netns_fd=true;}");

@@ -42,8 +42,8 @@ std::map<std::string, std::string> TextsOf(const Json& object) {
 }
 
 SourceType SourceTypeOf(const std::string& name) {
-  for (const SourceType type : {SourceType::kHostVolume, SourceType::kTmpfs,
-                                SourceType::kFilesystem}) {
+  for (const SourceType type :
+       {SourceType::kHostVolume, SourceType::kTmpfs, SourceType::kFilesystem}) {
     if (SourceTypeName(type) == name) {
       return type;
     }

@@ -228,12 +228,10 @@ TEST_F(NetworksContract, OnlyTheRecordedNamespaceIsOpened) {
   EXPECT_EQ(opened.mount.device, 0U);
   ExpectUnchanged(before);
   open.netns_inode = made.netns_inode + 1;
-  EXPECT_THAT(executor().OpenNamespace(open),
-              IsErr(Code::kFailedPrecondition));
+  EXPECT_THAT(executor().OpenNamespace(open), IsErr(Code::kFailedPrecondition));
   open.netns_inode = made.netns_inode;
   machine().LoseNamespace("web");
-  EXPECT_THAT(executor().OpenNamespace(open),
-              IsErr(Code::kFailedPrecondition));
+  EXPECT_THAT(executor().OpenNamespace(open), IsErr(Code::kFailedPrecondition));
 }
 
 TEST_F(NetworksContract, AreListedWithTheirPorts) {

@@ -139,11 +139,11 @@ TEST_P(LeaseMethods, OptionsThatDoNotFitAreRefused) {
                        std::uint64_t{5000})
                 .error,
             kInvalidArgument);
-  EXPECT_EQ(client_
-                ->Call("AcquireLease", "sa{sv}", "agent", 1, "allocation", "s",
-                       "web")
-                .error,
-            kInvalidArgument);
+  EXPECT_EQ(
+      client_
+          ->Call("AcquireLease", "sa{sv}", "agent", 1, "allocation", "s", "web")
+          .error,
+      kInvalidArgument);
 }
 
 TEST_P(LeaseMethods, AnAllocationMayRequireALease) {
@@ -151,9 +151,9 @@ TEST_P(LeaseMethods, AnAllocationMayRequireALease) {
                   ->Call("PrepareAllocation", "sa{sv}", "web", 1,
                          "lease_required", "b", 1)
                   .ok());
-  const Answer refused = client_->Call(
-      "PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", "data", "v1",
-      "no-such-plugin", 0, 0, 0, 0);
+  const Answer refused =
+      client_->Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", "data",
+                    "v1", "no-such-plugin", 0, 0, 0, 0);
   EXPECT_EQ(refused.error, kFailed) << refused.message;
   EXPECT_NE(refused.message.find("lease_required"), std::string::npos);
 }

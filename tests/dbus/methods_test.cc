@@ -133,8 +133,8 @@ TEST_P(Methods, GetNetwork) {
       client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 1,
                     "http", "", 20080, 80, 1, "tcp", 0);
   ASSERT_TRUE(made.ok()) << made.message;
-  const Answer answer = client_->Call("GetNetwork", "sa{sv}", "web", 1,
-                                      "interface", "s", "eth0");
+  const Answer answer =
+      client_->Call("GetNetwork", "sa{sv}", "web", 1, "interface", "s", "eth0");
   ASSERT_TRUE(answer.ok()) << answer.message;
   EXPECT_EQ(answer.types, kNetworkTypes);
   EXPECT_EQ(answer.text, made.text);
@@ -155,10 +155,9 @@ TEST_P(Methods, UpdatePorts) {
                   ->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 1,
                          "http", "", 20080, 80, 1, "tcp", 0)
                   .ok());
-  const Answer answer =
-      client_->Call("UpdatePorts", "sa(ssqqqs)a{sv}", "web", 2, "http", "",
-                    20080, 80, 1, "tcp", "b", "", 20081, 0, 1, "udp?", 1,
-                    "interface", "s", "eth0");
+  const Answer answer = client_->Call(
+      "UpdatePorts", "sa(ssqqqs)a{sv}", "web", 2, "http", "", 20080, 80, 1,
+      "tcp", "b", "", 20081, 0, 1, "udp?", 1, "interface", "s", "eth0");
   ASSERT_TRUE(answer.ok()) << answer.message;
   EXPECT_EQ(answer.types, kNetworkTypes);
   EXPECT_EQ(answer.values.at("ports"), R"([("http", "", 20080, 80, 1, "tcp"), )"

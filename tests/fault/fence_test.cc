@@ -110,8 +110,8 @@ std::string Fences::MakeBound(Agent& agent, int pipe) {
       ::open(CgroupPath().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   agent::AllocationOptions options;
   options.cgroup = cgroup.get();
-  std::string told = agent.Told(
-      agent.client().PrepareAllocation(agent.allocation(), options));
+  std::string told =
+      agent.Told(agent.client().PrepareAllocation(agent.allocation(), options));
   if (told != "Ok") {
     return told;
   }
@@ -156,9 +156,9 @@ bool Fences::CutOff(std::uint32_t at) {
   EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
   const UniqueFd reading(ends[0]);
   UniqueFd writing(ends[1]);
-  EXPECT_TRUE(
-      Eventually([&] { return MakeBound(agent, reading.get()) == "Ok"; }))
-      << agent.told();
+  EXPECT_TRUE(Eventually([&] {
+    return MakeBound(agent, reading.get()) == "Ok";
+  })) << agent.told();
   world_->steps().Arm(process(), action(), at, EIO);
   writing.reset();
   const auto fence = AwaitDone(agent);

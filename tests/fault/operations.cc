@@ -756,10 +756,9 @@ std::string LeaseState(Agent& agent) {
   if (!all) {
     return agent.Told(all);
   }
-  const auto found =
-      std::find_if(all->begin(), all->end(), [&](const agent::Lease& one) {
-        return one.lease == LeaseOf(agent);
-      });
+  const auto found = std::find_if(
+      all->begin(), all->end(),
+      [&](const agent::Lease& one) { return one.lease == LeaseOf(agent); });
   return found == all->end() ? "" : found->state;
 }
 std::string IsHeld(Agent& agent) {

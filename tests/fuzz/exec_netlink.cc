@@ -92,9 +92,7 @@ const exec::NetworkPlan& ExecNetlink::Plan() const {
   return plan_->body.network;
 }
 
-std::string ExecNetlink::HostLink() const {
-  return netns::LinkNameOf(Plan());
-}
+std::string ExecNetlink::HostLink() const { return netns::LinkNameOf(Plan()); }
 
 std::vector<std::byte> ExecNetlink::Answer(int protocol, bool inside,
                                            std::span<const std::byte> requests,
@@ -430,18 +428,18 @@ void ExecNetlink::CheckElement(const std::string& set,
   Require(protocol == 6 || protocol == 17 || protocol == 132,
           "a port map of another protocol");
   const auto has = [&](std::span<const exec::PortMap> ports) {
-    return std::any_of(
-        ports.begin(), ports.end(), [&](const exec::PortMap& map) {
-          return port >= map.host_port &&
-                 port < map.host_port + unsigned{map.count};
-        });
+    return std::any_of(ports.begin(), ports.end(),
+                       [&](const exec::PortMap& map) {
+                         return port >= map.host_port &&
+                                port < map.host_port + unsigned{map.count};
+                       });
   };
   const bool updates = plan_->kind == exec::PlanKind::kUpdatePorts;
   const exec::PortsPlan& update = plan_->body.ports;
-  Require(has(std::span(plan.ports).first(plan.port_count)) ||
-              (updates &&
-               has(std::span(update.old_ports).first(update.old_count))),
-          "a host port that is not the plan's");
+  Require(
+      has(std::span(plan.ports).first(plan.port_count)) ||
+          (updates && has(std::span(update.old_ports).first(update.old_count))),
+      "a host port that is not the plan's");
   const auto data = element.Nested(NFTA_SET_ELEM_DATA).Bytes(NFTA_DATA_VALUE);
   Require(data.empty() ||
               StartsWith(data, ipv4 ? BytesOf(plan.ipv4) : BytesOf(plan.ipv6)),

@@ -385,9 +385,9 @@ void SetOtherBody(Input* input, Request* request) {
                         input->Flag() ? kGivenNetns : 0, 100};
       break;
     case PlanKind::kStopTasks:
-      body.stop_tasks = {
-          input->Flag() ? 0 : kCgroup,
-          input->Flag() ? TaskStop::kKill : TaskStop::kFreeze, 20};
+      body.stop_tasks = {input->Flag() ? 0 : kCgroup,
+                         input->Flag() ? TaskStop::kKill : TaskStop::kFreeze,
+                         20};
       break;
     case PlanKind::kVerifyTask:
       body.verify_task = VerifyTaskPlan{};

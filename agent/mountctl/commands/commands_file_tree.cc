@@ -165,19 +165,18 @@ void AddOpenNamespace(CLI::App& app, Context& context) {
       ->required();
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
-      return RunWithTree(context, *arguments,
-                         [&](Client& client) -> Result<UniqueFd> {
-                           // All networks are in one namespace, so any
-                           // network's interface will do.
-                           MOUNTD_ASSIGN(
-                               const AllocationStatus allocation,
-                               client.GetAllocation(arguments->allocation));
-                           return client.OpenNamespace(
-                               arguments->allocation,
-                               allocation.networks.empty()
-                                   ? ""
-                                   : allocation.networks.front().interface);
-                         });
+      return RunWithTree(
+          context, *arguments, [&](Client& client) -> Result<UniqueFd> {
+            // All networks are in one namespace, so any
+            // network's interface will do.
+            MOUNTD_ASSIGN(const AllocationStatus allocation,
+                          client.GetAllocation(arguments->allocation));
+            return client.OpenNamespace(
+                arguments->allocation,
+                allocation.networks.empty()
+                    ? ""
+                    : allocation.networks.front().interface);
+          });
     };
   });
 }

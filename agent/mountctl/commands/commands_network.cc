@@ -178,9 +178,9 @@ void AddUpdatePorts(CLI::App& parent, Context& context) {
     }
     context.chosen = [&context, options, ports] {
       return WithClient(context, [&](Client& client) -> Result<void> {
-        MOUNTD_ASSIGN(const NetworkStatus network,
-                      client.UpdatePorts(options->id, ports,
-                                         options->interface));
+        MOUNTD_ASSIGN(
+            const NetworkStatus network,
+            client.UpdatePorts(options->id, ports, options->interface));
         Print(network, options->id, context.json);
         return Ok();
       });

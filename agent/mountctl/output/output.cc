@@ -253,9 +253,8 @@ void PrintHolders(std::ostream& out, const Holders& holders) {
 
 void PrintHandedOut(std::ostream& out, const HandedOutList& list) {
   for (const HandedOut& one : list.descriptors) {
-    const std::string what = one.source_type.empty()
-                                 ? one.task
-                                 : one.source_type + ":" + one.source;
+    const std::string what =
+        one.source_type.empty() ? one.task : one.source_type + ":" + one.source;
     out << one.kind << (what.empty() ? "" : " ") << what << "\n";
     PrintHolders(out, one.holders);
   }

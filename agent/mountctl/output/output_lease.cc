@@ -22,12 +22,10 @@ void PrintLeases(std::ostream& out, const std::vector<Lease>& leases) {
   Table table({"LEASE", "UID", "BINDS", "KIND", "TIMEOUT", "ON LAPSE", "TASKS",
                "STATE", "REASON"});
   for (const Lease& lease : leases) {
-    table.Add({lease.lease, std::to_string(lease.uid), SubjectOf(lease),
-               lease.kind,
-               lease.timeout_ms == 0 ? "-"
-                                     : std::to_string(lease.timeout_ms) + " ms",
-               lease.on_lapse, lease.stop_tasks, lease.state,
-               OrDash(lease.reason)});
+    table.Add(
+        {lease.lease, std::to_string(lease.uid), SubjectOf(lease), lease.kind,
+         lease.timeout_ms == 0 ? "-" : std::to_string(lease.timeout_ms) + " ms",
+         lease.on_lapse, lease.stop_tasks, lease.state, OrDash(lease.reason)});
   }
   table.Print(out);
 }

@@ -94,14 +94,14 @@ TEST_F(NetworksOfIpv6, AnAddressThatIsNotTheAllocationsOwnIsDropped) {
   Create(Six("web", 2, 18080));
   const Server host("/proc/self/ns/net", 7000, "host");
   EXPECT_EQ(AskFrom(kWeb, "fd66::1", 7000), "host");
-  ASSERT_TRUE(
-      exec::RunNftCommand("flush set inet mountd src6").has_value());
+  ASSERT_TRUE(exec::RunNftCommand("flush set inet mountd src6").has_value());
   EXPECT_EQ(AskFrom(kWeb, "fd66::1", 7000, kNoAnswerMs), "");
 }
 
 TEST_F(NetworksOfIpv6, ItsPacketsToTheOutsideAreMasqueraded) {
-  EXPECT_TRUE(Shows("nft list chain inet mountd nat_post | "
-                    "grep 'ip6 saddr.*fd66::/64.*masquerade'"));
+  EXPECT_TRUE(
+      Shows("nft list chain inet mountd nat_post | "
+            "grep 'ip6 saddr.*fd66::/64.*masquerade'"));
 }
 
 TEST_F(NetworksOfIpv6, TheSamePlanAgainAndTheDeleteChangeNothingElse) {
@@ -117,8 +117,7 @@ TEST_F(NetworksOfIpv6, TheSamePlanAgainAndTheDeleteChangeNothingElse) {
   Delete(plan);
   EXPECT_EQ(DifferenceWithin(alone, 20), "");
   EXPECT_EQ(StateOf(plan).netns_inode, 0U);
-  EXPECT_TRUE(
-      Eventually([&] { return StateOf(plan).host_ifindex == 0; }));
+  EXPECT_TRUE(Eventually([&] { return StateOf(plan).host_ifindex == 0; }));
   EXPECT_EQ(StateOf(other).elements_present, 1U);
 }
 
@@ -151,8 +150,7 @@ TEST_F(NetworksOfIpv6, AreFoundWithoutARecord) {
   EXPECT_EQ(found[0].ports[0].protocols, exec::kTcp | exec::kUdp);
   // Without the element nothing says the address. The namespace is found
   // alone, and takes its link with it.
-  ASSERT_TRUE(
-      exec::RunNftCommand("flush set inet mountd src6").has_value());
+  ASSERT_TRUE(exec::RunNftCommand("flush set inet mountd src6").has_value());
   const std::vector<exec::FoundNetwork> bare = Found();
   ASSERT_EQ(bare.size(), 1U);
   EXPECT_FALSE(netns::HasAddress(bare[0]));

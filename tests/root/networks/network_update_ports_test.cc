@@ -104,9 +104,9 @@ TEST_F(UpdatePorts, ConnectionsOfPortsThatStayGoOnAndOthersEnd) {
     to.sin_family = AF_INET;
     to.sin_port = htons(port);
     to.sin_addr.s_addr = htonl(0x0A580001);  // 10.88.0.1
-    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&to),
-                        sizeof(to)),
-              0);
+    EXPECT_EQ(
+        ::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)),
+        0);
     return socket;
   };
   const UniqueFd one = client(18080);
@@ -128,8 +128,7 @@ TEST_F(UpdatePorts, ATakenPortIsRefusedAndNothingChanges) {
   Create(db);
   const NetworkPlan old = With({Port(18080, 80)});
   const Inventory before = Inventory::Take();
-  const Reply mapped =
-      Replace(old, With({Port(18082, 80), Port(18081, 80)}));
+  const Reply mapped = Replace(old, With({Port(18082, 80), Port(18081, 80)}));
   EXPECT_EQ(CodeOf(mapped), "AlreadyExists");
   EXPECT_NE(ErrorOf(mapped).find("18081"), std::string::npos);
   {
@@ -192,7 +191,9 @@ TEST_F(UpdatePorts, NoPortLeadsToAnotherAllocation) {
               plan.ipv6 = netns::ParseIpv6("2001:db8::2").value();
             }),
             "InvalidArgument");
-  EXPECT_EQ(refused([](NetworkPlan& plan) { plan.ipv4 = {127, 0, 0, 1}; }),
+  EXPECT_EQ(refused([](NetworkPlan& plan) {
+              plan.ipv4 = {127, 0, 0, 1};
+            }),
             "InvalidArgument");
   EXPECT_EQ(refused([](NetworkPlan& plan) {
               plan.origin = exec::NamespaceOrigin::kNew;

@@ -179,9 +179,9 @@ lease_grace_ms = 300
     const pid_t maker = ::fork();
     if (maker == 0) {
       std::ofstream(CgroupPath() + "/cgroup.procs") << "0" << std::flush;
-      ::_exit(RunCrun({"run", "--detach",
-                       std::string("--bundle=") + kLeaseBundle,
-                       kLeaseContainer}));
+      ::_exit(
+          RunCrun({"run", "--detach", std::string("--bundle=") + kLeaseBundle,
+                   kLeaseContainer}));
     }
     int status = 1;
     ::waitpid(maker, &status, 0);

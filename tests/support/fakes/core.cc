@@ -170,7 +170,7 @@ void Core::Start() {
                                            *state, std::move(volume_events));
   controller = std::make_unique<csi::Controller>(config.timeouts, *rpcs,
                                                  *plugins, *volumes);
-  ServiceParts parts{live_config, *plans,   *state,   *boot,
+  ServiceParts parts{live_config, *plans,    *state,   *boot,
                      *mounts,     *networks, *plugins, *volumes,
                      *controller, room,      healths};
   parts.lease_clocks = {[this] { return boot_us.load(); },

@@ -45,8 +45,8 @@ std::string KeyOf(const NetworkPlan& plan) {
 // Returns whether `there` has all ports of `plan`, however they are grouped.
 bool HasPorts(const NetworkPlan& there, const NetworkPlan& plan) {
   const auto each = [](const NetworkPlan& of) {
-    std::set<std::tuple<unsigned, unsigned, unsigned,
-                        std::array<std::uint8_t, 16>>>
+    std::set<
+        std::tuple<unsigned, unsigned, unsigned, std::array<std::uint8_t, 16>>>
         all;
     for (std::uint32_t i = 0; i < of.port_count; ++i) {
       const PortMap& port = of.ports.at(i);
@@ -218,8 +218,8 @@ NetworkPlan FakeExecutor::KeepFreePortsLocked(NetworkPlan plan) const {
       alone.ports[0] = port;
       alone.ports[0].protocols = bit;
       alone.ports[0].if_free = 0;
-      const bool mapped = std::any_of(
-          links_.begin(), links_.end(), [&](const auto& entry) {
+      const bool mapped =
+          std::any_of(links_.begin(), links_.end(), [&](const auto& entry) {
             return !entry.second.dying && SharePort(alone, entry.second.plan);
           });
       if ((port.if_free & bit) != 0 &&

@@ -473,9 +473,8 @@ TEST(Invariants, VolumeDirsNeedAnAllocationOnlyWhenPublished) {
 }
 
 TEST(Invariants, RefusesAddressesThatNoAllocationMayHave) {
-  for (const char* address :
-       {"10.88.0.0", "10.88.0.1", "10.88.0.255", "10.88.1.2", "127.0.0.1",
-        "169.254.1.1"}) {
+  for (const char* address : {"10.88.0.0", "10.88.0.1", "10.88.0.255",
+                              "10.88.1.2", "127.0.0.1", "169.254.1.1"}) {
     Request request = NetworkRequest();
     request.body.network.ipv4 = netns::ParseIpv4(address).value();
     EXPECT_FALSE(Passes(request)) << address;
@@ -617,8 +616,8 @@ TEST(Invariants, PortsAreUpdatedOnlyOfANetworkThatIsThere) {
   EXPECT_TRUE(CheckFds(with([](PortsPlan&) {}), 0).has_value());
   const auto refused = [&](auto change) { return !Passes(with(change)); };
   EXPECT_TRUE(refused([](PortsPlan& p) { p.network.netns_inode = 0; }));
-  EXPECT_TRUE(refused(
-      [](PortsPlan& p) { p.network.origin = NamespaceOrigin::kNew; }));
+  EXPECT_TRUE(
+      refused([](PortsPlan& p) { p.network.origin = NamespaceOrigin::kNew; }));
   EXPECT_TRUE(refused([](PortsPlan& p) { p.network.has_keeper = 1; }));
   EXPECT_TRUE(refused([](PortsPlan& p) { p.network.may_be_hosts = 1; }));
   EXPECT_TRUE(refused([](PortsPlan& p) { p.network.ports[0] = At(22); }));

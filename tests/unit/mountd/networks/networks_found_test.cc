@@ -212,7 +212,8 @@ TEST_F(NetworksFoundTest, WhatIsOnItsWayOutIsQuarantined) {
   Make(Spec());
   ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
   ASSERT_EQ(Outcome(core_.boot->networks.EndQuarantine(
-                core_.boot->networks.ListQuarantine()->front())), "Ok");
+                core_.boot->networks.ListQuarantine()->front())),
+            "Ok");
   const std::uint32_t all = Free();
   LoseRecords();
   ASSERT_EQ(core_.boot->networks.ListQuarantine()->size(), 1U);

@@ -98,8 +98,7 @@ TEST_F(NetworksIfFreeTest, AnotherRequestIsAnotherNetwork) {
 
 TEST_F(NetworksIfFreeTest, AnAnswerThatIsLostLeavesNothing) {
   executor().PutHostSocket(20080, exec::kUdp);
-  executor().FailNext("CreateNetwork", Code::kUnavailable,
-                      FailWhen::kAfter);
+  executor().FailNext("CreateNetwork", Code::kUnavailable, FailWhen::kAfter);
   EXPECT_EQ(Outcome(networks().Setup("web", UdpIfFree(20080))), "Unavailable");
   EXPECT_TRUE(Existing().empty());
   EXPECT_EQ(SetUpNetwork("web", UdpIfFree(20080)), exec::kTcp);

@@ -101,8 +101,8 @@ TEST_F(HandedOutTest, IsListedUntilNobodyHasIt) {
 // release.
 TEST_F(HandedOutTest, ANamespaceIsListedAndOnlyItsUsers) {
   const auto get = [&](std::uint32_t uid, bool open) {
-    return Outcome(services().networks.GetNetwork(
-        Core::By(uid), NameOf("web"), "", open));
+    return Outcome(
+        services().networks.GetNetwork(Core::By(uid), NameOf("web"), "", open));
   };
   EXPECT_EQ(get(Core::kAgent, true), "NotFound");
   NetworkRequest alone;
@@ -135,8 +135,8 @@ TEST_F(HandedOutTest, NamespacesCountAgainstTheLimit) {
   NetworkRequest alone;
   alone.mode = NetworkMode::kNone;
   const auto open = [&] {
-    return Outcome(services().networks.GetNetwork(
-        Core::By(Core::kAgent), NameOf("web"), "", true));
+    return Outcome(services().networks.GetNetwork(Core::By(Core::kAgent),
+                                                  NameOf("web"), "", true));
   };
   ASSERT_THAT(services().networks.SetupNetwork(Core::By(Core::kAgent),
                                                NameOf("web"), alone),

@@ -179,9 +179,9 @@ TEST_F(LeasesTest, AKeptAllocationStaysFencedUntilTheLeaseIsAcquiredAgain) {
   core_.Restart();
   ASSERT_THAT(core_.Recover(), IsOk());
   EXPECT_EQ(Outcome(Bind("other")), "FailedPrecondition");
-  ASSERT_THAT(services().lease_verbs.ReleaseLease(agent_,
-                                                  {Core::kAgent, "lease"}),
-              IsOk());
+  ASSERT_THAT(
+      services().lease_verbs.ReleaseLease(agent_, {Core::kAgent, "lease"}),
+      IsOk());
   EXPECT_EQ(Outcome(Bind("other")), "FailedPrecondition");
   ASSERT_THAT(Acquire(lease), IsOk());
   EXPECT_THAT(Bind("other"), IsOk());

@@ -326,8 +326,8 @@ TEST_F(BootStoreTest, AnUpdateOfPortsIsKeptUntilItIsDone) {
 
 TEST_F(BootStoreTest, NetworksWithIpv6AloneAreQuarantinedApart) {
   for (const std::uint8_t host : {std::uint8_t{2}, std::uint8_t{3}}) {
-    NetworkRecord one = Network("web" + std::to_string(host), host, 80,
-                                exec::kTcp);
+    NetworkRecord one =
+        Network("web" + std::to_string(host), host, 80, exec::kTcp);
     one.ipv4 = {};
     one.ipv6 = {0xfd, 0x66};
     one.ipv6.back() = host;

@@ -317,11 +317,10 @@ TEST(DowngradeStoresTest, GoesOnIfAStoreIsNotThere) {
   std::vector<std::size_t> from;
   const std::vector<StoreToDowngrade> stores = {
       {directory.File("boot.db"), kReleasedBoot}, {state, kReleasedState}};
-  EXPECT_EQ(MessageOf(DowngradeStores(
-                stores,
-                [&](const DowngradedStore& store) {
-                  from.push_back(store.from);
-                })),
+  EXPECT_EQ(MessageOf(DowngradeStores(stores,
+                                      [&](const DowngradedStore& store) {
+                                        from.push_back(store.from);
+                                      })),
             "Ok");
   ASSERT_EQ(from.size(), 2U);
   EXPECT_EQ(from[0], 0U);

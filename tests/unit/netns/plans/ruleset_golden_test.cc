@@ -58,8 +58,8 @@ TEST(RulesetGolden, OfTwoNetworksOneWithRangesThatHaveRoutesBack) {
 }
 
 TEST(RulesetGolden, NoFileIsLeftBehind) {
-  ExpectGoldenFiles("ruleset", {"default.nft", "ipv4.nft", "ipv6.nft",
-                                "two-networks.nft"});
+  ExpectGoldenFiles(
+      "ruleset", {"default.nft", "ipv4.nft", "ipv6.nft", "two-networks.nft"});
 }
 
 // mountd loads the rules again only if the version differs.
