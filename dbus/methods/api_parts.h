@@ -5,7 +5,6 @@
 
 #include "dbus/receive/peer_drops.h"
 #include "mountd/base/worker_pool.h"
-#include "mountd/config/config_limits.h"
 #include "mountd/operations/operations.h"
 #include "mountd/service/services.h"
 #include "mountd/watch/owed_watch.h"
