@@ -101,11 +101,10 @@ probe_ready_ms = 20
       all.control_plugins = {"*"};
   all.networks = {"*", "cni/*"};
   all.host_ports = {{20000, 21000}};
-  all.alloc_roots = {"/srv/alloc"};
+  all.alloc_roots = {"/srv/alloc", "/tmp"};
   all.ids = {{100000, 165535}};
   all.bidirectional = true;
   all.detached = true;
-  all.alloc_roots = {"/tmp"};
   RuleConfig admin;
   admin.uids = {kAdmin};
   admin.administer = true;

@@ -23,10 +23,10 @@ class VolumesTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(core_.AddPlugin("nfs", type_));
     for (const char* allocation : {"web", "db"}) {
-      ASSERT_EQ(
-          Outcome(core_.state->allocations.AddAllocation(
-              {allocation, Core::kAgent, 1, "", AllocationState::kPrepared})),
-          "Ok");
+      ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
+                    {allocation, Core::kAgent, Core::kAgent, "",
+                     AllocationState::kPrepared})),
+                "Ok");
     }
   }
 

@@ -48,8 +48,7 @@ TEST_F(DowngradeCommandTest, SaysForEachStoreWhatBecameOfIt) {
   EXPECT_NE(out_.find("\n  lost: allocation web: that mount 7 was handed out"),
             std::string::npos)
       << out_;
-  EXPECT_NE(out_.find("\n" + state_ + ": there is no store\n"),
-            std::string::npos)
+  EXPECT_NE(out_.find(state_ + ": there is no store\n"), std::string::npos)
       << out_;
   EXPECT_EQ(Run(), EXIT_SUCCESS);
   EXPECT_NE(out_.find(boot_ + ": has schema " + released), std::string::npos)
