@@ -215,7 +215,8 @@ TEST_F(LockedTrees, AReadOnlyMountInATreeStaysReadOnly) {
 TEST_F(LockedTrees, MappedIdsStayMapped) {
   MoveHostToExt4();
   ASSERT_EQ(::chown("/run/host/data/file", 1000, 1000), 0);
-  const UniqueFd map = real_.NewUserNamespace("1000 5000 1\n").value();
+  const UniqueFd map =
+      real_.NewUserNamespace("1000 5000 1\n", "1000 5000 1\n").value();
   const UniqueFd tree = TreeOf("/run/host/data", MOUNT_ATTR_NODEV);
   exec::MountChange change;
   change.set = MOUNT_ATTR_IDMAP;
