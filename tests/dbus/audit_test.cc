@@ -28,14 +28,16 @@ TEST_P(Audit, ACallThatMountdCannotDecodeHasOneRecord) {
       client->Call("ListOperations", "a{sv}", 1, "no_such", "b", 1).ok());
   EXPECT_FALSE(client->Call("PrepareAllocation", "sa{sv}", "a/b", 0).ok());
   EXPECT_TRUE(client->Call("ListOwed", "a{sv}", 0).ok());
-  EXPECT_EQ(server().TakeAudited(),
-            (Texts{Record("ListOwed undecodable",
-                          "check options[\"no_such\"]: is not an option"),
-                   Record("ListOperations undecodable",
-                          "check options[\"no_such\"]: is not an option"),
-                   Record("PrepareAllocation undecodable",
-                          "check allocation: must be 1 to 128 bytes of "
-                          "[A-Za-z0-9._[]-], but not . or ..")}));
+  EXPECT_EQ(
+      server().TakeAudited(),
+      (Texts{
+          Record("ListOwed undecodable",
+                 "check options[\"no_such\"]: is not an option of this method"),
+          Record("ListOperations undecodable",
+                 "check options[\"no_such\"]: is not an option of this method"),
+          Record("PrepareAllocation undecodable",
+                 "check allocation: must be 1 to 128 bytes of "
+                 "[A-Za-z0-9._[]-], but not . or ..")}));
 }
 
 // These two are no operations, and an administrator, as root is, gets the
@@ -52,9 +54,11 @@ TEST_P(Audit, ASubscriptionIsAuditedOnlyOfAnAdministrator) {
   for (const char* method : {"Subscribe", "Unsubscribe"}) {
     EXPECT_FALSE(client->Call(method, "a{sv}", 1, "no_such", "b", 1).ok());
     EXPECT_TRUE(client->Call("ListOwed", "a{sv}", 0).ok());
-    EXPECT_EQ(server().TakeAudited(),
-              Texts{Record(std::string(method) + " undecodable",
-                           "check options[\"no_such\"]: is not an option")});
+    EXPECT_EQ(
+        server().TakeAudited(),
+        Texts{Record(
+            std::string(method) + " undecodable",
+            "check options[\"no_such\"]: is not an option of this method")});
   }
 }
 
