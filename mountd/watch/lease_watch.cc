@@ -71,7 +71,11 @@ void LeaseWatch::WatchPipes() {
   std::map<LeaseKey, Watching> now;
   for (const Leases::Watched& one : parts_.leases.Pipes()) {
     const auto known = pipes_.find(one.key);
-    if (known != pipes_.end() && known->second.serial == one.serial) {
+    // Watches a pipe again whose end came while an older lapse was under way.
+    const bool is_watched =
+        known != pipes_.end() && known->second.serial == one.serial &&
+        (known->second.source != nullptr || lapsing_.contains(one.key));
+    if (is_watched) {
       now.insert(pipes_.extract(known));
       continue;
     }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -94,6 +95,29 @@ TEST_F(LeaseWatchTest, AnotherPipeTakesTheFirstOnesPlace) {
   EXPECT_TRUE(lapses_.empty());
   second.reset();
   EXPECT_TRUE(loop_.RunUntil([&] { return !done_.empty(); }));
+}
+
+// The second pipe ends while the lapse of the first one waits for its turn.
+TEST_F(LeaseWatchTest, APipesEndDuringAnOlderLapseIsNotMissed) {
+  UniqueFd first = AcquirePipe();
+  std::promise<void> turn;
+  strands_.Submit("lease " + std::to_string(Core::kAgent) + "/lease",
+                  [came = turn.get_future().share()] { came.wait(); });
+  const auto look = [&] {
+    for (int i = 0; i < 3; ++i) {
+      bool passed = false;
+      loop_.Post([&] { passed = true; });
+      ASSERT_TRUE(loop_.RunUntil([&] { return passed; }));
+    }
+  };
+  first.reset();
+  look();
+  UniqueFd second = AcquirePipe();
+  second.reset();
+  look();
+  turn.set_value();
+  EXPECT_TRUE(loop_.RunUntil([&] { return !done_.empty(); }));
+  EXPECT_EQ(lapses_.size(), 1U);
 }
 
 TEST_F(LeaseWatchTest, AFenceIsTriedUntilItIsDone) {
