@@ -72,6 +72,8 @@ Result<NetworkVerbs::Network> NetworkVerbs::GetNetwork(
                   return parts_.networks.OpenNamespace(record.id,
                                                        network.status);
                 }));
+  // The lease may have lapsed during the call.
+  MOUNTD_TRY(access_.leases().CheckUsable(record));
   network.netns = std::make_shared<UniqueFd>(std::move(netns));
   return network;
 }
@@ -79,7 +81,8 @@ Result<NetworkVerbs::Network> NetworkVerbs::GetNetwork(
 Result<NetworkStatus> NetworkVerbs::UpdatePorts(
     const CallContext& call, const Name& allocation,
     const std::string& interface, const std::vector<PortMapping>& ports) {
-  MOUNTD_TRY(access_.FindPrepared(call, allocation.str()));
+  MOUNTD_ASSIGN(const AllocationRecord record,
+                access_.FindPrepared(call, allocation.str()));
   MOUNTD_ASSIGN(const NetworkStatus status,
                 parts_.networks.Get(allocation.str(), interface));
   // All of the ports have to be granted now, also those that stay.
@@ -88,8 +91,17 @@ Result<NetworkStatus> NetworkVerbs::UpdatePorts(
   request.network = status.network;
   request.ports = ports;
   MOUNTD_TRY(access_.PolicyFor(call).MayUseNetwork(call.caller, request));
-  return parts_.networks.UpdatePorts(allocation.str(), status.interface, ports,
-                                     call.progress);
+  MOUNTD_ASSIGN(NetworkStatus updated,
+                parts_.networks.UpdatePorts(allocation.str(), status.interface,
+                                            ports, call.progress));
+  if (Result<void> usable = access_.leases().CheckUsable(record); !usable) {
+    // The lease lapsed during the call.
+    IgnoreBecauseBestEffort(
+        parts_.networks.UpdatePorts(allocation.str(), status.interface,
+                                    AsAskedFor(status.ports), call.progress));
+    return std::move(usable).error();
+  }
+  return updated;
 }
 
 Result<void> NetworkVerbs::TeardownNetwork(const CallContext& call,

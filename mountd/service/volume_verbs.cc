@@ -26,17 +26,18 @@ Result<csi::PublishedVolume> VolumeVerbs::PublishVolume(
   MOUNTD_ASSIGN(
       const std::optional<PublicationRecord> before,
       parts_.state.volumes.GetPublication(spec.allocation, spec.alias));
-  MOUNTD_ASSIGN(
-      csi::PublishedVolume published,
-      parts_.volumes.Publish(spec, secrets, call.cancelled, call.progress));
+  Result<csi::PublishedVolume> outcome =
+      parts_.volumes.Publish(spec, secrets, call.cancelled, call.progress);
   if (Result<void> held = access_.leases().CheckHeld(owner); !held) {
-    // The lease lapsed during the call.
+    // The lease lapsed during the call. Also ends a publish whose outcome is
+    // not known, which would otherwise be settled later.
     if (!before) {
       IgnoreBecauseBestEffort(
           teardowns_.Unpublish(owner, spec.alias, {OnTasks::kIgnore}));
     }
     return std::move(held).error();
   }
+  MOUNTD_ASSIGN(csi::PublishedVolume published, std::move(outcome));
   // Tasks may have dead mounts of a volume that was published before.
   if (before && before->was_published &&
       before->state == PublicationState::kUncertain) {
@@ -80,8 +81,14 @@ Result<std::vector<VolumeStatus>> VolumeVerbs::ListVolumes(
 Result<std::int64_t> VolumeVerbs::ExpandVolume(
     const CallContext& call, const csi::Volumes::ExpandSpec& spec,
     const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.FindPrepared(call, spec.allocation));
-  return parts_.volumes.Expand(spec, secrets, call.cancelled, call.progress);
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                access_.FindPrepared(call, spec.allocation));
+  MOUNTD_ASSIGN(
+      const std::int64_t size,
+      parts_.volumes.Expand(spec, secrets, call.cancelled, call.progress));
+  // The lease may have lapsed during the call. A volume cannot shrink again.
+  MOUNTD_TRY(access_.leases().CheckUsable(owner));
+  return size;
 }
 
 Result<csi::VolumeStats> VolumeVerbs::GetVolumeStats(const CallContext& call,

@@ -90,14 +90,31 @@ class LeasesTest : public CoreFixture {
   // Makes the call, and lets the lease lapse while the plan is under way.
   std::string WhileBlocked(const std::string& plan,
                            const std::function<std::string()>& call) {
-    executor().script().Block(plan);
+    return WhileBlocked(executor().script(), plan, call, [this] { Pass(10); });
+  }
+  template <typename E>
+  std::string WhileBlocked(CallScript<E>& script, const std::string& method,
+                           const std::function<std::string()>& call,
+                           const std::function<void()>& meanwhile) {
+    script.Block(method);
     std::string outcome;
     std::thread caller([&] { outcome = call(); });
-    EXPECT_TRUE(executor().script().AwaitBlocked(plan));
-    Pass(10);
-    executor().script().Unblock(plan);
+    EXPECT_TRUE(script.AwaitBlocked(method));
+    meanwhile();
+    script.Unblock(method);
     caller.join();
     return outcome;
+  }
+  csi::PublishSpec Volume(const std::string& allocation = "web") {
+    csi::PublishSpec spec;
+    spec.allocation = allocation;
+    spec.alias = "data";
+    spec.plugin = "nfs";
+    spec.volume_id = "v1";
+    return spec;
+  }
+  std::string Publish(const csi::PublishSpec& spec) {
+    return Outcome(services().volumes.PublishVolume(agent_, spec, UniqueFd()));
   }
   std::optional<AllocationRecord> Record(const std::string& name = "web") {
     return core_.state->allocations.GetAllocation(name).value();
@@ -326,17 +343,79 @@ TEST_F(LeasesTest, ANetworkThatEndsAfterTheLapseIsUndone) {
   EXPECT_TRUE(core_.boot->networks.NetworksOf("web")->empty());
 }
 
+TEST_F(LeasesTest, PortsThatAreReplacedAfterTheLapseAreAsBefore) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  const auto network = Network();
+  ASSERT_THAT(network, IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  PortMapping port;
+  port.label = "http";
+  port.host_port = 20000;
+  port.container_port = 80;
+  port.protocols = exec::kTcp;
+  EXPECT_EQ(
+      WhileBlocked("UpdatePorts",
+                   [&] {
+                     return Outcome(services().networks.UpdatePorts(
+                         agent_, NameOf("web"), network->interface, {port}));
+                   }),
+      "FailedPrecondition");
+  EXPECT_TRUE(core_.networks->Get("web", network->interface)->ports.empty());
+}
+
+TEST_F(LeasesTest, ANamespaceIsNotHandedOutAfterTheLapse) {
+  const auto network = Network();
+  ASSERT_THAT(network, IsOk());
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  EXPECT_EQ(WhileBlocked("OpenNamespace",
+                         [&] {
+                           return Outcome(services().networks.GetNetwork(
+                               agent_, NameOf("web"), network->interface,
+                               /*open=*/true));
+                         }),
+            "FailedPrecondition");
+}
+
+TEST_F(LeasesTest, AnExpansionThatEndsAfterTheLapseFails) {
+  csi::FakeCsiClient::Plugin plugin = csi::FakeCsiClient::DefaultPlugin("nfs");
+  plugin.capabilities.node_rpcs.push_back(
+      static_cast<int>(csi::NodeRpc::kExpandVolume));
+  client().SetPlugin("nfs", plugin);
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  ASSERT_EQ(Publish(Volume()), "Ok");
+  EXPECT_EQ(WhileBlocked(
+                client().script(), "NodeExpandVolume",
+                [&] {
+                  return Outcome(services().volumes.ExpandVolume(
+                      agent_, {"web", "data", 1 << 20, 0}, UniqueFd()));
+                },
+                [&] { Pass(10); }),
+            "FailedPrecondition");
+}
+
+// The plugin's answer says nothing, so mountd would ask it again later.
+TEST_F(LeasesTest, APublishThatIsCutOffByTheLapseIsNotSettled) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  client().FailNext("NodeStageVolume", csi::RpcCode::kDeadlineExceeded,
+                    FailWhen::kAfter, CallScript<csi::RpcError>::kAlways);
+  EXPECT_EQ(WhileBlocked(
+                client().script(), "NodeStageVolume",
+                [&] { return Publish(Volume()); }, [&] { Pass(10); }),
+            "FailedPrecondition");
+  EXPECT_TRUE(core_.volumes->ListUnsettled().empty());
+  EXPECT_TRUE(core_.volumes->Of("web")->empty());
+  EXPECT_TRUE(client().Staged().empty());
+}
+
 TEST_F(LeasesTest, AVolumeIsStagedOnlyUnderAHeldLease) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   ASSERT_THAT(Prepare("db", "", /*required=*/true), IsOk());
-  const auto publish = [&] {
-    csi::PublishSpec spec;
-    spec.allocation = "db";
-    spec.alias = "data";
-    spec.plugin = "nfs";
-    spec.volume_id = "v1";
-    return Outcome(services().volumes.PublishVolume(agent_, spec, UniqueFd()));
-  };
+  const auto publish = [&] { return Publish(Volume("db")); };
   EXPECT_EQ(publish(), "FailedPrecondition");
   EXPECT_TRUE(core_.state->volumes.ListVolumes()->empty());
   ASSERT_THAT(Acquire(Heartbeat("lease", "db")), IsOk());
