@@ -103,6 +103,28 @@ Result<bool> IsDetachedByRelease(store::StateStore& state,
                       [](const auto& volume) { return volume.owed; });
 }
 
+namespace {
+
+// Returns whether a volume that the allocation had is still attached, because
+// its plugin was away or a process had a copy of it.
+Result<bool> HasDeparted(store::StateStore& state,
+                         const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
+                state.volumes.ListVolumes());
+  for (const VolumeRecord& volume : volumes) {
+    MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
+                  state.volumes.DepartedFrom(volume.key));
+    if (std::any_of(all.begin(), all.end(), [&](const DepartedRecord& one) {
+          return one.allocation == allocation;
+        })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<bool> Fences::Detach(const AllocationRecord& record, OnLapse on_lapse) {
   if (on_lapse == OnLapse::kRelease) {
     MOUNTD_TRY(teardowns_.Release(record));
@@ -112,7 +134,8 @@ Result<bool> Fences::Detach(const AllocationRecord& record, OnLapse on_lapse) {
                 parts_.boot.mounts.MountsOf(record.id));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.state.volumes.PublicationsOf(record.id));
-  return mounts.empty() && publications.empty();
+  MOUNTD_ASSIGN(const bool departed, HasDeparted(parts_.state, record.id));
+  return mounts.empty() && publications.empty() && !departed;
 }
 
 Result<FenceRecord> Fences::Finish(const std::string& allocation) {

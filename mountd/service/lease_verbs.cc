@@ -101,6 +101,8 @@ Result<FenceRecord> LeaseVerbs::GetFence(const CallContext& call,
   }
   MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, fence->lease.uid,
                                             "fence of " + allocation.str()));
+  // The allocation may have got volumes since its lease was acquired again.
+  fence->volumes_detached = fence->volumes_detached && !fence->lifted;
   // A plugin that was away then may have detached the volumes since.
   if (fence->state == FenceState::kDone && !fence->volumes_detached) {
     MOUNTD_ASSIGN(const bool detached,

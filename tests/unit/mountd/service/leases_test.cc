@@ -204,6 +204,44 @@ TEST_F(LeasesTest, AKeptAllocationStaysFencedUntilTheLeaseIsAcquiredAgain) {
   EXPECT_THAT(Bind("other"), IsOk());
 }
 
+TEST_F(LeasesTest, AVolumeThatWaitsForTasksIsNotDetached) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  ASSERT_EQ(Publish(Volume()), "Ok");
+  exec::Holder task;
+  task.pid = 7;
+  executor().AddCopy(0, "nfs", task, kCgroup);
+  ASSERT_THAT(services().volumes.UnpublishVolume(
+                  agent_, NameOf("web"), NameOf("data"), OnTasks::kIgnore),
+              IsOk());
+  ASSERT_TRUE(core_.volumes->Of("web")->empty());
+  Pass(10);
+  LapseDue();
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_FALSE(fence->volumes_detached);
+}
+
+TEST_F(LeasesTest, AReceiptOfALiftedFenceSaysNothingOfVolumes) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  Pass(10);
+  LapseDue();
+  ASSERT_THAT(Fence(), IsOk());
+  const auto get = [&] {
+    return services().lease_verbs.GetFence(agent_, NameOf("web")).value();
+  };
+  EXPECT_TRUE(get().volumes_detached);
+  ASSERT_THAT(Acquire(lease), IsOk());
+  ASSERT_EQ(Publish(Volume()), "Ok");
+  EXPECT_TRUE(get().lifted);
+  EXPECT_FALSE(get().volumes_detached);
+}
+
 TEST_F(LeasesTest, TasksAreStoppedBeforeAnythingElse) {
   LeaseRecord lease = Heartbeat();
   lease.stop_tasks = TaskStop::kKill;
