@@ -31,10 +31,13 @@ Result<void> CheckNothingBelow(const Context& context, const Source& source,
                             "/proc/self/fd/" + std::to_string(source.fd.get())),
                         "readlink", object));
   }
-  // A mount without a known path counts as below the source.
+  // A mount without a known path does not count, because any user can make one
+  // (fusermount): at a path that is too long, or in a directory that moves out
+  // of the mount that shows it. It would keep all other users from their
+  // sources, and no mount is in the clone anyway.
   const bool any =
       std::any_of(mounts.begin(), mounts.end(), [&](const MountFacts& mount) {
-        return mount.point.empty() || paths::IsAtOrBelow(mount.point, root);
+        return paths::IsAtOrBelow(mount.point, root);
       });
   return any ? Result<void>(MakeError(
                    Code::kFailedPrecondition, "mount", object,

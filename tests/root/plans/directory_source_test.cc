@@ -245,6 +245,26 @@ TEST_F(DirectorySource, AMountThatComesBelowMeanwhileIsNotInIt) {
   Unmount(sub);
 }
 
+// Another user has a mount in a directory that moved out of the bind mount that
+// shows it, so the kernel knows no path of the mount.
+TEST_F(DirectorySource, AMountOfOthersWithoutAPathDoesNotCount) {
+  const std::string outer = std::string(kElsewhere) + "/outer";
+  MakeDirectories(outer + "/in/x");
+  MakeDirectories("/run/host/bound");
+  ASSERT_EQ(
+      ::mount(outer.c_str(), "/run/host/bound", nullptr, MS_BIND, nullptr), 0);
+  MountTmpfs("/run/host/bound/in/x");
+  const std::string away = std::string(kElsewhere) + "/away";
+  ASSERT_EQ(::rename((outer + "/in").c_str(), away.c_str()), 0);
+  before_ = Inventory::Take();
+  const Reply reply = MountOf(kImage);
+  EXPECT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(UndoAll(reply.body.mount.mount_id), "");
+  ASSERT_EQ(::rename(away.c_str(), (outer + "/in").c_str()), 0);
+  Unmount("/run/host/bound/in/x");
+  Unmount("/run/host/bound");
+}
+
 // The owner moves the directory out of alloc_roots between the check and the
 // mount.
 TEST_F(DirectorySource, OneThatIsMovedAwayMeanwhileIsNotMounted) {
