@@ -2063,23 +2063,25 @@ func (c *Client) UnpublishVolume(ctx context.Context, allocation string, alias s
 // FailedPrecondition if something is mounted below it. Such a mount is in an inbox, and
 // is private or host-to-task. ReplaceMount, RepairMount and OpenTree refuse this type,
 // because mountd keeps no descriptor. Lists show the path that the directory had as
-// "source". "container" (h): mounts in a container, at "task_path". The fd is a pidfd
-// of a process of the container, which its runtime has created and not started.
-// "task_path" leads through no link to a directory, or to a file if the source is a
-// file, and not into /proc or /sys. The process's cgroup is the allocation's, or
-// beneath it; for an allocation without a cgroup, a rule grants it. The container has a
-// mount namespace, a pid namespace and a root directory of its own. FailedPrecondition
-// for a service, for the caller's own container, and where the root is the host's,
-// bound to another place. FailedPrecondition too if the mount namespace belongs to a
-// user namespace of the container's own, because the container could weaken the mount;
-// use an inbox there, which it cannot weaken. FailedPrecondition for a place in a
-// shared mount, because other namespaces would get the new mount. A tmpfs in a
-// container needs a right of its own (container_tmpfs). The mount ends with the
-// container; for the next container, the same call mounts it again. For a tmpfs only:
-// "size" (t: bytes, 4096 at least; required), "inodes" (t: how many files and
-// directories; default and maximum: one for each KiB of the size), "mode" (u: of its
-// root, within 01777; default 0700), "uid" and "gid" (u: of its root; default the
-// allocation's owner), "noswap" (b: NotSupported before Linux 6.4).
+// "source". NotSupported for "directory", for "source_directory" and for the id 0 of a
+// host volume if mountd's mounts are in a mount namespace of their own. "container"
+// (h): mounts in a container, at "task_path". The fd is a pidfd of a process of the
+// container, which its runtime has created and not started. "task_path" leads through
+// no link to a directory, or to a file if the source is a file, and not into /proc or
+// /sys. The process's cgroup is the allocation's, or beneath it; for an allocation
+// without a cgroup, a rule grants it. The container has a mount namespace, a pid
+// namespace and a root directory of its own. FailedPrecondition for a service, for the
+// caller's own container, and where the root is the host's, bound to another place.
+// FailedPrecondition too if the mount namespace belongs to a user namespace of the
+// container's own, because the container could weaken the mount; use an inbox there,
+// which it cannot weaken. FailedPrecondition for a place in a shared mount, because
+// other namespaces would get the new mount. A tmpfs in a container needs a right of its
+// own (container_tmpfs). The mount ends with the container; for the next container, the
+// same call mounts it again. For a tmpfs only: "size" (t: bytes, 4096 at least;
+// required), "inodes" (t: how many files and directories; default and maximum: one for
+// each KiB of the size), "mode" (u: of its root, within 01777; default 0700), "uid" and
+// "gid" (u: of its root; default the allocation's owner), "noswap" (b: NotSupported
+// before Linux 6.4).
 //
 // result_: the mount configuration for a task driver: "host_path" (ay: empty for a
 // mount in a container, because the runtime has nothing more to do), "task_path" (s),
@@ -2916,9 +2918,11 @@ func (c *Client) GetCapabilities(ctx context.Context, options Options) (result C
 // which a read-only mount, and a writable one, is granted; none: no such mount is.
 // "attributes" (as): those that each mount has without being asked for, as BindMount
 // and VerifyTask name them. "ids" (a(uu)): first and last of ranges of ids on disk;
-// each extent of "idmap" has to lie in one of them. "limits" (a{st}): the limits of the
-// configuration that count these mounts, by their keys. With "all_users" also "uids"
-// (au): the users for whom alone the volume is declared; empty: no such bound.
+// each extent of "idmap" has to lie in one of them, unless BindMount needs no ids for
+// it: the caller's own uid and primary gid, and the id 0 by root_as_caller, which no
+// list has. "limits" (a{st}): the limits of the configuration that count these mounts,
+// by their keys. With "all_users" also "uids" (au): the users for whom alone the volume
+// is declared; empty: no such bound.
 func (c *Client) ListHostVolumes(ctx context.Context, options ListHostVolumesOptions) (result []HostVolumeGrant, err error) {
 	err = c.call(ctx, "ListHostVolumes", &result, options)
 	return

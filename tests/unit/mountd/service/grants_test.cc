@@ -302,6 +302,29 @@ TEST_F(GrantsTest, AListSaysWhatAFollowingCallIsGranted) {
   EXPECT_GT(denied_, 1000U);
 }
 
+// BindMount needs no ids for these, so the list has none of them.
+TEST_F(GrantsTest, AListLacksTheIdsThatNeedNoIds) {
+  RuleConfig rule;
+  rule.uids = {Core::kAgent};
+  rule.host_volumes = {"data"};
+  SetRules({rule});
+  const CallContext agent = As(Core::kAgent, Core::kAgent);
+  const auto may = [&](const exec::IdExtent& ids) {
+    return MayMount(agent, exec::SourceKind::kHostVolume, "data", false,
+                    Propagation::kPrivate, ids);
+  };
+  EXPECT_TRUE(may({Core::kAgent, 5, 1}));
+  EXPECT_FALSE(may({0, Core::kAgent, 1}));
+  rule.root_as_caller = true;
+  SetRules({rule});
+  EXPECT_TRUE(may({0, Core::kAgent, 1}));
+  const auto volumes = services().grants.ListHostVolumes(agent);
+  ASSERT_THAT(volumes, IsOk());
+  const HostVolumeGrant* const grant = FindGrant(*volumes, "data");
+  ASSERT_NE(grant, nullptr);
+  EXPECT_TRUE(grant->ids.empty());
+}
+
 TEST_F(GrantsTest, AnEntryHasWhatTheAdministratorDeclared) {
   RuleConfig rule;
   rule.uids = {Core::kAgent};
