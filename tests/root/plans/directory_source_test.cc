@@ -190,6 +190,27 @@ TEST_F(DirectorySource, NothingElseIsTaken) {
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");
 }
 
+// The executor believes mountd who is in a group, so a rule that names a group
+// bounds where the directory lies and not whose it is.
+TEST_F(DirectorySource, OfAnybodyWhoIsSaidToBeInTheGroup) {
+  constexpr std::uint32_t kGroup = 4321;
+  MakeOf("/run/host/allocs/strangers", kStranger);
+  before_ = Inventory::Take();
+  config_.rules.back().gids = {kGroup};
+  Request request = OfDirectory();
+  request.body.attach.caller.uid = kStranger;
+  request.body.attach.caller.gids[0] = kStranger;
+  EXPECT_EQ(CodeOf(SendWith(request, "/run/host/allocs/strangers")),
+            "PermissionDenied")
+      << "outside the group";
+  request.body.attach.caller.gids[0] = kGroup;
+  EXPECT_EQ(CodeOf(SendWith(request, kImage)), "PermissionDenied")
+      << "of another user";
+  const Reply reply = SendWith(request, "/run/host/allocs/strangers");
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(UndoAll(reply.body.mount.mount_id), "");
+}
+
 // Naively, by the path alone, the task would get what the link leads to.
 TEST_F(DirectorySource, ALinkLeadsToNoOthersDirectory) {
   MakeOf("/run/host/allocs/strangers/secret", kStranger);
