@@ -96,15 +96,20 @@ void ManagerAdaptor::Subscribe(const Dict& options) {
   if (!subscribed) {
     throw ToDbus(subscribed.error());
   }
-  // The wish lasts as long as this object, which serves one peer.
-  span_wish_ = *spans ? parts_.operations.span_wish().Make() : nullptr;
   const Result<Caller> caller = callers_.CallerOf(message);
   CallContext context;
   if (caller) {
     context.caller = *caller;
   }
+  const bool sees_all = caller && parts_.services.access.SeesAll(context);
+  // The wish lasts as long as this object, which serves one peer. A user who
+  // could ask for everybody's spans would fill the administrators' queues.
+  SpanWish& wish = parts_.operations.span_wish();
+  span_wish_ = !*spans || !caller ? nullptr
+               : sees_all         ? wish.Make()
+                                  : wish.MakeOf(caller->uid);
   // An administrator gets the signals about all users.
-  if (caller && parts_.services.access.SeesAll(context)) {
+  if (sees_all) {
     AuditRead(parts_, context, "Subscribe", "signals", "all");
   }
 }

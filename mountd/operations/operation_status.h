@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,17 +39,31 @@ struct OperationNames {
   void EndQueue() const;
 };
 
-// Knows whether somebody asks for the spans of all operations. Without a wish a
-// user who samples each call would fill the queues of administrators, who see
-// all signals. Runs on the loop's thread.
+// Knows whose spans somebody asks for: those of all operations, which only an
+// administrator may ask for, or those of one user's. Without a wish a user who
+// samples each call would fill the queues of administrators, who see all
+// signals. Runs on the loop's thread.
 class SpanWish {
  public:
   // The wish lasts as long as an object that this function returned.
-  std::shared_ptr<const void> Make();
+  std::shared_ptr<const void> Make() { return Renewed(&wish_); }
+  // The same for the operations of `uid` alone.
+  std::shared_ptr<const void> MakeOf(std::uint32_t uid) {
+    std::erase_if(of_user_,
+                  [](const auto& entry) { return entry.second.expired(); });
+    return Renewed(&of_user_[uid]);
+  }
   bool IsThere() const { return !wish_.expired(); }
+  bool IsThereOf(std::uint32_t uid) const {
+    const auto found = of_user_.find(uid);
+    return found != of_user_.end() && !found->second.expired();
+  }
 
  private:
+  static std::shared_ptr<const void> Renewed(std::weak_ptr<const void>* wish);
+
   std::weak_ptr<const void> wish_;
+  std::map<std::uint32_t, std::weak_ptr<const void>> of_user_;
 };
 
 // The outcome of an operation, for its one log line. Also that of a call or a

@@ -41,13 +41,13 @@ void OperationNames::EndQueue() const {
   }
 }
 
-std::shared_ptr<const void> SpanWish::Make() {
-  std::shared_ptr<const void> wish = wish_.lock();
-  if (wish == nullptr) {
-    wish = std::make_shared<const int>(0);
-    wish_ = wish;
+std::shared_ptr<const void> SpanWish::Renewed(std::weak_ptr<const void>* wish) {
+  std::shared_ptr<const void> made = wish->lock();
+  if (made == nullptr) {
+    made = std::make_shared<const int>(0);
+    *wish = made;
   }
-  return wish;
+  return made;
 }
 
 void Operations::Begin(Operation& operation, const std::string& method,
@@ -220,7 +220,9 @@ void Operations::Finish(const Operation& operation, const Error* error) {
   const OperationTrace* const trace = operation.names.trace.get();
   const bool wished = span_wish_.IsThere();
   const bool reports_spans =
-      trace != nullptr && (trace->sampled() || (trace->traced() && wished));
+      trace != nullptr &&
+      (trace->sampled() ||
+       (trace->traced() && (wished || span_wish_.IsThereOf(operation.uid))));
   if (operation.told || reports_spans) {
     OperationStatus last = StatusOf(operation);
     // Subscribers saw the operation before, so they see its end.

@@ -1796,8 +1796,9 @@ func (NodeInfo) isDictionary() {}
 // may see.
 //
 // options: "spans" (b): while this connection is subscribed, mountd reports the spans
-// of each operation that has a traceparent, sampled or not, to all who see the
-// operation (OperationStep). NotSupported on the system bus.
+// of each operation that has a traceparent, sampled or not (OperationStep): for an
+// administrator those of all operations, to all who see the operation; for any other
+// user those of the user's own, to the user alone. NotSupported on the system bus.
 func (c *Client) Subscribe(ctx context.Context, options SubscribeOptions) (err error) {
 	err = c.call(ctx, "Subscribe", nil, options)
 	return

@@ -263,6 +263,32 @@ TEST_F(OperationsTest, OneThatIsNotSampledReportsItsSpansWhileSomebodyAsks) {
   EXPECT_EQ(spans_.size(), 4U);
 }
 
+// Otherwise a user who asks, and who traces each of many calls, would fill the
+// queues of administrators.
+TEST_F(OperationsTest, AUserWhoAsksGetsTheSpansOfHisOwnAlone) {
+  Release();
+  const auto run = [&](std::size_t number, const char* flags) {
+    Operations::Call<int> call = Call("a");
+    call.caller.uid = 1000;
+    call.trace = Named("r1", flags);
+    Run(std::move(call));
+    return AwaitTold(number);
+  };
+  std::shared_ptr<const void> others = operations_.span_wish().MakeOf(1001);
+  ASSERT_TRUE(run(1, "00"));
+  EXPECT_TRUE(spans_.empty());
+  std::shared_ptr<const void> own = operations_.span_wish().MakeOf(1000);
+  for (const std::size_t number : {2U, 3U}) {
+    is_callers_alone_ = false;
+    ASSERT_TRUE(run(number, number == 2 ? "00" : "01"));
+    EXPECT_EQ(spans_.size(), 2 * (number - 1));
+    EXPECT_TRUE(is_callers_alone_);
+  }
+  own.reset();
+  ASSERT_TRUE(run(4, "00"));
+  EXPECT_EQ(spans_.size(), 4U);
+}
+
 TEST_F(OperationsTest, NobodyWhoAskedIsLeft) {
   Release();
   operations_.span_wish().Make();
