@@ -3,19 +3,20 @@
 
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
-#include <netinet/in.h>
+#include <linux/netlink.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <span>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "mountd/plan/protocols.h"
+#include "netns/events/attributes.h"
 #include "netns/plans/access.h"
 #include "netns/plans/elements.h"
 #include "netns/plans/free_ports.h"
@@ -107,53 +108,112 @@ Result<NetworkPlan> OnlyNew(Channel* nft, const NetworkPlan& plan) {
   return fresh;
 }
 
-// Forgets the connections that a port map led. Without this, packets of a UDP
-// client would reach the allocation for as long as the client sends.
-Message Forgetting(const Element& element) {
-  // CTA_FILTER_FLAG(CTA_PROTO_NUM), (CTA_PROTO_DST_PORT), (CTA_IP_SRC) of
-  // the kernel's net/netfilter/nf_internals.h.
-  constexpr std::uint32_t kOriginal = 1U << 3U | 1U << 5U;
-  constexpr std::uint32_t kReply = 1U;
-  const bool ipv4 = std::string_view(element.set).starts_with("pm4");
-  const std::size_t size = ipv4 ? sizeof(Ipv4) : sizeof(Ipv6);
-  const auto key = element.key.bytes();
-  const auto data = std::as_bytes(element.data.bytes());
-  // The protocol comes before the port, each in four bytes.
-  const std::uint8_t protocol = key[key.size() - 8];
-  const std::array<std::uint8_t, 2> port = {key[key.size() - 4],
-                                            key[key.size() - 3]};
+// Returns a port map's key with the name of its map, in which IPv4 and IPv6
+// differ.
+std::string KeyOf(const char* map, const ElementBytes& key) {
+  std::string text = map;
+  for (const std::uint8_t byte : key.bytes()) {
+    text += static_cast<char>(byte);
+  }
+  return text;
+}
+
+// Asks for the connections that the container answers.
+template <typename Address>
+Message ListConnections(const Address& container) {
+  constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
+  constexpr std::uint32_t kMatchSource = 1;  // CTA_FILTER_FLAG(CTA_IP_SRC)
   nfgenmsg header = {};
-  header.nfgen_family = ipv4 ? AF_INET : AF_INET6;
-  Message message((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE, 0,
+  header.nfgen_family = kIsV4 ? AF_INET : AF_INET6;
+  Message message((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET, NLM_F_DUMP,
                   header);
-  message.Begin(CTA_TUPLE_ORIG)
-      .Begin(CTA_TUPLE_PROTO)
-      .Put(CTA_PROTO_NUM, protocol)
-      .Put(CTA_PROTO_DST_PORT, port)
-      .End()
-      .End()
-      .Begin(CTA_TUPLE_REPLY)
+  message.Begin(CTA_TUPLE_REPLY)
       .Begin(CTA_TUPLE_IP)
-      .PutBytes(ipv4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, data.first(size))
+      .Put(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, container)
       .End()
       .End()
       .Begin(CTA_FILTER)
-      .Put(CTA_FILTER_ORIG_FLAGS, kOriginal)
-      .Put(CTA_FILTER_REPLY_FLAGS, kReply)
+      .Put(CTA_FILTER_REPLY_FLAGS, kMatchSource)
       .End();
   return message;
 }
 
-void ForgetConnections(Channel* nft, const std::vector<Element>& gone) {
-  for (const Element& element : gone) {
-    const auto key = element.key.bytes();
-    // The kernel's filter compares no ports of SCTP.
-    if (key.size() < 8 || key[key.size() - 8] == IPPROTO_SCTP) {
+// Returns whether one of the port maps `gone` led the connection to the
+// container.
+template <typename Address>
+bool IsLedBy(const std::set<std::string>& gone, const Attributes& connection,
+             const Address& container) {
+  constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
+  const Attributes asked = connection.Nested(CTA_TUPLE_ORIG);
+  const Attributes ports = asked.Nested(CTA_TUPLE_PROTO);
+  const auto protocol = ports.Value<std::uint8_t>(CTA_PROTO_NUM);
+  const auto port =
+      ports.Value<std::array<std::uint8_t, 2>>(CTA_PROTO_DST_PORT);
+  const auto host = asked.Nested(CTA_TUPLE_IP)
+                        .Value<Address>(kIsV4 ? CTA_IP_V4_DST : CTA_IP_V6_DST);
+  // Kernels before Linux 5.8 list the connections of others, too.
+  if (!protocol || !port || !host ||
+      connection.Nested(CTA_TUPLE_REPLY)
+              .Nested(CTA_TUPLE_IP)
+              .Value<Address>(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC) !=
+          container) {
+    return false;
+  }
+  ElementBytes of_any;
+  of_any.Append({&*protocol, 1}).Append(*port);
+  ElementBytes of_one;
+  of_one.Append(*host).Append({&*protocol, 1}).Append(*port);
+  return gone.contains(KeyOf(kIsV4 ? "pm4" : "pm6", of_any)) ||
+         gone.contains(KeyOf(kIsV4 ? "pm4h" : "pm6h", of_one));
+}
+
+// Forgets the connections that `gone` led to the container. Lists them once and
+// names each. A filter for each port would take longer, because the kernel goes
+// through its whole table for each filter, and the plans for all other networks
+// wait meanwhile.
+template <typename Address>
+void ForgetConnections(Channel* nft, const std::set<std::string>& gone,
+                       const Address& container) {
+  constexpr std::size_t kAtOnce = 256;
+  std::vector<Message> list;
+  list.push_back(ListConnections(container));
+  const Result<std::vector<Answer>> answers = nft->Exchange(list, 0);
+  std::vector<Message> messages;
+  for (const Answer& answer : answers ? *answers : std::vector<Answer>()) {
+    const auto connection = AttributesAfter<nfgenmsg>(answer.payload);
+    const auto header = HeaderOf<nfgenmsg>(answer.payload);
+    if (!header || !IsLedBy(gone, connection, container)) {
       continue;
     }
-    std::vector<Message> messages;
-    messages.push_back(Forgetting(element));
-    IgnoreBecauseBestEffort(nft->Exchange(messages, 0));
+    messages.emplace_back((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE,
+                          0, *header);
+    messages.back().PutBytes(CTA_TUPLE_REPLY | NLA_F_NESTED,
+                             connection.Bytes(CTA_TUPLE_REPLY));
+    if (messages.size() == kAtOnce) {
+      IgnoreBecauseBestEffort(nft->Exchange(messages, messages.size() - 1));
+      messages.clear();
+    }
+  }
+  if (!messages.empty()) {
+    IgnoreBecauseBestEffort(nft->Exchange(messages, messages.size() - 1));
+  }
+}
+
+// Forgets the connections that port maps led. Without this, packets of a UDP
+// client would reach the allocation for as long as the client sends.
+void ForgetConnections(Channel* nft, const std::vector<Element>& gone,
+                       const NetworkPlan& plan) {
+  std::set<std::string> keys4;
+  std::set<std::string> keys6;
+  for (const Element& element : gone) {
+    const bool ipv4 = std::string_view(element.set).starts_with("pm4");
+    (ipv4 ? keys4 : keys6).insert(KeyOf(element.set, element.key));
+  }
+  if (!keys4.empty()) {
+    ForgetConnections(nft, keys4, plan.ipv4);
+  }
+  if (!keys6.empty()) {
+    ForgetConnections(nft, keys6, plan.ipv6);
   }
 }
 
@@ -217,7 +277,7 @@ Result<void> UpdatePorts(const Context& context, const exec::PortsPlan& plan,
   // what is there with its record, and the old ports are there.
   MOUNTD_TRY(tell(state));
   undo.Commit();
-  ForgetConnections(access.netfilter, change.gone);
+  ForgetConnections(access.netfilter, change.gone, wanted);
   return Ok();
 }
 

@@ -8,8 +8,8 @@ namespace mountd::netns {
 
 // Replaces the port maps of a network that is there, in one transaction of
 // nf_tables: afterwards the network has all ports of the plan and none of the
-// old ones, or nothing has changed. Ports that stay keep their connections.
-// From Linux 6.8 on, UDP and TCP connections of ports that go are forgotten.
+// old ones, or nothing has changed. Ports that stay keep their connections. The
+// kernel forgets those of ports that go.
 //
 // FailedPrecondition if the namespace or the link is not the allocation's, or
 // if the link's own elements are missing. Those elements show that the plan's

@@ -334,6 +334,17 @@ int ExecNetlink::Netfilter(const Asked& asked, const Lie& lie,
       Require(header->nfgen_family == NFPROTO_INET,
               "a table of another family is asked or changed");
       return Elements(asked, lie, out);
+    case (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET: {
+      const auto ip = AttributesAfter<nfgenmsg>(asked.payload)
+                          .Nested(CTA_TUPLE_REPLY)
+                          .Nested(CTA_TUPLE_IP);
+      Require(plan_->kind == exec::PlanKind::kUpdatePorts &&
+                  (ip.Value<netns::Ipv4>(CTA_IP_V4_SRC) == Plan().ipv4 ||
+                   ip.Value<netns::Ipv6>(CTA_IP_V6_SRC) == Plan().ipv6),
+              "connections of others are listed");
+      PutDone(asked.sequence, out);
+      return 0;
+    }
     case (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE: {
       const auto attributes = AttributesAfter<nfgenmsg>(asked.payload);
       bool own = false;

@@ -1887,10 +1887,8 @@ impl Client {
     /// Replaces the ports of a network in mode "bridge" while its tasks run. @ports is
     /// the whole new set, as for SetupNetwork. mountd replaces all ports or none, in
     /// one step: after an error, a kill or a lost answer the network has either the old
-    /// ports or the new ones. Connections of ports that stay go on. From Linux 6.8 on,
-    /// mountd forgets the TCP and UDP connections of ports that go; on older kernels
-    /// they go on until they time out. A repeated SetupNetwork has to name the new
-    /// ports.
+    /// ports or the new ones. Connections of ports that stay go on, and mountd forgets
+    /// those of ports that go. A repeated SetupNetwork has to name the new ports.
     ///
     /// PermissionDenied if no rule grants one of the ports, also of those that stay.
     /// AlreadyExists as SetupNetwork, for ports that are new. FailedPrecondition in
