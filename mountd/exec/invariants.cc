@@ -11,6 +11,7 @@
 #include "mountd/exec/invariants_network.h"
 #include "mountd/plan/container_path.h"
 #include "mountd/plan/plan_ids.h"
+#include "mountd/plan/request_size.h"
 
 namespace mountd::exec {
 namespace {
@@ -440,15 +441,21 @@ Result<void> CheckTaskRequest(const Request& request) {
   }
 }
 
+// A whole Request is a request of any kind.
+bool HasSizeOfRequest(std::span<const std::byte> message) {
+  return message.size() == sizeof(Request) ||
+         message.size() == BytesOf(KindOf(message));
+}
+
 }  // namespace
 
 Result<Request> DecodeRequest(std::span<const std::byte> message) {
   Request request;
-  if (message.size() != sizeof(request)) {
+  if (!HasSizeOfRequest(message)) {
     return Invalid("message size");
   }
   // memcpy, because the message need not be aligned as a Request is.
-  std::memcpy(&request, message.data(), sizeof(request));
+  std::memcpy(&request, message.data(), message.size());
   if (request.version != kProtocolVersion) {
     return Invalid("version");
   }
@@ -465,7 +472,7 @@ PlanKind KindOf(std::span<const std::byte> message) {
 
 PlanTrace TraceOf(std::span<const std::byte> message) {
   PlanTrace trace;
-  if (message.size() == sizeof(Request)) {
+  if (HasSizeOfRequest(message)) {
     std::memcpy(&trace, message.data() + offsetof(Request, trace),
                 sizeof(trace));
   }

@@ -19,6 +19,7 @@
 #include "mountd/base/unix_socket.h"
 #include "mountd/plan/plan_error.h"
 #include "mountd/plan/plan_names.h"
+#include "mountd/plan/request_size.h"
 
 namespace mountd::exec {
 namespace {
@@ -126,9 +127,11 @@ Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
 Result<void> SendRequest(int socket, const Request& request,
                          std::span<const int> fds) {
   // MSG_DONTWAIT, because an executor that reads nothing must not block mountd.
-  const auto sent = SendWithFds(socket, std::as_bytes(std::span(&request, 1)),
-                                fds, MSG_DONTWAIT);
-  return sent && *sent == sizeof(request)
+  const std::size_t size = BytesOf(request.kind);
+  const auto sent =
+      SendWithFds(socket, std::as_bytes(std::span(&request, 1)).first(size),
+                  fds, MSG_DONTWAIT);
+  return sent && *sent == size
              ? Ok()
              : Result<void>(
                    WithAway(Away::kRestarting,
@@ -257,7 +260,7 @@ void ExecutorPool::Abandon(UniqueFd connection, ExecutorLane::Key key) {
       connection.get(), std::array<std::byte, 1>{}, {}, MSG_DONTWAIT));
   int unread = 0;
   const bool begun = ioctl(connection.get(), SIOCOUTQ, &unread) != 0 ||
-                     unread < static_cast<int>(sizeof(Request));
+                     unread < static_cast<int>(kUsualRequestBytes);
   if (!begun) {
     key.object.clear();
   }

@@ -5,7 +5,9 @@
 
 #include <cstring>
 #include <random>
+#include <span>
 
+#include "mountd/plan/request_size.h"
 #include "mountd/plan/wire.h"
 
 namespace mountd::exec {
@@ -860,6 +862,29 @@ TEST(Invariants, TasksAreNamedByCgroupAndPidfd) {
   EXPECT_FALSE(CheckFds(request, 2).has_value());
   request.body.verify_task.count = kMaxTaskMounts + 1;
   EXPECT_FALSE(Passes(request));
+}
+
+// The ports of kUpdatePorts do not make each other plan twice as large.
+TEST(Invariants, ARequestHasTheBytesOfItsKind) {
+  Request request;
+  const auto bytes = std::as_bytes(std::span(&request, 1));
+  const auto is_taken = [&](std::size_t size) {
+    return DecodeRequest(bytes.first(size)).has_value();
+  };
+  EXPECT_LT(BytesOf(PlanKind::kAttach), sizeof(NetworkPlan) + 64);
+  for (const PlanKind kind : {PlanKind::kHello, PlanKind::kCreateNetwork}) {
+    request.kind = kind;
+    EXPECT_TRUE(is_taken(BytesOf(kind)));
+    EXPECT_TRUE(is_taken(sizeof(Request)));
+    EXPECT_FALSE(is_taken(BytesOf(kind) - 1));
+    EXPECT_FALSE(is_taken(BytesOf(kind) + 1));
+    EXPECT_FALSE(is_taken(sizeof(Request) - 1));
+  }
+  request.kind = PlanKind::kUpdatePorts;
+  EXPECT_TRUE(is_taken(sizeof(Request)));
+  EXPECT_FALSE(is_taken(kUsualRequestBytes));
+  EXPECT_FALSE(is_taken(4));
+  EXPECT_FALSE(is_taken(0));
 }
 
 TEST(Invariants, RandomBytesNeverCrashAndHardlyEverPass) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "mountd/executors/executor_pool.h"
+#include "mountd/plan/request_size.h"
 #include "mountd/plan/wire.h"
 #include "tests/support/asleep.h"
 #include "tests/support/fakes/call_script.h"
@@ -98,7 +99,7 @@ class FakeExecutors {
     for (;;) {
       Request request;
       const ssize_t size = recv(fd, &request, sizeof(request), 0);
-      if (size != static_cast<ssize_t>(sizeof(request))) {
+      if (size != static_cast<ssize_t>(BytesOf(request.kind))) {
         break;
       }
       {
