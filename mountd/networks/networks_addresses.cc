@@ -16,6 +16,27 @@ std::string OwnerOf(const NetworkRecord& record) {
   return record.allocation + "/" + record.interface;
 }
 
+// Returns the owner of the ports that the kernel may still map for the record
+// besides the ports in it, or instead of them. No name has a slash.
+std::string OtherOwnerOf(const NetworkRecord& record) {
+  return OwnerOf(record) + "/";
+}
+
+// Takes those of the ports that nobody has.
+void TakeOthers(const std::string& owner, const std::vector<PortMapping>& ports,
+                netns::PortTable* table) {
+  std::vector<netns::HostPorts> free;
+  for (netns::HostPorts one : HostPortsOf(ports)) {
+    const std::uint16_t count = std::exchange(one.count, std::uint16_t{1});
+    for (std::uint16_t i = 0; i < count; ++i, ++one.first) {
+      if (table->AreFree(one)) {
+        free.push_back(one);
+      }
+    }
+  }
+  IgnoreBecauseBestEffort(table->Take(owner, free));
+}
+
 // A port on an address of the host needs an address of its family to lead to.
 Result<void> CheckFamilies(const NetworkRecord& record) {
   for (const PortMapping& port : record.ports) {
@@ -63,6 +84,12 @@ void Networks::TakeRecorded(const std::vector<QuarantineRecord>& quarantine,
     }
     IgnoreBecauseBestEffort(
         ports_.Take(OwnerOf(record), HostPortsOf(record.ports)));
+  }
+  // These come last, because every record has its own ports first.
+  for (const NetworkRecord& record : records) {
+    if (record.next_ports) {
+      TakeOthers(OtherOwnerOf(record), *record.next_ports, &ports_);
+    }
   }
 }
 
@@ -125,15 +152,18 @@ Result<void> Networks::ReserveNext(const NetworkRecord& old,
                                    NetworkRecord* next) {
   MOUNTD_TRY(CheckFamilies(*next));
   const std::lock_guard lock(mutex_);
-  // Another allocation may reserve a port that goes before its map is gone. The
-  // kernel then refuses that allocation's map.
   ports_.Free(OwnerOf(old));
+  ports_.Free(OtherOwnerOf(old));
   DropTakenPorts(next);
   Result<void> taken = ports_.Take(OwnerOf(*next), HostPortsOf(next->ports));
   if (!taken) {
     IgnoreBecauseBestEffort(ports_.Take(OwnerOf(old), HostPortsOf(old.ports)));
+    return taken;
   }
-  return taken;
+  // Until the kernel has replaced them, nobody else gets the old ports, because
+  // they come back if the update fails.
+  TakeOthers(OtherOwnerOf(old), old.ports, &ports_);
+  return Ok();
 }
 
 Result<void> Networks::PassPorts(const NetworkRecord& from,
@@ -142,6 +172,7 @@ Result<void> Networks::PassPorts(const NetworkRecord& from,
   // Free first, because both may have the same ports. Nobody else gets them in
   // between, because of the lock.
   ports_.Free(OwnerOf(from));
+  ports_.Free(OtherOwnerOf(from));
   Result<void> taken = ports_.Take(OwnerOf(to), HostPortsOf(to.ports));
   if (!taken) {
     IgnoreBecauseBestEffort(
@@ -153,6 +184,7 @@ Result<void> Networks::PassPorts(const NetworkRecord& from,
 void Networks::FreePorts(const NetworkRecord& record) {
   const std::lock_guard lock(mutex_);
   ports_.Free(OwnerOf(record));
+  ports_.Free(OtherOwnerOf(record));
 }
 
 void Networks::FreeAddresses(const std::string& network,

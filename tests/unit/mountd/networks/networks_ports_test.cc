@@ -122,6 +122,30 @@ TEST_F(NetworksPortsTest, AnUnknownOutcomeIsSettledAtOnce) {
   EXPECT_EQ(Update({Tcp(20081)}), "Ok");
 }
 
+// The kernel would refuse the map of another bridge, but maps nothing for a
+// network of the host.
+TEST_F(NetworksPortsTest, NobodyGetsThePortsOfEitherSetBeforeTheOutcome) {
+  const auto host = [&](std::uint16_t port) {
+    NetworkRequest request;
+    request.mode = NetworkMode::kHost;
+    request.ports = {Tcp(port)};
+    return Outcome(networks().Setup("db" + std::to_string(port), request));
+  };
+  LoseUpdate(FailWhen::kBefore);
+  EXPECT_EQ(host(20080), "AlreadyExists");
+  EXPECT_EQ(host(20081), "AlreadyExists");
+  core_.Restart();
+  executor().FailNext("InspectNetwork", Code::kUnavailable, FailWhen::kBefore);
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  EXPECT_EQ(host(20080), "AlreadyExists");
+  EXPECT_EQ(host(20081), "AlreadyExists");
+  EXPECT_EQ(Update({Tcp(20080), Tcp(20083)}), "Ok");
+  ExpectPorts({20080, 20083});
+  EXPECT_EQ(host(20081), "Ok");
+  EXPECT_EQ(Update({Tcp(20083)}), "Ok");
+  EXPECT_EQ(host(20080), "Ok");
+}
+
 TEST_F(NetworksPortsTest, AStartSettlesWhatWasCutOff) {
   LoseUpdate(FailWhen::kBefore);
   Restart();
