@@ -66,6 +66,24 @@ std::vector<Element> MapsOf(const NetworkPlan& plan) {
   return elements;
 }
 
+// Returns a port map's key with the name of its map, in which IPv4 and IPv6
+// differ.
+std::string KeyOf(const char* map, const ElementBytes& key) {
+  std::string text = map;
+  for (const std::uint8_t byte : key.bytes()) {
+    text += static_cast<char>(byte);
+  }
+  return text;
+}
+
+std::set<std::string> KeysOf(const std::vector<Element>& elements) {
+  std::set<std::string> keys;
+  for (const Element& element : elements) {
+    keys.insert(KeyOf(element.set, element.key));
+  }
+  return keys;
+}
+
 // Returns those of `elements` that the table has, or has not.
 Result<std::vector<Element>> Those(Channel* nft, std::vector<Element> elements,
                                    bool there, const std::string& object) {
@@ -81,9 +99,12 @@ Result<std::vector<Element>> Those(Channel* nft, std::vector<Element> elements,
 }
 
 // Returns the plan with only the protocols of ports that are not all mapped, so
-// that a socket which was bound later does not count against a port that the
-// network has already.
-Result<NetworkPlan> OnlyNew(Channel* nft, const NetworkPlan& plan) {
+// that a socket which was bound later, or which keeps the port for the
+// allocation, does not count against a port that the network has already. The
+// maps `own` may lead to other ports of the container.
+Result<NetworkPlan> OnlyNew(Channel* nft, const std::vector<Element>& own,
+                            const NetworkPlan& plan) {
+  const std::set<std::string> own_keys = KeysOf(own);
   NetworkPlan fresh = plan;
   const std::size_t count =
       std::min<std::size_t>(plan.port_count, plan.ports.size());
@@ -96,8 +117,11 @@ Result<NetworkPlan> OnlyNew(Channel* nft, const NetworkPlan& plan) {
       if ((plan.ports.at(i).protocols & bit) == 0) {
         continue;
       }
-      MOUNTD_ASSIGN(const std::vector<Element> missing,
+      MOUNTD_ASSIGN(std::vector<Element> missing,
                     Those(nft, MapsOf(alone), false, NameOf(plan)));
+      std::erase_if(missing, [&](const Element& element) {
+        return own_keys.contains(KeyOf(element.set, element.key));
+      });
       if (missing.empty()) {
         PortMap& port = fresh.ports.at(i);
         port.protocols = static_cast<std::uint8_t>(port.protocols & ~bit);
@@ -106,16 +130,6 @@ Result<NetworkPlan> OnlyNew(Channel* nft, const NetworkPlan& plan) {
     }
   }
   return fresh;
-}
-
-// Returns a port map's key with the name of its map, in which IPv4 and IPv6
-// differ.
-std::string KeyOf(const char* map, const ElementBytes& key) {
-  std::string text = map;
-  for (const std::uint8_t byte : key.bytes()) {
-    text += static_cast<char>(byte);
-  }
-  return text;
 }
 
 // Asks for the connections that the container answers.
@@ -203,17 +217,16 @@ void ForgetConnections(Channel* nft, const std::set<std::string>& gone,
 // client would reach the allocation for as long as the client sends.
 void ForgetConnections(Channel* nft, const std::vector<Element>& gone,
                        const NetworkPlan& plan) {
-  std::set<std::string> keys4;
-  std::set<std::string> keys6;
-  for (const Element& element : gone) {
-    const bool ipv4 = std::string_view(element.set).starts_with("pm4");
-    (ipv4 ? keys4 : keys6).insert(KeyOf(element.set, element.key));
+  const std::set<std::string> keys = KeysOf(gone);
+  const auto has = [&](const char* map) {
+    const auto found = keys.lower_bound(map);
+    return found != keys.end() && found->starts_with(map);
+  };
+  if (has("pm4")) {
+    ForgetConnections(nft, keys, plan.ipv4);
   }
-  if (!keys4.empty()) {
-    ForgetConnections(nft, keys4, plan.ipv4);
-  }
-  if (!keys6.empty()) {
-    ForgetConnections(nft, keys6, plan.ipv6);
+  if (has("pm6")) {
+    ForgetConnections(nft, keys, plan.ipv6);
   }
 }
 
@@ -227,15 +240,16 @@ struct Change {
 Result<Change> ChangeFor(Channel* nft, const std::vector<Element>& own,
                          const NetworkPlan& wanted) {
   const std::vector<Element> all = MapsOf(wanted);
+  const auto whole = [](const Element& element) {
+    return KeyOf(element.set, element.key) + KeyOf("", element.data);
+  };
+  std::set<std::string> kept;
+  std::transform(all.begin(), all.end(), std::inserter(kept, kept.end()),
+                 whole);
   Change change;
   std::copy_if(
       own.begin(), own.end(), std::back_inserter(change.gone),
-      [&](const Element& element) {
-        return std::none_of(all.begin(), all.end(), [&](const Element& one) {
-          return HaveSameKey(one, element) &&
-                 std::ranges::equal(one.data.bytes(), element.data.bytes());
-        });
-      });
+      [&](const Element& element) { return !kept.contains(whole(element)); });
   MOUNTD_ASSIGN(change.added, Those(nft, all, false, NameOf(wanted)));
   return change;
 }
@@ -255,7 +269,7 @@ Result<void> UpdatePorts(const Context& context, const exec::PortsPlan& plan,
   before.ports = plan.old_ports;
   MOUNTD_ASSIGN(const std::vector<Element> own,
                 Those(access.netfilter, MapsOf(before), true, name));
-  MOUNTD_ASSIGN(NetworkPlan fresh, OnlyNew(access.netfilter, wanted));
+  MOUNTD_ASSIGN(NetworkPlan fresh, OnlyNew(access.netfilter, own, wanted));
   MOUNTD_TRY(KeepFreePorts(context, access.netfilter, KeptSockets{}, own,
                            &fresh, &state.unmapped));
   for (std::size_t i = 0; i < state.unmapped.size(); ++i) {

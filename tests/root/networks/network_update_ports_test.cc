@@ -165,6 +165,15 @@ TEST_F(UpdatePorts, ATakenPortIsRefusedAndNothingChanges) {
   EXPECT_FALSE(Has(old));
 }
 
+// Such a socket may also be the one that keeps the port for the allocation
+// (NetworkPlan::has_keeper), for which this plan has no pidfd.
+TEST_F(UpdatePorts, ASocketThatCameLaterTakesNoPortOfTheNetwork) {
+  const Server host("/proc/self/ns/net", 18080, "host");
+  const NetworkPlan next = With({Port(18080, 81)});
+  EXPECT_EQ(ErrorOf(Replace(With({Port(18080, 80)}), next)), "");
+  EXPECT_TRUE(Has(next));
+}
+
 // A compromised mountd names addresses that are in the range and not the
 // network's own.
 TEST_F(UpdatePorts, NoPortLeadsToAnotherAllocation) {
