@@ -43,8 +43,8 @@ class LeasesTest : public CoreFixture {
   Result<std::string> Prepare(const std::string& name,
                               const std::string& scope = "prod",
                               bool required = false) {
-    return services().allocations.PrepareAllocation(agent_, NameOf(name), scope,
-                                                    kCgroup, required);
+    return services().allocations.PrepareAllocation(
+        agent_, NameOf(name), scope, kCgroup, /*group=*/0, required);
   }
   static LeaseRecord Heartbeat(const std::string& name = "lease",
                                const std::string& allocation = "web") {
