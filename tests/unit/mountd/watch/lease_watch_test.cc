@@ -152,6 +152,8 @@ TEST_F(LeaseWatchTest, AFewFencesOfAUserAreUnderWayAtOnce) {
   core_.boot_us += 10'000'000;
   watch_->Check();
   ASSERT_TRUE(loop_.RunUntil([&] { return lapses_.size() == 1; }));
+  EXPECT_TRUE(loop_.RunUntil(
+      [&] { return executor().script().Count("RemoveAllocation") == 8; }));
   EXPECT_TRUE(executor().script().AwaitBlocked("RemoveAllocation", 8));
   EXPECT_EQ(executor().script().Count("RemoveAllocation"), 8U);
   executor().script().Unblock("RemoveAllocation");
