@@ -18,6 +18,24 @@ using exec::FileFacts;
 using exec::MountState;
 using exec::Named;
 
+// Returns whether `mount` is at (parent, name).
+Result<bool> IsThere(const Context& context, const UniqueFd& parent,
+                     const std::string& name, const MountFacts& mount,
+                     const std::string& object) {
+  exec::Sys<FileFacts> there = context.kernel.Stat(parent.get(), name);
+  // FUSE tells root nothing but the device of a user's own mount. No other file
+  // system has that device.
+  const bool hides =
+      exec::FailedWith(there, EACCES) && mount.type.starts_with("fuse");
+  if (hides) {
+    there = context.kernel.StatLinked(parent.get(), name);
+  }
+  if (!there) {
+    return ErrnoError(there.error(), "statx", object);
+  }
+  return hides ? there->device == mount.device : there->mount_id == mount.id;
+}
+
 // Unmounts `mount`, which lies below the mount at (dir, name). Busy if another
 // mount is now at its place.
 Result<void> UnmountBelow(const Context& context, int dir,
@@ -36,9 +54,9 @@ Result<void> UnmountBelow(const Context& context, int dir,
       slash == std::string::npos ? path : path.substr(slash + 1);
   MOUNTD_ASSIGN(const UniqueFd parent,
                 OpenBeneath(context, dir, above, object));
-  MOUNTD_ASSIGN(const FileFacts there,
-                Named(kernel.Stat(parent.get(), last), "statx", object));
-  if (there.mount_id != mount.id) {
+  MOUNTD_ASSIGN(const bool is_there,
+                IsThere(context, parent, last, mount, object));
+  if (!is_there) {
     return MakeError(
         Code::kBusy, "umount2", object,
         "a mount below it was covered or moved; unmount the upper one first");
@@ -254,6 +272,11 @@ Result<void> Detach(const Context& context, const exec::DetachPlan& plan) {
     return task.error().sys_errno == ENOENT ? Ok() : Result<void>(task.error());
   }
   const exec::Sys<FileFacts> file = kernel.Stat(task->get(), name);
+  // FUSE tells root nothing of a user's own mount.
+  if (exec::FailedWith(file, EACCES)) {
+    return MakeError(Code::kFailedPrecondition, "umount2", object,
+                     "a user's FUSE mount covers it; unmount that one first");
+  }
   // ENOENT: no place for the mount is left, so no mount either.
   if (!file && file.error() != ENOENT) {
     return ErrnoError(file.error(), "statx", object);

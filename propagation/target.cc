@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
+
 #include "propagation/inbox.h"
 #include "propagation/outside_inbox.h"
 
@@ -102,6 +104,19 @@ Result<MountState> InspectTarget(const Context& context,
   // Nothing can be mounted at a name that does not exist.
   if (exec::FailedWith(file, ENOENT)) {
     return MountState{};
+  }
+  // FUSE tells root nothing but the place of a user's own mount. The user can
+  // cover a mount with it that follows the user's directory.
+  if (exec::FailedWith(file, EACCES)) {
+    MOUNTD_ASSIGN(const FileFacts place,
+                  Named(context.kernel.StatLinked(task->get(), Text(plan.name)),
+                        "statx", ObjectOf(plan)));
+    MountState state;
+    state.exists = 1;
+    state.mount_id = place.mount_id;
+    state.device = place.device;
+    state.is_stacked = 1;
+    return state;
   }
   if (!file) {
     return ErrnoError(file.error(), "statx", ObjectOf(plan));

@@ -8,6 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -144,6 +145,52 @@ TEST_F(DirectorySource, LaterMountsComeIfTheyAreAskedFor) {
   }
   EXPECT_EQ(CodeOf(MountOf(kImage, Propagation::kBidirectional)),
             "InvalidArgument");
+}
+
+// Mounts a FUSE file system of the caller's own, as fusermount does. Returns
+// the server's fd.
+UniqueFd MountUsersFuse(const std::string& path) {
+  UniqueFd server(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  const std::string options = "fd=" + std::to_string(server.get()) +
+                              ",rootmode=40000,user_id=1234,group_id=1234";
+  EXPECT_EQ(::mount("user", path.c_str(), "fuse", MS_NOSUID | MS_NODEV,
+                    options.c_str()),
+            0);
+  return server;
+}
+
+// The kernel shows root no file of such a mount. The user makes it on the host,
+// below its directory, and the copy in the inbox goes with the mount.
+TEST_F(DirectorySource, ALaterFuseMountOfTheUsersGoesWithTheMount) {
+  ASSERT_EQ(::mount(nullptr, "/run/host", nullptr, MS_SHARED, nullptr), 0);
+  const std::string sub = std::string(kImage) + "/sub";
+  MakeDirectories(sub);
+  before_ = Inventory::Take();
+  const Reply reply = MountOf(kImage, Propagation::kHostToTask);
+  ASSERT_EQ(ErrorOf(reply), "");
+  const UniqueFd server = MountUsersFuse(sub);
+  struct stat st = {};
+  EXPECT_NE(::stat((std::string(kTarget) + "/sub").c_str(), &st), 0);
+  EXPECT_EQ(errno, EACCES);
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  EXPECT_FALSE(Exists(kTarget));
+  Unmount(sub);
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+}
+
+TEST_F(DirectorySource, AFuseMountOfTheUsersCoversTheMount) {
+  ASSERT_EQ(::mount(nullptr, "/run/host", nullptr, MS_SHARED, nullptr), 0);
+  before_ = Inventory::Take();
+  const Reply reply = MountOf(kImage, Propagation::kHostToTask);
+  ASSERT_EQ(ErrorOf(reply), "");
+  const UniqueFd server = MountUsersFuse(kImage);
+  const Reply covered = Inspect();
+  EXPECT_EQ(ErrorOf(covered), "");
+  EXPECT_NE(covered.body.mount.mount_id, 0U);
+  EXPECT_NE(covered.body.mount.mount_id, reply.body.mount.mount_id);
+  EXPECT_EQ(CodeOf(Detach(reply.body.mount.mount_id)), "FailedPrecondition");
+  Unmount(kImage);
+  EXPECT_EQ(UndoAll(reply.body.mount.mount_id), "");
 }
 
 TEST_F(DirectorySource, TheCallersOwnIdsAreMapped) {
