@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/service/allocation_verbs.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "mountd/base/paths.h"
@@ -11,6 +12,13 @@ namespace {
 std::string HostPath(const std::string& allocation) {
   return std::string(paths::kBase) + "/" + paths::kAllocations + "/" +
          allocation;
+}
+
+bool HasPendingFence(const Leases& leases, const std::string& allocation) {
+  const std::vector<FenceRecord> all = leases.Pending();
+  return std::any_of(all.begin(), all.end(), [&](const FenceRecord& fence) {
+    return fence.allocation == allocation;
+  });
 }
 
 }  // namespace
@@ -50,10 +58,25 @@ Result<std::string> AllocationVerbs::PrepareAgain(const CallContext& call,
   MOUNTD_ASSIGN(const AllocationRecord record,
                 access_.FindUnreleased(call, allocation));
   prepared_.Note(record.id);
+  const bool moves = cgroup != 0 && cgroup != record.cgroup;
+  // A fence under way stops and searches the tasks of the cgroup that the
+  // record names.
+  if ((moves || group != 0) && HasPendingFence(leases_, record.id)) {
+    MOUNTD_TRY(leases_.CheckUsable(record));
+  }
   MOUNTD_TRY(CheckCgroup(call, record, cgroup));
   MOUNTD_TRY(MakeDirectory(record, group));
-  if (cgroup != 0 && cgroup != record.cgroup) {
+  if (moves) {
     MOUNTD_TRY(parts_.state.allocations.SetAllocationCgroup(record.id, cgroup));
+    // A lease that stops tasks may be younger than the check above.
+    Result<void> may = leases_.StopOf(record) == exec::TaskStop::kNo
+                           ? Ok()
+                           : CheckCgroup(call, record, cgroup);
+    if (!may) {
+      IgnoreBecauseBestEffort(parts_.state.allocations.SetAllocationCgroup(
+          record.id, record.cgroup));
+      return std::move(may).error();
+    }
   }
   if (lease_required && !record.lease_required) {
     MOUNTD_TRY(parts_.state.allocations.SetLeaseRequired(record.id));

@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/service/lease_verbs.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "mountd/service/fences.h"
 
 namespace mountd {
+namespace {
+
+bool AreTheSame(const std::vector<AllocationRecord>& some,
+                const std::vector<AllocationRecord>& others) {
+  return std::equal(some.begin(), some.end(), others.begin(), others.end(),
+                    [](const AllocationRecord& a, const AllocationRecord& b) {
+                      return a.id == b.id && a.cgroup == b.cgroup;
+                    });
+}
+
+}  // namespace
 
 // Returns the allocations that the lease would bind.
 Result<std::vector<AllocationRecord>> LeaseVerbs::CoveredBy(
@@ -64,6 +76,18 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
     wanted.covered.push_back(record.id);
   }
   MOUNTD_ASSIGN(LeaseRecord acquired, leases_.Acquire(std::move(wanted)));
+  // Calls on other strands may have released the allocation meanwhile, or made
+  // one in the scope, or given one another cgroup.
+  const Result<std::vector<AllocationRecord>> now = CoveredBy(call, acquired);
+  Result<void> may = now ? Ok() : Result<void>(now.error());
+  if (now && !AreTheSame(*now, covered)) {
+    may = MayStop(call, acquired, *now);
+  }
+  if (!may) {
+    IgnoreBecauseBestEffort(leases_.Release(acquired.key));
+    parts_.on_leases();
+    return std::move(may).error();
+  }
   parts_.on_leases();
   return acquired;
 }

@@ -40,7 +40,9 @@ std::vector<const Leases::Entry*> Leases::Covering(
   LeaseRecord subject;
   subject.key.uid = record.uid;
   subject.allocation = record.id;
-  if (const Entry* own = OfSubject(subject)) {
+  // A lease of a name that was released may be another user's.
+  const Entry* const own = OfSubject(subject);
+  if (own != nullptr && own->record.key.uid == record.uid) {
     all.push_back(own);
   }
   subject.allocation.clear();

@@ -548,6 +548,57 @@ TEST_F(LeasesTest, TasksAreStoppedOnlyWhereARuleGrantsIt) {
   EXPECT_THAT(Prepare("a", "later"), IsOk());
 }
 
+// The cgroup changes between the check of the right and the lease.
+TEST_F(LeasesTest, TasksOfACgroupThatComesLaterAreNotStoppedWithoutAGrant) {
+  constexpr std::uint64_t kUngranted = 79;
+  executor().PutCgroup(kUngranted, "/other/web");
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  EXPECT_EQ(WhileBlocked(
+                executor().script(), "InspectCgroup",
+                [&] { return Outcome(Acquire(lease)); },
+                [&] {
+                  EXPECT_THAT(core_.state->allocations.SetAllocationCgroup(
+                                  "web", kUngranted),
+                              IsOk());
+                }),
+            "PermissionDenied");
+  EXPECT_TRUE(services().leases.List().empty());
+}
+
+TEST_F(LeasesTest, AnAllocationThatIsReleasedMeanwhileGetsNoLease) {
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  EXPECT_EQ(WhileBlocked(
+                executor().script(), "InspectCgroup",
+                [&] { return Outcome(Acquire(lease)); },
+                [&] {
+                  EXPECT_THAT(services().teardowns.Release(*Record()), IsOk());
+                }),
+            "NotFound");
+  EXPECT_TRUE(services().leases.List().empty());
+}
+
+TEST_F(LeasesTest, TheCgroupStaysWhileAFenceIsUnderWay) {
+  constexpr std::uint64_t kNext = 78;
+  executor().PutCgroup(kNext, "/agent/next");
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  Pass(10);
+  LapseDue();
+  const auto move = [&](std::uint64_t cgroup, std::uint32_t group = 0) {
+    return Outcome(services().allocations.PrepareAllocation(
+        agent_, NameOf("web"), "prod", cgroup, group));
+  };
+  EXPECT_EQ(move(kCgroup), "Ok");
+  EXPECT_EQ(move(kNext), "FailedPrecondition");
+  EXPECT_EQ(move(kCgroup, 100000), "FailedPrecondition");
+  EXPECT_EQ(Record()->cgroup, kCgroup);
+  ASSERT_THAT(Fence(), IsOk());
+  EXPECT_EQ(move(kNext), "Ok");
+}
+
 TEST_F(LeasesTest, TwoLeasesOfOneAllocationFenceItOnce) {
   LeaseRecord keep = Heartbeat();
   keep.on_lapse = OnLapse::kKeep;
