@@ -110,10 +110,22 @@ Result<void> Networks::Settle(NetworkRecord* record) {
                     WithoutIfFree(next), exec::NamespaceOrigin::kExisting)));
   const bool forward = there.elements_present != 0 && there.host_ifindex != 0;
   NetworkRecord settled = forward ? next : old;
-  MOUNTD_ASSIGN(
-      const exec::NetworkState state,
-      executor_.UpdatePorts(PlanOfUpdate(forward ? old : next, settled)));
-  MOUNTD_TRY(KeepUpdated(state, &settled));
+  Result<exec::NetworkState> state =
+      executor_.UpdatePorts(PlanOfUpdate(forward ? old : next, settled));
+  if (!state && !forward && state.error().code == Code::kInvalidArgument) {
+    // The executor maps no port that no rule grants any more. The old ports
+    // need no plan if all of them are there.
+    MOUNTD_ASSIGN(const exec::NetworkState kept,
+                  executor_.InspectNetwork(
+                      PlanOf(old, exec::NamespaceOrigin::kExisting)));
+    if (kept.elements_present != 0 && kept.host_ifindex != 0) {
+      state = exec::NetworkState{};
+    }
+  }
+  if (!state) {
+    return std::move(state).error();
+  }
+  MOUNTD_TRY(KeepUpdated(*state, &settled));
   *record = std::move(settled);
   return Ok();
 }

@@ -170,6 +170,15 @@ TEST_F(NetworksPortsTest, TheNextCallSettlesWhatWasCutOff) {
   ExpectPorts({20081, 20082});
 }
 
+TEST_F(NetworksPortsTest, OldPortsThatNoRuleGrantsAnyMoreAreSettled) {
+  LoseUpdate(FailWhen::kBefore);
+  // Only the first plan names the old ports as those to map.
+  executor().FailNext("UpdatePorts", Code::kInvalidArgument,
+                      FailWhen::kBefore);
+  EXPECT_EQ(Update({Tcp(20083)}), "Ok");
+  ExpectPorts({20083});
+}
+
 TEST_F(NetworksPortsTest, ATeardownRemovesWhatWasCutOff) {
   for (const FailWhen when : {FailWhen::kBefore, FailWhen::kAfter}) {
     LoseUpdate(when);
