@@ -165,8 +165,9 @@ bool IsLedBy(const std::set<std::string>& gone, const Attributes& connection,
       ports.Value<std::array<std::uint8_t, 2>>(CTA_PROTO_DST_PORT);
   const auto host = asked.Nested(CTA_TUPLE_IP)
                         .Value<Address>(kIsV4 ? CTA_IP_V4_DST : CTA_IP_V6_DST);
-  // Kernels before Linux 5.8 list the connections of others, too.
-  if (!protocol || !port || !host ||
+  // A connection to the container's own address needed no map. Kernels before
+  // Linux 5.8 list the connections of others, too.
+  if (!protocol || !port || !host || *host == container ||
       connection.Nested(CTA_TUPLE_REPLY)
               .Nested(CTA_TUPLE_IP)
               .Value<Address>(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC) !=
@@ -233,11 +234,15 @@ void ForgetConnections(Channel* nft, const std::vector<Element>& gone,
 struct Change {
   std::vector<Element> gone;
   std::vector<Element> added;
+  // Those of the old ports that are not to stay, whether they are there or an
+  // update that was cut off has removed them already.
+  std::vector<Element> forgotten;
 };
 
-// Returns the change from the maps that the network has, `own`, to those of the
-// plan.
-Result<Change> ChangeFor(Channel* nft, const std::vector<Element>& own,
+// Returns the change to the maps of the plan from those that the network has,
+// `own`, which are some of the `old` ones.
+Result<Change> ChangeFor(Channel* nft, const std::vector<Element>& old,
+                         const std::vector<Element>& own,
                          const NetworkPlan& wanted) {
   const std::vector<Element> all = MapsOf(wanted);
   const auto whole = [](const Element& element) {
@@ -246,10 +251,13 @@ Result<Change> ChangeFor(Channel* nft, const std::vector<Element>& own,
   std::set<std::string> kept;
   std::transform(all.begin(), all.end(), std::inserter(kept, kept.end()),
                  whole);
+  const auto goes = [&](const Element& element) {
+    return !kept.contains(whole(element));
+  };
   Change change;
-  std::copy_if(
-      own.begin(), own.end(), std::back_inserter(change.gone),
-      [&](const Element& element) { return !kept.contains(whole(element)); });
+  std::copy_if(own.begin(), own.end(), std::back_inserter(change.gone), goes);
+  std::copy_if(old.begin(), old.end(), std::back_inserter(change.forgotten),
+               goes);
   MOUNTD_ASSIGN(change.added, Those(nft, all, false, NameOf(wanted)));
   return change;
 }
@@ -267,8 +275,9 @@ Result<void> UpdatePorts(const Context& context, const exec::PortsPlan& plan,
   NetworkPlan before = wanted;
   before.port_count = plan.old_count;
   before.ports = plan.old_ports;
+  const std::vector<Element> old = MapsOf(before);
   MOUNTD_ASSIGN(const std::vector<Element> own,
-                Those(access.netfilter, MapsOf(before), true, name));
+                Those(access.netfilter, old, true, name));
   MOUNTD_ASSIGN(NetworkPlan fresh, OnlyNew(access.netfilter, own, wanted));
   MOUNTD_TRY(KeepFreePorts(context, access.netfilter, KeptSockets{}, own,
                            &fresh, &state.unmapped));
@@ -277,7 +286,8 @@ Result<void> UpdatePorts(const Context& context, const exec::PortsPlan& plan,
     port.protocols =
         static_cast<std::uint8_t>(port.protocols & ~state.unmapped.at(i));
   }
-  MOUNTD_ASSIGN(const Change change, ChangeFor(access.netfilter, own, wanted));
+  MOUNTD_ASSIGN(const Change change,
+                ChangeFor(access.netfilter, old, own, wanted));
   exec::Undo undo;
   if (!change.gone.empty() || !change.added.empty()) {
     MOUNTD_TRY(
@@ -291,7 +301,7 @@ Result<void> UpdatePorts(const Context& context, const exec::PortsPlan& plan,
   // what is there with its record, and the old ports are there.
   MOUNTD_TRY(tell(state));
   undo.Commit();
-  ForgetConnections(access.netfilter, change.gone, wanted);
+  ForgetConnections(access.netfilter, change.forgotten, wanted);
   return Ok();
 }
 

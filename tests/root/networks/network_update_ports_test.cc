@@ -123,6 +123,37 @@ TEST_F(UpdatePorts, ConnectionsOfPortsThatStayGoOnAndOthersEnd) {
   EXPECT_EQ(goes.Hear(kNoAnswerMs), "");
 }
 
+// The executor may be killed after it has removed the map.
+TEST_F(UpdatePorts, ConnectionsOfACutOffUpdateEndWithTheNextOne) {
+  const NetworkPlan next = With({Port(18080, 80)});
+  const NetworkPlan old = With({Port(18080, 80), Port(18081, 81)});
+  ASSERT_EQ(ErrorOf(Replace(next, old)), "");
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(ErrorOf(Replace(old, next)), "");
+  const std::size_t last = kernel_.calls().size();
+  Listener goes(kWeb, "10.88.0.2", 81);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(18081);
+  to.sin_addr.s_addr = htonl(0x0A580001);  // 10.88.0.1
+  for (std::size_t k = last - 3; k <= last; ++k) {
+    SCOPED_TRACE("call " + std::to_string(k) + " of " + std::to_string(last));
+    ASSERT_EQ(ErrorOf(Replace(next, old)), "");
+    const UniqueFd client(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&to),
+                        sizeof(to)),
+              0);
+    ASSERT_EQ(::send(client.get(), "x", 1, 0), 1);
+    ASSERT_NE(goes.Hear(), "");
+    kernel_.DieAt(k);
+    Replace(old, next);
+    kernel_.FailAt(0, 0);
+    ASSERT_EQ(ErrorOf(Replace(old, next)), "");
+    (void)!::send(client.get(), "x", 1, 0);
+    EXPECT_EQ(goes.Hear(kNoAnswerMs), "");
+  }
+}
+
 // All networks of the host wait for the plan, and the kernel goes through the
 // connections of the whole host at each question about them.
 TEST_F(UpdatePorts, ManyPortsGoWithFewCallsOfTheKernel) {
