@@ -2,6 +2,7 @@
 #include "mountd/service/plugin_verbs.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace mountd {
@@ -10,8 +11,9 @@ Result<csi::PluginRegistration> PluginVerbs::RegisterPlugin(
     const CallContext& call, PluginRecord record) {
   MOUNTD_TRY(access_.PolicyFor(call).MayRegisterPlugin(call.caller, record.id));
   MOUNTD_TRY(CheckNotDeclared("register", record.id));
+  std::optional<AllocationRecord> owner;
   if (!record.allocation.empty()) {
-    MOUNTD_TRY(access_.FindPrepared(call, record.allocation));
+    MOUNTD_ASSIGN(owner, access_.FindPrepared(call, record.allocation));
   }
   record.uid = call.caller.uid;
   bool is_new = true;
@@ -29,7 +31,18 @@ Result<csi::PluginRegistration> PluginVerbs::RegisterPlugin(
   if (is_new) {
     MOUNTD_TRY(CheckPluginLimit(record.uid));
   }
-  return parts_.plugins.Register(record);
+  MOUNTD_ASSIGN(csi::PluginRegistration registered,
+                parts_.plugins.Register(record));
+  Result<void> usable = owner ? access_.leases().CheckUsable(*owner) : Ok();
+  if (!usable) {
+    // The lease lapsed during the call.
+    if (is_new) {
+      IgnoreBecauseBestEffort(parts_.plugins.Unregister(
+          record.id, {record.type, record.allocation}));
+    }
+    return std::move(usable).error();
+  }
+  return registered;
 }
 
 // Refuses declared plugins, because only the configuration adds and removes

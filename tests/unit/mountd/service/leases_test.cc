@@ -433,6 +433,23 @@ TEST_F(LeasesTest, AnExpansionThatEndsAfterTheLapseFails) {
             "FailedPrecondition");
 }
 
+TEST_F(LeasesTest, APluginThatIsRegisteredAfterTheLapseIsUndone) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  EXPECT_EQ(WhileBlocked("PreparePlugin",
+                         [&] {
+                           PluginRecord plugin;
+                           plugin.id = "own";
+                           plugin.type = "node";
+                           plugin.allocation = "web";
+                           return Outcome(services().plugins.RegisterPlugin(
+                               agent_, plugin));
+                         }),
+            "FailedPrecondition");
+  EXPECT_FALSE(core_.plugins->Get("own"));
+}
+
 // The plugin's answer says nothing, so mountd would ask it again later.
 TEST_F(LeasesTest, APublishThatIsCutOffByTheLapseIsNotSettled) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
