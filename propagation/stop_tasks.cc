@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "mountd/base/paths.h"
@@ -39,13 +40,31 @@ Result<void> CheckMayStop(const Context& context, const Cgroup& cgroup,
                        "in mountd.toml"));
 }
 
-// Refuses the executor's own cgroup and those above it. A stopped executor
-// would never answer, and mountd may be in the same cgroup.
+// Returns whether the path leads into a service of mountd's. systemd names the
+// cgroup of a service as the unit, and puts the instances of a template into a
+// slice of their own, such as system-mountd\x2dexec.slice.
+bool IsInServiceOfMountd(const std::string& path) {
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = std::string_view(path).substr(at, end - at);
+    if (part == "mountd.service" || part.starts_with("system-mountd\\x2d") ||
+        (part.starts_with("mountd-") && part.ends_with(".service"))) {
+      return true;
+    }
+    at = end + 1;
+  }
+  return false;
+}
+
+// Refuses the executor's own cgroup and those above it, and all of mountd's
+// other services. A stopped executor would never answer, and a frozen mountd
+// would serve nobody.
 Result<void> CheckIsOthers(const Context& context, const Cgroup& cgroup) {
   MOUNTD_ASSIGN(const Process self,
                 OpenProcess(context, static_cast<std::uint32_t>(::getpid())));
   MOUNTD_ASSIGN(const std::string own, CgroupPathOf(context, self));
-  return paths::IsAtOrBelow(own, cgroup.path)
+  return paths::IsAtOrBelow(own, cgroup.path) ||
+                 IsInServiceOfMountd(cgroup.path)
              ? Result<void>(MakeError(Code::kFailedPrecondition, "stop tasks",
                                       cgroup.path,
                                       "mountd's own processes are in it"))

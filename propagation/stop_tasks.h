@@ -12,8 +12,9 @@ namespace mountd::propagation {
 //
 // The errors are those of OpenCgroup. PermissionDenied unless one rule grants
 // both the cgroup and this way to stop tasks. FailedPrecondition if the
-// executor itself is in the cgroup. NotSupported for the root cgroup, and to
-// kill in a threaded cgroup. Busy if some process has not stopped in time.
+// executor itself is in the cgroup, or the cgroup is of a service of mountd's.
+// NotSupported for the root cgroup, and to kill in a threaded cgroup. Busy if
+// some process has not stopped in time.
 Result<exec::StopTasksState> StopTasks(const Context& context,
                                        const exec::StopTasksPlan& plan);
 

@@ -175,6 +175,19 @@ TEST_F(StopTasks, MountdItselfIsNotStopped) {
   EXPECT_EQ(CodeOf(Stop(st.st_ino, TaskStop::kKill)), "FailedPrecondition");
 }
 
+// mountd, mountd-csi and the other executors are in cgroups of their own.
+TEST_F(StopTasks, NoServiceOfMountdIsStopped) {
+  MakeCgroup("system-mountd\\x2dexec.slice");
+  for (const char* name :
+       {"mountd.service", "mountd-csi.service",
+        "system-mountd\\x2dexec.slice/mountd-exec@1.service"}) {
+    const std::uint64_t id = MakeCgroup(name);
+    EXPECT_EQ(CodeOf(Stop(id, TaskStop::kKill)), "FailedPrecondition") << name;
+    EXPECT_EQ(CodeOf(Stop(id, TaskStop::kFreeze)), "FailedPrecondition");
+  }
+  EXPECT_EQ(ErrorOf(Stop(MakeCgroup("mountd-web"), TaskStop::kKill)), "");
+}
+
 // A user owns the cgroups that the user made, and the executor has no
 // CAP_DAC_OVERRIDE.
 TEST_F(StopTasks, ACgroupOfAUserIsStoppedWithoutOverridingModes) {
