@@ -2803,16 +2803,18 @@ func (c *Client) ListLeases(ctx context.Context, options ListLeasesOptions) (res
 //
 // fence: "allocation" (s), "lease" (s), "uid" (u), "lapse_reason" (s), "on_lapse" (s),
 // "stop_tasks" (s). "state" (s): "fencing" or "done": the claims on the volumes may be
-// freed only if it is "done" and "volumes_detached" (b) is true. "lifted" (b): the
-// lease was acquired again since. "had_tasks" (b): there were processes to stop.
-// "copies" (s): processes that had copies of the mounts or volumes at the last search;
-// "" if there was none. "handed_out" (u): how many descriptors of OpenTree and
-// PrepareInbox processes still had. "error" (s): why the last try failed, and
-// "attempts" (u): how many have. The end of each step, in microseconds of
-// CLOCK_BOOTTIME and since the epoch, 0 if a step has not ended: "lapsed_boottime",
-// "lapsed_at", "tasks_stopped_boottime", "tasks_stopped_at", "searched_boottime",
-// "searched_at", "done_boottime", "done_at" (t). The tasks count as stopped if there
-// was nothing to stop. "boot_id" (s): the boot of the lapse.
+// freed only if it is "done" and "volumes_detached" (b) is true. mountd does not see a
+// copy of a host volume that a process outside the allocation's cgroup has, nor a
+// descriptor of "handed_out". "lifted" (b): the lease was acquired again since.
+// "had_tasks" (b): there were processes to stop. "copies" (s): processes that had
+// copies of the mounts or volumes at the last search; "" if there was none.
+// "handed_out" (u): how many descriptors of OpenTree and PrepareInbox processes still
+// had. "error" (s): why the last try failed, and "attempts" (u): how many have. The end
+// of each step, in microseconds of CLOCK_BOOTTIME and since the epoch, 0 if a step has
+// not ended: "lapsed_boottime", "lapsed_at", "tasks_stopped_boottime",
+// "tasks_stopped_at", "searched_boottime", "searched_at", "done_boottime", "done_at"
+// (t). The tasks count as stopped if there was nothing to stop. "boot_id" (s): the boot
+// of the lapse; after a reboot the later steps have times of the new boot.
 func (c *Client) GetFence(ctx context.Context, allocation string, options Options) (result Fence, err error) {
 	err = c.call(ctx, "GetFence", &result, allocation, options)
 	return
