@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "agent/mountctl/commands/port_text.h"
 #include "agent/mountctl/job/job.h"
 #include "agent/mountctl/output/snapshot_message.h"
 #include "agent/mountd-cni/attachment_ids.h"
@@ -29,6 +30,8 @@ void CheckWords(std::string_view text) {
   (void)agent::ParseSource(text, mount);
   (void)agent::ParseExtent(text);
   (void)agent::ParsePropagation(text);
+  const auto port = agent::ParsePort(text);
+  Require(port || !port.error().Message().empty(), "an error says nothing");
   if (const auto id = cni_plugin::ParseAllocationId(text)) {
     const std::string again =
         id->ifname.empty() ? id->allocation

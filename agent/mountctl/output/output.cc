@@ -43,8 +43,10 @@ std::string OrDash(const std::string& text) {
 void PrintField(std::ostream& out, std::string_view name,
                 const std::string& value) {
   constexpr std::size_t kNameWidth = 14;
-  out << "  " << name << std::string(kNameWidth - name.size(), ' ')
-      << Printable(OrDash(value)) << '\n';
+  const std::size_t gap =
+      name.size() < kNameWidth ? kNameWidth - name.size() : 1;
+  out << "  " << name << std::string(gap, ' ') << Printable(OrDash(value))
+      << '\n';
 }
 
 void Table::Print(std::ostream& out, std::string_view indent) const {

@@ -34,7 +34,7 @@ void PrintFence(std::ostream& out, const Fence& fence) {
   out << "fence of " << Printable(fence.allocation) << '\n';
   PrintField(out, "lease", Printable(fence.lease));
   PrintField(out, "state", fence.state);
-  PrintField(out, "volumes detached", YesNo(fence.volumes_detached));
+  PrintField(out, "detached", YesNo(fence.volumes_detached));
   PrintField(out, "lapse reason", Printable(fence.lapse_reason));
   PrintField(out, "on lapse", fence.on_lapse);
   PrintField(out, "stop tasks", fence.stop_tasks);
