@@ -55,7 +55,7 @@ if(EXISTS ${mountd_sdbus_dir}/lib/pkgconfig)
   set(ENV{PKG_CONFIG_PATH}
       "${mountd_sdbus_dir}/lib/pkgconfig:$ENV{PKG_CONFIG_PATH}")
 endif()
-mountd_dependency(sdbus sdbus-c++>=2.0)
+mountd_dependency(sdbus sdbus-c++>=2.1)
 # The static library needs these libraries, and pkg-config names them only for --static.
 target_link_libraries(deps_sdbus INTERFACE deps::systemd Threads::Threads)
 
