@@ -50,18 +50,22 @@ class NetworkModesTest : public NetworksTest {
   }
 };
 
-TEST_F(NetworkModesTest, OneNetworkIsReadByItsInterface) {
-  EXPECT_EQ(Outcome(networks().Get("web", "")), "NotFound");
-  ASSERT_EQ(SetUpNetwork(On("eth0")), "Ok");
-  EXPECT_EQ(networks().Get("web", "")->interface, "eth0");
-  EXPECT_EQ(networks().Get("web", "eth0")->netns_path, "/run/netns/web");
-  EXPECT_EQ(Outcome(networks().Get("web", "eth1")), "NotFound");
-  EXPECT_EQ(Outcome(networks().Get("db", "eth0")), "NotFound");
-  ASSERT_EQ(SetUpNetwork(On("eth1")), "Ok");
-  const auto unclear = networks().Get("web", "");
+TEST(SeveralNetworksTest, OneIsReadByItsInterface) {
+  Core core(WithASecondNetwork());
+  Networks& networks = *core.networks;
+  EXPECT_EQ(Outcome(networks.Get("web", "")), "NotFound");
+  ASSERT_EQ(Outcome(networks.Setup("web", On("eth0"))), "Ok");
+  EXPECT_EQ(networks.Get("web", "")->interface, "eth0");
+  EXPECT_EQ(networks.Get("web", "eth0")->netns_path, "/run/netns/web");
+  EXPECT_EQ(Outcome(networks.Get("web", "eth1")), "NotFound");
+  EXPECT_EQ(Outcome(networks.Get("db", "eth0")), "NotFound");
+  NetworkRequest spec = On("eth1");
+  spec.network = "second";
+  ASSERT_EQ(Outcome(networks.Setup("web", spec)), "Ok");
+  const auto unclear = networks.Get("web", "");
   EXPECT_EQ(Outcome(unclear), "InvalidArgument");
   EXPECT_NE(MessageOf(unclear).find("eth0, eth1"), std::string::npos);
-  EXPECT_EQ(networks().Get("web", "eth1")->interface, "eth1");
+  EXPECT_EQ(networks.Get("web", "eth1")->interface, "eth1");
 }
 
 TEST_F(NetworkModesTest, OnlyANamespaceOfItsOwnIsOpened) {
