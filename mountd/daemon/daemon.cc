@@ -109,6 +109,7 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
     : options_(options),
       config_(std::move(config)),
       loop_(std::move(loop)),
+      foreign_(*loop_, seams.closer),
       state_(std::move(state)),
       boot_(std::move(boot)),
       pool_(Operations::WorkersFor(config_.limits.operations_per_uid)),
@@ -181,7 +182,6 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
            [this](const OperationSummary& summary) {
              operation_log_.Log(summary);
            }},
-      foreign_(*loop_, seams.closer),
       peers_(*loop_, api_, foreign_, config_.limits) {}
 
 // Recovers in order of dependence: directories before the things in them,

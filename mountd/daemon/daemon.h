@@ -122,6 +122,8 @@ class Daemon {
   const Config config_;  // the configuration at the start
   LiveConfig live_config_{config_};
   const std::unique_ptr<dbus::EventLoop> loop_;
+  // Outlives the parts that keep fds of callers, such as the leases.
+  dbus::ForeignFds foreign_;
   const std::unique_ptr<store::StateStore> state_;
   const std::unique_ptr<store::BootStore> boot_;
   WorkerPool pool_;
@@ -157,7 +159,6 @@ class Daemon {
   LeaseWatch leases_;
   dbus::PeerDrops drops_;
   const dbus::ApiParts api_;
-  dbus::ForeignFds foreign_;
   dbus::PeerServer peers_;
   std::unique_ptr<dbus::SystemBus> bus_;
   std::uint32_t stuck_told_ = 0;

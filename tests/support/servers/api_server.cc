@@ -32,6 +32,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
     : options_(std::move(options)),
       socket_(directory + "/bus"),
       loop_(Must(dbus::EventLoop::Create())),
+      foreign_(std::make_unique<dbus::ForeignFds>(*loop_, CloserInThread())),
       state_(Must(store::StateStore::Open(directory + "/state.db", "boot"))),
       boot_(Must(store::BootStore::Open(directory + "/boot.db"))),
       pool_(std::make_unique<WorkerPool>(kWorkers)),
@@ -132,7 +133,6 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
                  (summary.error == nullptr ? "others=" + summary.others
                                            : summary.error->Message()));
            }},
-      foreign_(std::make_unique<dbus::ForeignFds>(*loop_, CloserInThread())),
       peers_(std::make_unique<dbus::PeerServer>(
           *loop_, api_, *foreign_, options_.config.limits, options_.peers)) {
   Recover();

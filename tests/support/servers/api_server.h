@@ -87,6 +87,8 @@ class ApiServer {
   exec::FakeExecutor executor_;
   csi::FakeCsiClient csi_{executor_};
   const std::unique_ptr<dbus::EventLoop> loop_;
+  // Outlives the parts that keep fds of callers, such as the leases.
+  const std::unique_ptr<dbus::ForeignFds> foreign_;
   const std::unique_ptr<store::StateStore> state_;
   const std::unique_ptr<store::BootStore> boot_;
   // The destructor ends the pool and the plugins first, so that no job uses a
@@ -114,7 +116,6 @@ class ApiServer {
   dbus::PeerDrops drops_;
   std::vector<std::string> audited_;  // the loop's thread only
   const dbus::ApiParts api_;
-  std::unique_ptr<dbus::ForeignFds> foreign_;
   std::unique_ptr<dbus::PeerServer> peers_;
   std::unique_ptr<dbus::SystemBus> bus_;
   std::thread thread_;
