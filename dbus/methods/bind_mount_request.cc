@@ -208,6 +208,8 @@ Result<BindMountRequest> RequestFrom(const MountArguments& arguments,
             : Result<void>(MakeError(Code::kInvalidArgument, "check", "source",
                                      "must be empty for a directory")));
     MOUNTD_TRY(ReadSourceDirectory(reader, &request));
+  } else if (reader.Has("source_directory")) {
+    reader.Refuse("source_directory", "is for a source of type directory");
   }
   return request;
 }

@@ -20,7 +20,7 @@ TEST(Subscriber, GetsEachSignalWithItsValuesInOrder) {
       Subscriber::Start({.address = server.address()}, log.Handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().Message();
   ASSERT_TRUE(server.EmitSignals());
-  EXPECT_EQ(log.Wait(13),
+  EXPECT_EQ(log.Wait(15),
             (std::vector<std::string>{
                 "done op-1 Busy in use", "progress op-1 RemoveTree 7",
                 "step op-1 stage 3 Unavailable", "added csi-local node web",

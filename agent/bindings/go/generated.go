@@ -460,6 +460,10 @@ type BindMountOptions struct {
 
 	Idmap []IdExtent `dbus:"idmap"`
 
+	Uidmap []IdExtent `dbus:"uidmap"`
+
+	Gidmap []IdExtent `dbus:"gidmap"`
+
 	Directory *dbus.UnixFD `dbus:"directory"`
 
 	SourceDirectory *dbus.UnixFD `dbus:"source_directory"`
@@ -523,6 +527,10 @@ type MountSpec struct {
 
 	Idmap []IdExtent `dbus:"idmap"`
 
+	Uidmap []IdExtent `dbus:"uidmap"`
+
+	Gidmap []IdExtent `dbus:"gidmap"`
+
 	Directory *dbus.UnixFD `dbus:"directory"`
 
 	SourceDirectory *dbus.UnixFD `dbus:"source_directory"`
@@ -567,6 +575,10 @@ type ReplaceMountOptions struct {
 	Nosymfollow *bool `dbus:"nosymfollow"`
 
 	Idmap []IdExtent `dbus:"idmap"`
+
+	Uidmap []IdExtent `dbus:"uidmap"`
+
+	Gidmap []IdExtent `dbus:"gidmap"`
 
 	Directory *dbus.UnixFD `dbus:"directory"`
 
@@ -2049,17 +2061,17 @@ func (c *Client) UnpublishVolume(ctx context.Context, allocation string, alias s
 // files of the other, for users and groups alike, and files of all other ids as
 // nobody's. A rule has to allow the ids on disk, except the caller's own uid and
 // primary gid, and root cannot be an id shown. NotSupported if the source's file
-// system, or one that is mounted below the source, cannot do this. "uidmap" and
-// "gidmap" (each a(uuu), as "idmap"): the one for users alone, and the other for groups
-// alone. A call gives both of them instead of "idmap". The id 0 on disk shows as the
-// caller's uid (primary gid for groups) alone, in a private mount of a host volume or
-// published volume, if the rule that grants it has root_as_caller. FailedPrecondition
-// if something is mounted below such a source, or if the host mounts a host volume
-// without nosuid or nodev. "directory" (h): mounts on this directory of the host, given
-// by any fd of it, instead of in the task's inbox. The directory belongs to the caller,
-// and lies beneath an alloc_roots of a rule. "source_directory" (h), for a source of
-// type "directory" only: the directory to mount, given by any fd of it. The directory
-// belongs to the caller, and lies beneath an alloc_roots of a rule, in the same mount.
+// system, or one that is mounted below the source, cannot do this. "uidmap" (a(uuu))
+// and "gidmap" (a(uuu)): as "idmap", for users alone and for groups alone. A call gives
+// both of them instead of "idmap". The id 0 on disk shows as the caller's uid (primary
+// gid for groups) alone, in a private mount of a host volume or published volume, if
+// the rule that grants it has root_as_caller. FailedPrecondition if something is
+// mounted below such a source, or if the host mounts a host volume without nosuid or
+// nodev. "directory" (h): mounts on this directory of the host, given by any fd of it,
+// instead of in the task's inbox. The directory belongs to the caller, and lies beneath
+// an alloc_roots of a rule. "source_directory" (h), for a source of type "directory"
+// only: the directory to mount, given by any fd of it. The directory belongs to the
+// caller, and lies beneath an alloc_roots of a rule, in the same mount.
 // FailedPrecondition if something is mounted below it. Such a mount is in an inbox, and
 // is private or host-to-task. ReplaceMount, RepairMount and OpenTree refuse this type,
 // because mountd keeps no descriptor. Lists show the path that the directory had as

@@ -471,6 +471,10 @@ pub struct BindMountOptions {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub idmap: Option<Vec<IdExtent>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uidmap: Option<Vec<IdExtent>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub gidmap: Option<Vec<IdExtent>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub directory: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub source_directory: Option<OwnedFd>,
@@ -535,6 +539,10 @@ pub struct MountSpec {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub idmap: Option<Vec<IdExtent>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uidmap: Option<Vec<IdExtent>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub gidmap: Option<Vec<IdExtent>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub directory: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub source_directory: Option<OwnedFd>,
@@ -581,6 +589,10 @@ pub struct ReplaceMountOptions {
     pub nosymfollow: Option<bool>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub idmap: Option<Vec<IdExtent>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uidmap: Option<Vec<IdExtent>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub gidmap: Option<Vec<IdExtent>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub directory: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]

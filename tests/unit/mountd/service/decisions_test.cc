@@ -104,7 +104,7 @@ TEST_F(DecisionsTest, AnAdministratorsIsWhereOthersHaveSomething) {
 
 // The log tells whose data an administrator has read.
 TEST_F(DecisionsTest, WhatAnAdministratorReadsOfOthersIsRecorded) {
-  const auto others = [this](const auto& read) {
+  const auto others = [](const auto& read) {
     const CallContext call = Core::By(Core::kAdmin);
     EXPECT_THAT(read(call), IsOk());
     return call.decisions->Others();
