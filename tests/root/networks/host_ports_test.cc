@@ -126,7 +126,7 @@ TEST_P(HostPorts, UdpIsLeftOutWhereASocketHasItAndThePlanSaysSo) {
   plan.ports[0].if_free = exec::kUdp;
   plan.ports[0].count = 2;
   plan.ports[1] = plan.ports[0];
-  plan.ports[1].host_port = kPort + 10;
+  plan.ports[1].host_port = kPort + 8;
   {
     const Bound udp("127.0.0.1", kPort + 1, SOCK_DGRAM);
     const exec::NetworkState made = Create(plan);

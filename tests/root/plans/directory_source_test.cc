@@ -168,13 +168,14 @@ TEST_F(DirectorySource, ALaterFuseMountOfTheUsersGoesWithTheMount) {
   before_ = Inventory::Take();
   const Reply reply = MountOf(kImage, Propagation::kHostToTask);
   ASSERT_EQ(ErrorOf(reply), "");
-  const UniqueFd server = MountUsersFuse(sub);
+  UniqueFd server = MountUsersFuse(sub);
   struct stat st = {};
   EXPECT_NE(::stat((std::string(kTarget) + "/sub").c_str(), &st), 0);
   EXPECT_EQ(errno, EACCES);
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   EXPECT_FALSE(Exists(kTarget));
   Unmount(sub);
+  server.reset();
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");
 }
 
@@ -183,13 +184,14 @@ TEST_F(DirectorySource, AFuseMountOfTheUsersCoversTheMount) {
   before_ = Inventory::Take();
   const Reply reply = MountOf(kImage, Propagation::kHostToTask);
   ASSERT_EQ(ErrorOf(reply), "");
-  const UniqueFd server = MountUsersFuse(kImage);
+  UniqueFd server = MountUsersFuse(kImage);
   const Reply covered = Inspect();
   EXPECT_EQ(ErrorOf(covered), "");
   EXPECT_NE(covered.body.mount.mount_id, 0U);
   EXPECT_NE(covered.body.mount.mount_id, reply.body.mount.mount_id);
   EXPECT_EQ(CodeOf(Detach(reply.body.mount.mount_id)), "FailedPrecondition");
   Unmount(kImage);
+  server.reset();
   EXPECT_EQ(UndoAll(reply.body.mount.mount_id), "");
 }
 

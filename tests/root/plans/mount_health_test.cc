@@ -193,8 +193,13 @@ TEST_F(MountHealthPlans, EveryKernelCallMayFail) {
                      std::to_string(error));
         kernel_.FailAt(k, error);
         const Reply reply = call(kind);
-        reached = kernel_.calls().size() >= k;
-        EXPECT_EQ(reply.code != 0, reached);
+        const auto& calls = kernel_.calls();
+        reached = calls.size() >= k;
+        // FUSE tells root nothing of a user's own mount, so the plan looks at
+        // the place itself, and a mount that covers the target is an answer.
+        const bool covered = error == EACCES && calls.size() > k &&
+                             calls.at(k).starts_with("StatLinked");
+        EXPECT_EQ(reply.code != 0, reached && !covered);
         EXPECT_EQ(last_fd_.valid(), !reached && kind != PlanKind::kProbeMount);
         last_fd_.reset();
         EXPECT_EQ(Difference(before, Inventory::Take()), "");
