@@ -184,8 +184,8 @@ TEST_P(Fences, GoOnUntilTheyAreDone) {
     ASSERT_FALSE(HasFailure());
     // A search, and the pages of the stores, have many steps that are alike,
     // and each cut takes seconds, until the fence is tried again.
-    if (at > 8) {
-      at += at / 3;
+    if (at > 5) {
+      at += at / 2;
     }
   }
   EXPECT_GT(cut_off, 5U) << "the fence was hardly cut off";
