@@ -209,6 +209,8 @@ void LeaseWatch::HasFinished(const Subject& subject,
   if (outcome && outcome->state == FenceState::kDone) {
     spdlog::warn("fence of allocation {} is done", subject.allocation);
     events_.on_done(*outcome);
+    // A later fence of the same name is new work, with the shortest pause.
+    rounds_.Check();
     return;
   }
   if (!outcome) {
