@@ -171,6 +171,10 @@ TEST_F(LeaseWatchTest, AStartGoesOnWithAFence) {
               IsOk());
   core_.boot_us += 10'000'000;
   ASSERT_THAT(services().leases.Lapse(lease.key, "late"), IsOk());
+  // The list that the first watch has begun ends before that watch.
+  bool listed = false;
+  strands_.Submit("", [&] { loop_.Post([&] { listed = true; }); });
+  ASSERT_TRUE(loop_.RunUntil([&] { return listed; }));
   watch_.reset();
   core_.Restart();
   ASSERT_THAT(core_.Recover(), IsOk());
