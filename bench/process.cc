@@ -88,8 +88,8 @@ MountRecord Mount() {
 // Does what the executor does with a plan before it begins, and what mountd
 // does with the answer.
 Result<void> Decode(const exec::Request& request, const Config& config) {
-  MOUNTD_ASSIGN(const exec::Request plan,
-                exec::DecodeRequest(std::as_bytes(std::span(&request, 1))));
+  exec::Request plan;
+  MOUNTD_TRY(exec::DecodeRequest(std::as_bytes(std::span(&request, 1)), &plan));
   return exec::CheckRequest(plan, config);
 }
 

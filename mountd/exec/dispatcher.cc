@@ -80,7 +80,8 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
   };
   const auto handle = [&]() -> Result<void> {
     // Every check passes before anything of the request is used.
-    MOUNTD_ASSIGN(const Request request, DecodeRequest(message));
+    Request request;
+    MOUNTD_TRY(DecodeRequest(message, &request));
     MOUNTD_TRY(CheckRequest(request, config_));
     MOUNTD_TRY(CheckFds(request, fds.size()));
     MOUNTD_TRY(CheckContent(kernel_, request, fds));

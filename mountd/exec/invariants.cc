@@ -449,17 +449,16 @@ bool HasSizeOfRequest(std::span<const std::byte> message) {
 
 }  // namespace
 
-Result<Request> DecodeRequest(std::span<const std::byte> message) {
-  Request request;
+Result<void> DecodeRequest(std::span<const std::byte> message,
+                           Request* request) {
   if (!HasSizeOfRequest(message)) {
     return Invalid("message size");
   }
   // memcpy, because the message need not be aligned as a Request is.
-  std::memcpy(&request, message.data(), message.size());
-  if (request.version != kProtocolVersion) {
-    return Invalid("version");
-  }
-  return request;
+  std::memcpy(request, message.data(), message.size());
+  return request->version == kProtocolVersion
+             ? Ok()
+             : Result<void>(Invalid("version"));
 }
 
 PlanKind KindOf(std::span<const std::byte> message) {

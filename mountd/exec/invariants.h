@@ -9,8 +9,10 @@
 
 namespace mountd::exec {
 
-// Decodes one received message. InvalidArgument for another size or version.
-Result<Request> DecodeRequest(std::span<const std::byte> message);
+// Copies one received message into `request`, because a returned Request would
+// be copied twice more. InvalidArgument for another size or version.
+Result<void> DecodeRequest(std::span<const std::byte> message,
+                           Request* request);
 // Returns the kind that the message claims; kHello if the message is too short.
 PlanKind KindOf(std::span<const std::byte> message);
 // Returns the trace that the message claims; zeros if the message has another

@@ -81,12 +81,10 @@ const Config& TheConfig() {
 const exec::Request* Taken(std::span<const std::byte> message,
                            std::size_t fds) {
   static exec::Request taken;
-  const Result<exec::Request> request = exec::DecodeRequest(message);
-  if (!request || !exec::CheckRequest(*request, TheConfig()) ||
-      !exec::CheckFds(*request, fds)) {
+  if (!exec::DecodeRequest(message, &taken) ||
+      !exec::CheckRequest(taken, TheConfig()) || !exec::CheckFds(taken, fds)) {
     return nullptr;
   }
-  taken = *request;
   return &taken;
 }
 
