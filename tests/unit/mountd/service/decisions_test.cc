@@ -134,6 +134,11 @@ TEST_F(DecisionsTest, WhatAnAdministratorReadsOfOthersIsRecorded) {
               return services().lease_verbs.ListLeases(call);
             }),
             agent);
+  EXPECT_EQ(others([this](const CallContext& call) {
+              return services().grants.ListHostVolumes(call,
+                                                       {.uid = Core::kAgent});
+            }),
+            agent);
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   EXPECT_EQ(others([this](const CallContext& call) {
               return services().plugins.ListPlugins(call);
