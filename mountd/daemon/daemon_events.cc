@@ -52,7 +52,7 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
                  now.reason.empty() ? "" : ": ", now.reason);
   }
   // Work that waited for the plugin may go on.
-  if (now.state == csi::PluginState::kHealthy) {
+  if (csi::HasComeBack(change)) {
     owed_.Hurry();
     settler_.Hurry();
     restorer_.Look(now.record.id);
