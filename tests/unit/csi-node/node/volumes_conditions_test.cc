@@ -166,6 +166,15 @@ TEST_F(ConditionsTest, TheConditionGoesIfThePluginReportsNoneAnyMore) {
   }));
 }
 
+TEST(RpcSlotsRoomTest, AQuestionTakesTheOnlySlotWhileNoCallIsUnderWay) {
+  RpcSlots slots(1);
+  const CurrentUser user(1000);
+  EXPECT_TRUE(slots.HasRoom("nfs"));
+  const CurrentUser other(1001);
+  const RpcSlots::Slot slot(slots, "nfs");
+  EXPECT_FALSE(slots.HasRoom("nfs"));
+}
+
 TEST(RpcSlotsRoomTest, AQuestionLeavesTheLastSlotToCalls) {
   RpcSlots slots(2);
   const CurrentUser user(1000);
