@@ -12,7 +12,6 @@ namespace mountd::propagation {
 namespace {
 
 using exec::FileFacts;
-using exec::Named;
 
 // A node has fewer sources. A forgotten source is checked again in full.
 constexpr std::size_t kMaxSources = 4096;
@@ -130,15 +129,7 @@ Result<void> CheckBelow(const Context& context, const Source& source,
   if (!HasAny(mounts)) {
     return Ok();
   }
-  std::string root = source.mount.point;
-  // The source lies inside its mount; the kernel knows its path.
-  if (!source.file.mount_root) {
-    MOUNTD_ASSIGN(root,
-                  Named(context.kernel.ReadLink(
-                            exec::kFromRoot,
-                            "/proc/self/fd/" + std::to_string(source.fd.get())),
-                        "readlink", object));
-  }
+  MOUNTD_ASSIGN(const std::string root, PathOfSource(context, source, object));
   return CheckAll(mounts, root, object);
 }
 

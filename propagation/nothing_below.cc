@@ -10,8 +10,6 @@
 
 namespace mountd::propagation {
 
-using exec::Named;
-
 Result<void> CheckNothingBelow(const Context& context, const Source& source,
                                const std::string& object) {
   if (!S_ISDIR(source.file.mode)) {
@@ -22,15 +20,7 @@ Result<void> CheckNothingBelow(const Context& context, const Source& source,
   if (mounts.empty()) {
     return Ok();
   }
-  std::string root = source.mount.point;
-  // The source lies inside its mount; the kernel knows its path.
-  if (!source.file.mount_root) {
-    MOUNTD_ASSIGN(root,
-                  Named(context.kernel.ReadLink(
-                            exec::kFromRoot,
-                            "/proc/self/fd/" + std::to_string(source.fd.get())),
-                        "readlink", object));
-  }
+  MOUNTD_ASSIGN(const std::string root, PathOfSource(context, source, object));
   // A mount without a known path does not count, because any user can make one
   // (fusermount): at a path that is too long, or in a directory that moves out
   // of the mount that shows it. It would keep all other users from their

@@ -145,4 +145,16 @@ Result<void> CheckSourcePropagation(const Source& source, Propagation asked,
                                "shared; run mount --make-shared");
 }
 
+Result<std::string> PathOfSource(const Context& context, const Source& source,
+                                 const std::string& object) {
+  if (source.file.mount_root) {
+    return source.mount.point;
+  }
+  // Only the kernel knows it.
+  return Named(
+      context.kernel.ReadLink(
+          exec::kFromRoot, "/proc/self/fd/" + std::to_string(source.fd.get())),
+      "readlink", object);
+}
+
 }  // namespace mountd::propagation

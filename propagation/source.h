@@ -33,6 +33,10 @@ Result<void> OpenSource(const Context& context, const Base& base,
                         const exec::AttachPlan& plan, Source* source,
                         exec::Undo* undo);
 
+// Returns the path of the source, which need not be the root of its mount.
+Result<std::string> PathOfSource(const Context& context, const Source& source,
+                                 const std::string& object);
+
 // FailedPrecondition unless a clone of `source` can have the propagation that
 // the plan asks for. This check is needed because the kernel makes a clone of a
 // private mount private and reports no error.

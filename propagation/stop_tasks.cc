@@ -142,7 +142,8 @@ Result<exec::StopTasksState> StopTasks(const Context& context,
   state.had_processes = events.populated ? 1 : 0;
   // The kernel has a notification, poll(2), but no bound for the processes that
   // join the cgroup later, so this function writes again.
-  for (std::chrono::milliseconds pause(1);; pause *= 2) {
+  for (std::chrono::milliseconds pause(1);;
+       pause = std::min(2 * pause, kMostPause)) {
     MOUNTD_TRY(WriteStop(context, cgroup, plan.how));
     MOUNTD_ASSIGN(events, ReadEvents(context, cgroup));
     if (kills ? !events.populated : events.frozen) {
@@ -153,7 +154,7 @@ Result<exec::StopTasksState> StopTasks(const Context& context,
                        kills ? "some of its processes have not ended in time"
                              : "some of its processes have not frozen in time");
     }
-    std::this_thread::sleep_for(std::min(pause, kMostPause));
+    std::this_thread::sleep_for(pause);
   }
 }
 

@@ -42,6 +42,14 @@ std::optional<PluginEvent> EventOf(const PluginChange& change) {
   return std::nullopt;
 }
 
+bool HasComeBack(const PluginChange& change) {
+  const PluginInstance& before = change.before;
+  return change.now.state == PluginState::kHealthy &&
+         (change.kind != PluginChange::Kind::kChanged ||
+          before.state != PluginState::kHealthy ||
+          before.generation != change.now.generation);
+}
+
 bool HasOtherNodeId(const NodeInfo& before, const NodeInfo& now) {
   return !before.node_id.empty() && before.node_id != now.node_id;
 }

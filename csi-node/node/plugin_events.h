@@ -20,6 +20,10 @@ struct PluginEvent {
 // event, because mountd keeps no record of a plugin's health.
 std::optional<PluginEvent> EventOf(const PluginChange& change);
 
+// True if calls that failed may succeed now: the plugin, or its instance, is
+// healthy, and was not before or has another connection.
+bool HasComeBack(const PluginChange& change);
+
 // A change of what a plugin says of this node (NodeGetInfo).
 struct NodeInfoChange {
   bool node_id = false;

@@ -34,8 +34,8 @@ class RpcSlots {
   };
 
   // True if a call of the current user would get a slot at once and leave
-  // another slot free. Work that may be left out asks this first, so that this
-  // work takes no slot for which a caller would wait.
+  // another slot free, or if no call at all is under way. Work that may be left
+  // out asks this first, so that callers seldom wait for this work.
   bool HasRoom(const std::string& plugin);
 
  private:

@@ -97,7 +97,7 @@ class Volumes {
 
   // ---- Conditions (CSI: VOLUME_CONDITION, GET_VOLUME_HEALTH) ----
   // Lists the volumes whose plugins report conditions, and forgets the
-  // conditions of all others.
+  // conditions of all others, except while their plugin is away.
   Result<std::vector<ReportingVolume>> ListReporting();
   // Asks the plugin once, and calls on_condition if the answer is news; not
   // during a call for the volume. False if no answer came in time.

@@ -17,26 +17,40 @@ bool ReportsConditions(const PluginInstance& plugin) {
           Offers(plugin.capabilities, NodeRpc::kVolumeCondition));
 }
 
+// Whether a plugin reports conditions. Nobody knows while the plugin is away,
+// because another instance of it may offer something else.
+enum class Reporting { kUnknown, kNo, kYes };
+
+Reporting ReportingOf(const std::optional<PluginStatus>& plugin) {
+  if (plugin && ReportsConditions(*plugin)) {
+    return Reporting::kYes;
+  }
+  return plugin && plugin->state == PluginState::kHealthy ? Reporting::kNo
+                                                          : Reporting::kUnknown;
+}
+
 }  // namespace
 
 Result<std::vector<ReportingVolume>> Volumes::ListReporting() {
   MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
                 store_.volumes.ListVolumes());
-  std::map<std::string, bool> reports;  // by plugin
-  std::set<VolumeKey> keys;
+  std::map<std::string, Reporting> plugins;
+  std::set<VolumeKey> kept;
   std::vector<ReportingVolume> all;
   for (const VolumeRecord& volume : volumes) {
-    const auto [plugin, is_new] = reports.try_emplace(volume.plugin, false);
+    const auto [plugin, is_new] =
+        plugins.try_emplace(volume.plugin, Reporting::kUnknown);
     if (is_new) {
-      const std::optional<PluginStatus> status = plugins_.Get(volume.plugin);
-      plugin->second = status && ReportsConditions(*status);
+      plugin->second = ReportingOf(plugins_.Get(volume.plugin));
     }
-    if (plugin->second) {
-      keys.insert(volume.key);
+    if (plugin->second == Reporting::kYes) {
       all.push_back({volume.key, volume.plugin, volume.uid});
     }
+    if (plugin->second != Reporting::kNo) {
+      kept.insert(volume.key);
+    }
   }
-  conditions_.ForgetAllBut(keys);
+  conditions_.ForgetAllBut(kept);
   return all;
 }
 

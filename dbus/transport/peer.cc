@@ -189,8 +189,10 @@ int Peer::OnMessage(sd_bus_message* message, void* userdata,
     return 1;
   }
   self->AuditUnserved();
-  if (sd_bus_message_is_method_call(message, "org.mountd1.Manager", nullptr) >
-      0) {
+  // sd-bus finds no method for a call without an interface.
+  const bool names_none = sd_bus_message_get_interface(message) == nullptr;
+  const char* const interface = names_none ? nullptr : "org.mountd1.Manager";
+  if (sd_bus_message_is_method_call(message, interface, nullptr) > 0) {
     self->unserved_ = sd_bus_message_get_member(message);
   }
   return 0;

@@ -17,11 +17,11 @@
 #include "dbus/receive/foreign_fds.h"
 #include "dbus/transport/peer_server.h"
 #include "dbus/transport/system_bus.h"
-#include "mountd/base/log_budget.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/config/config.h"
 #include "mountd/config/live_config.h"
 #include "mountd/daemon/operation_log.h"
+#include "mountd/daemon/plugin_log.h"
 #include "mountd/executors/executor_pool.h"
 #include "mountd/mounts/mount_room.h"
 #include "mountd/mounts/mounts.h"
@@ -101,8 +101,6 @@ class Daemon {
   Networks::Events EventsOfNetworks();
   NetworkWatch::Events EventsOfNetworkWatch();
   csi::VolumeEvents EventsOfVolumes();
-  void LogCondition(const VolumeRecord& volume,
-                    const csi::VolumeCondition& condition);
   void LookAtVolumeOf(const MountRecord& record, exec::MountHealth health);
   void Send(const dbus::Event& event);
   void CollectCniGarbage();
@@ -149,7 +147,7 @@ class Daemon {
   MountProber prober_;
   Services services_;
   OperationLog operation_log_;
-  LogBudget condition_lines_{{.burst = 20, .per_second = 0.5, .users = 10}};
+  PluginLog plugin_log_;
   Operations operations_;
   OwedWatch owed_watch_;
   OwedRetrier owed_;

@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "dbus/methods/event.h"
-#include "mountd/base/one_line.h"
 #include "mountd/daemon/daemon.h"
 #include "mountd/daemon/operation_log.h"
 
@@ -38,12 +37,7 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
   }
   const csi::PluginInstance& now = change.now;
   if (const auto node = csi::NodeInfoChangeOf(change)) {
-    if (node->node_id) {
-      spdlog::error("plugin {}: {}", now.record.id,
-                    csi::ConcernOf(change.before.node, now.node));
-    }
-    spdlog::info("plugin {}: its node information changed: {}", now.record.id,
-                 node->text);
+    plugin_log_.LogNodeInfo(change, *node);
     Send(dbus::NodeInfoChanged(services_.access, now, *node));
   }
   if (change.kind == csi::PluginChange::Kind::kPlugin) {
@@ -52,7 +46,7 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
                  now.reason.empty() ? "" : ": ", now.reason);
   }
   // Work that waited for the plugin may go on.
-  if (now.state == csi::PluginState::kHealthy) {
+  if (csi::HasComeBack(change)) {
     owed_.Hurry();
     settler_.Hurry();
     restorer_.Look(now.record.id);
@@ -140,7 +134,7 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
   events.on_condition = [this](const VolumeRecord& volume,
                                const csi::VolumeCondition& condition) {
     loop_->Post([this, volume, condition] {
-      LogCondition(volume, condition);
+      plugin_log_.LogCondition(volume, condition);
       Send(dbus::VolumeConditionChanged(services_.access, volume, condition));
     });
   };
@@ -157,24 +151,6 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
   events.on_owed = [this] { loop_->Post([this] { owed_.Check(); }); };
   events.on_unsettled = [this] { loop_->Post([this] { settler_.Check(); }); };
   return events;
-}
-
-// Bounds the lines, because a plugin may report another text each time.
-void Daemon::LogCondition(const VolumeRecord& volume,
-                          const csi::VolumeCondition& condition) {
-  const LogBudget::Verdict verdict =
-      condition_lines_.Take(volume.uid, LogBudget::Clock::now());
-  if (verdict == LogBudget::Verdict::kLeaveOut) {
-    return;
-  }
-  if (const std::uint64_t left_out = condition_lines_.TakeLeftOut(volume.uid)) {
-    spdlog::warn("uid {}: mountd left out {} lines of volumes' conditions",
-                 volume.uid, left_out);
-  }
-  spdlog::warn(
-      "the condition of volume {} of plugin {} is {}{}{}", volume.key.str(),
-      volume.plugin, condition.abnormal ? "abnormal" : "normal",
-      condition.message.empty() ? "" : ": ", OnOneLine(condition.message));
 }
 
 LeaseWatch::Events Daemon::EventsOfLeases() {

@@ -2,11 +2,13 @@
 #include <array>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "mountd/base/memory_file.h"
 #include "mountd/executors/executor_pool.h"
+#include "mountd/plan/request_size.h"
 
 namespace mountd::exec {
 namespace {
@@ -20,6 +22,9 @@ Request MakeRequest(PlanKind kind) {
 // `field` is the member of PlanBody for `kind`.
 template <typename Plan>
 Request MakeRequest(PlanKind kind, Plan PlanBody::*field, const Plan& plan) {
+  static_assert(
+      sizeof(Plan) <= kUsualBodyBytes || std::is_same_v<Plan, PortsPlan>,
+      "the executor would get a part of the plan; name it in request_size.h");
   Request request = MakeRequest(kind);
   request.body.*field = plan;
   return request;

@@ -111,6 +111,7 @@ class RealKernel final : public Kernel {
  private:
   const int asker_;
   UniqueFd bare_mounts_;              // a mount namespace; see LockTree
+  UniqueFd tree_owner_;               // a user namespace; see LockTree
   std::vector<pid_t> lost_children_;  // killed, and not dead yet
 };
 

@@ -130,16 +130,28 @@ Sys<const char*> AttachSomewhere(RealKernel* kernel, int tree) {
   return attached.error();
 }
 
-// Runs in a child.
-Sys<UniqueFd> CloneInNewUserNamespace(RealKernel* kernel, int bare, int tree) {
+// Runs in a child. Returns a user namespace in which nobody has an id.
+Sys<UniqueFd> MakeUserNamespace() {
+  if (::unshare(CLONE_NEWUSER) < 0) {
+    // EINVAL: a kernel without user namespaces (unshare(2)).
+    return errno == EINVAL ? ENOSYS : errno;
+  }
+  UniqueFd made(::open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC));
+  if (!made.valid()) {
+    return errno;
+  }
+  return made;
+}
+
+// Runs in a child. `users` is the user namespace that owns the clone's mounts.
+Sys<UniqueFd> CloneInUserNamespace(RealKernel* kernel, int bare, int users,
+                                   int tree) {
   MOUNTD_TRY(kernel->EnterMountNamespace(bare));
   // A copy of the bare namespace goes with the child, together with the tree.
   MOUNTD_TRY(Done(::unshare(CLONE_NEWNS)));
   MOUNTD_ASSIGN(const char* const place, AttachSomewhere(kernel, tree));
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
-    // EINVAL: a kernel without user namespaces (unshare(2)).
-    return errno == EINVAL ? ENOSYS : errno;
-  }
+  MOUNTD_TRY(Done(::setns(users, CLONE_NEWUSER)));
+  MOUNTD_TRY(Done(::unshare(CLONE_NEWNS)));
   const UniqueFd copy(::open(place, O_PATH | O_CLOEXEC));
   if (!copy.valid()) {
     return errno;
@@ -151,21 +163,28 @@ Sys<UniqueFd> CloneInNewUserNamespace(RealKernel* kernel, int bare, int tree) {
 }  // namespace
 
 Sys<UniqueFd> RealKernel::LockTree(int tree, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const auto make = [&](const std::function<Sys<UniqueFd>()>& body,
+                        std::vector<int> kept) {
+    return MadeByChild(this, body, std::move(kept),
+                       std::chrono::ceil<std::chrono::milliseconds>(
+                           deadline - std::chrono::steady_clock::now()));
+  };
+  // All trees share one user namespace. A tree keeps its user namespace as long
+  // as somebody holds the tree, and root may have a bounded number of them.
+  if (!tree_owner_.valid()) {
+    MOUNTD_ASSIGN(tree_owner_, make(MakeUserNamespace, {}));
+  }
   // A copy of the executor's mount namespace costs as much as it has mounts.
   // The executor therefore makes a bare namespace once, and copies that.
-  const auto deadline = std::chrono::steady_clock::now() + limit;
   if (!bare_mounts_.valid()) {
-    MOUNTD_ASSIGN(
-        bare_mounts_,
-        MadeByChild(
-            this, [this] { return EnterBareNamespace(this); }, {}, limit));
+    MOUNTD_ASSIGN(bare_mounts_,
+                  make([this] { return EnterBareNamespace(this); }, {}));
   }
-  return MadeByChild(
-      this,
-      [&] { return CloneInNewUserNamespace(this, bare_mounts_.get(), tree); },
-      {bare_mounts_.get(), tree},
-      std::chrono::ceil<std::chrono::milliseconds>(
-          deadline - std::chrono::steady_clock::now()));
+  const int bare = bare_mounts_.get();
+  const int users = tree_owner_.get();
+  return make([&] { return CloneInUserNamespace(this, bare, users, tree); },
+              {bare, users, tree});
 }
 
 }  // namespace mountd::exec

@@ -19,6 +19,7 @@ Result<Grants> GrantVerbs::Find(const CallContext& call,
   }
   MOUNTD_TRY(access_.PolicyFor(call).MustAdminister(
       call.caller, "see", "grants of user " + std::to_string(*of.uid)));
+  call.decisions->UsedAsAdministrator(*of.uid);
   MOUNTD_ASSIGN(UserGroups groups, GroupsOf(*of.uid));
   Caller other;
   other.uid = *of.uid;

@@ -110,7 +110,7 @@ Result<std::vector<LeaseRecord>> LeaseVerbs::ListLeases(
     const CallContext& call) {
   std::vector<LeaseRecord> all = leases_.List();
   std::erase_if(all, [&](const LeaseRecord& lease) {
-    return !access_.Sees(call.caller, lease.key.uid);
+    return !access_.Sees(call, lease.key.uid);
   });
   return all;
 }

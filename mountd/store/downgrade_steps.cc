@@ -55,7 +55,9 @@ constexpr std::array kBootSteps = {
     // know. They know the lowest three (mountd/plan/attributes.h). They do not
     // know the source 5 either, SourceKind::kDirectory, nor users and groups
     // that are mapped apart. The mountd of 0.1.0 removes such a mount as one
-    // that it finds without a record.
+    // that it finds without a record. The executors also refuse a network with
+    // a port of no protocol, even to delete it. A port that was to be mapped
+    // only if it is free has seven columns, and perhaps no protocol.
     StepDown{0,
              "SELECT 'mount ' || allocation || '/' || task || '/' || name || "
              "': that it is nosymfollow' FROM mounts WHERE attributes & 8 <> 0 "
@@ -65,9 +67,21 @@ constexpr std::array kBootSteps = {
              "WHERE source_kind = 5 UNION ALL "
              "SELECT 'mount ' || allocation || '/' || task || '/' || name || "
              "': the record, because it maps users and groups apart' FROM "
-             "mounts WHERE source_kind <> 5 AND id_map LIKE '{%'",
+             "mounts WHERE source_kind <> 5 AND id_map LIKE '{%' "
+             "UNION ALL "
+             "SELECT 'network ' || allocation || '/' || interface || ': that "
+             "host port ' || json_extract(value, '$[1]') || ' is mapped only "
+             "if it is free' FROM networks, json_each(CASE WHEN "
+             "json_valid(ports) THEN ports ELSE '[]' END) WHERE "
+             "json_array_length(value) > 6",
              "DELETE FROM mounts WHERE source_kind = 5 OR id_map LIKE '{%';"
-             "UPDATE mounts SET attributes = attributes & 7;"},
+             "UPDATE mounts SET attributes = attributes & 7;"
+             "UPDATE networks SET ports = (SELECT "
+             "json_group_array(json_remove(value, '$[6]')) FROM (SELECT value "
+             "FROM json_each(ports) ORDER BY key) WHERE json_extract(value, "
+             "'$[3]') <> 0) WHERE EXISTS (SELECT 1 FROM json_each(CASE WHEN "
+             "json_valid(ports) THEN ports ELSE '[]' END) WHERE "
+             "json_array_length(value) > 6);"},
 };
 
 constexpr std::array kStateSteps = {

@@ -93,6 +93,18 @@ TEST_F(ApiTest, ACallOfOtherTypesIsAuditedOnASocket) {
   }));
 }
 
+// D-Bus lets a call name no interface, and sd-bus finds no method for it.
+TEST_F(ApiTest, ACallWithoutAnInterfaceIsAuditedOnASocket) {
+  Start();
+  RawSocket socket(server().socket());
+  ASSERT_TRUE(socket.Write(kHandshake +
+                           MarshalCallWithoutInterface(1, "ListOperations")));
+  EXPECT_TRUE(Eventually([this] {
+    return server().TakeAudited() ==
+           Texts{Record("ListOperations undecodable", kUnserved)};
+  }));
+}
+
 // The types are right, and the text is no UTF-8.
 TEST_F(ApiTest, AMalformedBodyIsAnsweredAndAudited) {
   Start();

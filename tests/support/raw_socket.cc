@@ -64,15 +64,17 @@ std::uint32_t NumberAt(const std::string& bytes, std::size_t at) {
   return value;
 }
 
-// Encodes a call without its body.
+// Encodes a call without its body. "" is no interface.
 std::string Marshal(std::uint32_t serial, const std::string& interface,
                     const std::string& member, const std::string& signature,
                     std::uint32_t body_size, std::uint32_t fds = 0,
                     const std::optional<std::string>& destination = {}) {
   Writer fields;
-  fields.Field(1, "o", "/org/mountd1")
-      .Field(2, "s", interface)
-      .Field(3, "s", member);
+  fields.Field(1, "o", "/org/mountd1");
+  if (!interface.empty()) {
+    fields.Field(2, "s", interface);
+  }
+  fields.Field(3, "s", member);
   if (destination) {
     fields.Field(6, "s", *destination);
   }
@@ -108,6 +110,11 @@ std::string MarshalCall(std::uint32_t serial, const std::string& member,
 std::string MarshalCallTo(std::uint32_t serial, const std::string& member,
                           const std::string& destination) {
   return Marshal(serial, "org.mountd1.Manager", member, "", 0, 0, destination);
+}
+
+std::string MarshalCallWithoutInterface(std::uint32_t serial,
+                                        const std::string& member) {
+  return Marshal(serial, "", member, "", 0);
 }
 
 std::string MarshalIntrospect(std::uint32_t serial) {

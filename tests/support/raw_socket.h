@@ -30,6 +30,9 @@ inline std::string MarshalCall(std::uint32_t serial, const std::string& member,
 // Encodes a call to a bus name, which may be malformed.
 std::string MarshalCallTo(std::uint32_t serial, const std::string& member,
                           const std::string& destination);
+// Encodes a call that names no interface.
+std::string MarshalCallWithoutInterface(std::uint32_t serial,
+                                        const std::string& member);
 // Encodes a call whose header claims `fds` fds.
 std::string MarshalCallWithFds(std::uint32_t serial, const std::string& member,
                                std::uint32_t fds);

@@ -87,14 +87,30 @@ int RunWithTree(const Context& context, const OpenArguments& arguments,
   return Fail(ErrnoError(errno, "execvp", arguments.command.front()));
 }
 
-void AddOpenTree(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand(
-      "open-tree",
-      "Run a command that gets a source as a detached mount in fd 3");
+// Adds a command that opens something of an allocation, and runs another.
+CLI::App* AddRunner(CLI::App& app, const char* name, const char* help,
+                    OpenArguments& arguments) {
+  auto* command = app.add_subcommand(name, help);
   command->group(kPartsGroup);
-  auto arguments = std::make_shared<OpenArguments>();
-  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
+  command->add_option("ALLOC", arguments.allocation, "The allocation's id")
       ->required();
+  return command;
+}
+
+// Comes last, because it takes all words that are left.
+void AddCommandToRun(CLI::App& command, OpenArguments& arguments) {
+  command
+      .add_option("COMMAND", arguments.command,
+                  "The command and its arguments, after --")
+      ->required();
+}
+
+void AddOpenTree(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<OpenArguments>();
+  auto* command =
+      AddRunner(app, "open-tree",
+                "Run a command that gets a source as a detached mount in fd 3",
+                *arguments);
   command
       ->add_option_function<std::string>(
           "--source",
@@ -113,10 +129,7 @@ void AddOpenTree(CLI::App& app, Context& context) {
           "--propagation", arguments->propagation,
           "Choose whether it receives later mounts (default private: no)")
       ->check(CLI::IsMember({"private", "host-to-task"}));
-  command
-      ->add_option("COMMAND", arguments->command,
-                   "The command and its arguments, after --")
-      ->required();
+  AddCommandToRun(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
       arguments->spec.propagation =
@@ -129,19 +142,14 @@ void AddOpenTree(CLI::App& app, Context& context) {
 }
 
 void AddOpenInbox(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand(
-      "open-inbox",
-      "Run a command that gets a task's inbox as a detached mount in fd 3");
-  command->group(kPartsGroup);
   auto arguments = std::make_shared<OpenArguments>();
-  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
-      ->required();
+  auto* command = AddRunner(
+      app, "open-inbox",
+      "Run a command that gets a task's inbox as a detached mount in fd 3",
+      *arguments);
   command->add_option("TASK", arguments->spec.task, "The task's name")
       ->required();
-  command
-      ->add_option("COMMAND", arguments->command,
-                   "The command and its arguments, after --")
-      ->required();
+  AddCommandToRun(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
       return RunWithTree(context, *arguments, [&](Client& client) {
@@ -152,17 +160,12 @@ void AddOpenInbox(CLI::App& app, Context& context) {
 }
 
 void AddOpenNamespace(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand(
-      "open-namespace",
-      "Run a command that gets an allocation's network namespace in fd 3");
-  command->group(kPartsGroup);
   auto arguments = std::make_shared<OpenArguments>();
-  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
-      ->required();
-  command
-      ->add_option("COMMAND", arguments->command,
-                   "The command and its arguments, after --")
-      ->required();
+  auto* command = AddRunner(
+      app, "open-namespace",
+      "Run a command that gets an allocation's network namespace in fd 3",
+      *arguments);
+  AddCommandToRun(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
       return RunWithTree(

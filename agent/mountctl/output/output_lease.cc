@@ -32,14 +32,14 @@ void PrintLeases(std::ostream& out, const std::vector<Lease>& leases) {
 
 void PrintFence(std::ostream& out, const Fence& fence) {
   out << "fence of " << Printable(fence.allocation) << '\n';
-  PrintField(out, "lease", Printable(fence.lease));
+  PrintField(out, "lease", fence.lease);
   PrintField(out, "state", fence.state);
   PrintField(out, "detached", YesNo(fence.volumes_detached));
-  PrintField(out, "lapse reason", Printable(fence.lapse_reason));
+  PrintField(out, "lapse reason", fence.lapse_reason);
   PrintField(out, "on lapse", fence.on_lapse);
   PrintField(out, "stop tasks", fence.stop_tasks);
   PrintField(out, "had tasks", YesNo(fence.had_tasks));
-  PrintField(out, "copies", OrDash(Printable(fence.copies)));
+  PrintField(out, "copies", fence.copies);
   PrintField(out, "handed out", std::to_string(fence.handed_out));
   PrintField(out, "lapsed", StepTime(fence.lapsed_at));
   PrintField(out, "tasks stopped", StepTime(fence.tasks_stopped_at));
@@ -47,7 +47,7 @@ void PrintFence(std::ostream& out, const Fence& fence) {
   PrintField(out, "done", StepTime(fence.done_at));
   PrintField(out, "lifted", YesNo(fence.lifted));
   PrintField(out, "attempts", std::to_string(fence.attempts));
-  PrintField(out, "error", OrDash(Printable(fence.error)));
+  PrintField(out, "error", fence.error);
 }
 
 }  // namespace mountd::agent

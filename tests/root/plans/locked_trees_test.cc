@@ -15,8 +15,10 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "tests/root/attacker.h"
@@ -50,6 +52,29 @@ UniqueFd TreeOf(const char* path, std::uint64_t attributes) {
 
 bool AttachLocked(int tree, const char* place) {
   return ::move_mount(tree, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH) == 0;
+}
+
+bool WriteTo(const char* path, std::string_view text) {
+  const UniqueFd file(::open(path, O_WRONLY | O_CLOEXEC));
+  return ::write(file.get(), text.data(), text.size()) ==
+         static_cast<ssize_t>(text.size());
+}
+
+// Runs in a child. Returns whether a new executor locks three trees, which stay
+// open, where root may make one user namespace.
+bool LocksThreeTreesWithOneUserNamespace() {
+  const bool bounded = ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+                       WriteTo("/proc/self/setgroups", "deny") &&
+                       WriteTo("/proc/self/uid_map", "0 0 1") &&
+                       WriteTo("/proc/self/gid_map", "0 0 1") &&
+                       WriteTo("/proc/sys/user/max_user_namespaces", "1");
+  exec::RealKernel kernel;
+  std::array<exec::Sys<UniqueFd>, 3> held = {ENOENT, ENOENT, ENOENT};
+  for (exec::Sys<UniqueFd>& one : held) {
+    const UniqueFd tree = TreeOf("/run/host/data", MOUNT_ATTR_NODEV);
+    one = kernel.LockTree(tree.get(), 10s);
+  }
+  return bounded && held[0] && held[1] && held[2];
 }
 
 // Owns a runtime without root that has attached the tree in its own user
@@ -243,7 +268,7 @@ TEST_F(LockedTrees, AChildThatTakesTooLongOrIsKilledLeavesNothing) {
     const KilledChild killed(call);
     EXPECT_EQ(error_of(&real_, 10s), ECHILD) << call;
   }
-  // A new executor makes the bare namespace first.
+  // A new executor makes its two namespaces first.
   for (const long call : {KilledChild::kAtOnce, long{SYS_fsmount},
                           long{SYS_pivot_root}, long{SYS_umount2}}) {
     exec::RealKernel kernel;
@@ -253,6 +278,19 @@ TEST_F(LockedTrees, AChildThatTakesTooLongOrIsKilledLeavesNothing) {
   EXPECT_EQ(error_of(&real_, 0ms), ETIMEDOUT);
   EXPECT_EQ(Difference(before, Inventory::Take()), "");
   EXPECT_EQ(error_of(&real_, 10s), 0);
+}
+
+// A user may hold as many trees as mounts. Root's user namespaces would run out
+// if each tree had its own.
+TEST_F(LockedTrees, ThoseThatAreHeldShareOneUserNamespace) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::_exit(LocksThreeTreesWithOneUserNamespace() ? EXIT_SUCCESS
+                                                  : EXIT_FAILURE);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, EXIT_SUCCESS);
 }
 
 // The lock asks the server of the tree's file system for nothing.

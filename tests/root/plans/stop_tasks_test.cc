@@ -205,6 +205,22 @@ TEST_F(StopTasks, ACgroupOfAUserIsStoppedWithoutOverridingModes) {
   EXPECT_TRUE(WasKilled(task));
 }
 
+// A pause that doubled without a bound would overflow within three seconds, and
+// the executor would then write without a pause.
+TEST_F(StopTasks, WaitsBetweenItsLooksUntilTheBudgetEnds) {
+  const std::uint64_t id = MakeCgroup("web");
+  std::size_t looks = 0;
+  kernel_.Before([&](const std::string& call) {
+    if (call == "ReadFile") {
+      Thaw("web");
+      ++looks;
+    }
+  });
+  EXPECT_EQ(CodeOf(Stop(id, TaskStop::kFreeze, 4000)), "Busy");
+  kernel_.Before({});
+  EXPECT_LT(looks, 200U);
+}
+
 TEST_F(StopTasks, EachCallOfTheKernelMayFail) {
   const std::uint64_t id = MakeCgroup("web");
   ASSERT_EQ(ErrorOf(Stop(id, TaskStop::kFreeze)), "");

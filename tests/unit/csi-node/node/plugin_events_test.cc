@@ -40,6 +40,24 @@ TEST(PluginEventsTest, OtherChangesAreNone) {
   }
 }
 
+// A plugin that says something else of the node each second must not hurry all
+// users' tear-downs.
+TEST(PluginEventsTest, APluginComesBackByItsHealthOrItsConnection) {
+  using Kind = PluginChange::Kind;
+  const PluginInstance unhealthy = Instance(PluginState::kUnhealthy);
+  PluginInstance healthy = Instance(PluginState::kHealthy);
+  healthy.generation = 1;
+  PluginInstance other = healthy;
+  other.node.max_volumes = 8;
+  EXPECT_TRUE(HasComeBack({Kind::kChanged, healthy, unhealthy}));
+  EXPECT_FALSE(HasComeBack({Kind::kChanged, other, healthy}));
+  other.generation = 2;
+  EXPECT_TRUE(HasComeBack({Kind::kChanged, other, healthy}));
+  EXPECT_FALSE(HasComeBack({Kind::kChanged, unhealthy, healthy}));
+  EXPECT_TRUE(HasComeBack({Kind::kPlugin, healthy}));
+  EXPECT_FALSE(HasComeBack({Kind::kPlugin, unhealthy}));
+}
+
 TEST(PluginEventsTest, TheReasonIsOneLine) {
   EXPECT_EQ(TextOf(Instance(PluginState::kHealthy),
                    Instance(PluginState::kUnhealthy, "a\nb\x1b[2J")),

@@ -136,6 +136,45 @@ TEST_F(ConditionsTest, TheConditionGoesWithTheVolume) {
   EXPECT_EQ(core_.volumes->ConditionOf(kKey), std::nullopt);
 }
 
+// A subscriber who was told that a volume is abnormal hears of its end, too.
+TEST_F(ConditionsTest, TheConditionOutlivesAnAbsenceOfThePlugin) {
+  Report(true, "worn");
+  ASSERT_EQ(Ask(), Texts{"v1 abnormal: worn"});
+  ASSERT_EQ(Outcome(core_.plugins->Unregister("nfs", {.force = true})), "Ok");
+  EXPECT_TRUE(core_.volumes->ListReporting()->empty());
+  EXPECT_TRUE(core_.volumes->ConditionOf(kKey).has_value());
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
+  plugin.capabilities.node_rpcs = {1, 2, 4};
+  plugin.stats.condition = VolumeCondition{false, "mended"};
+  client().SetPlugin("nfs", plugin);
+  ASSERT_EQ(
+      Outcome(core_.plugins->Register({"nfs", "node", Core::kAgent, "", ""})),
+      "Ok");
+  ASSERT_TRUE(testing::Eventually([&] {
+    return core_.plugins->Get("nfs")->state == PluginState::kHealthy;
+  }));
+  EXPECT_EQ(core_.volumes->ListReporting()->size(), 1U);
+  EXPECT_EQ(Ask(), Texts{"v1 normal: mended"});
+}
+
+TEST_F(ConditionsTest, TheConditionGoesIfThePluginReportsNoneAnyMore) {
+  ASSERT_EQ(Ask(), Texts{});
+  Report(false, "", {1, 2});
+  EXPECT_TRUE(testing::Eventually([&] {
+    EXPECT_TRUE(core_.volumes->ListReporting()->empty());
+    return !core_.volumes->ConditionOf(kKey).has_value();
+  }));
+}
+
+TEST(RpcSlotsRoomTest, AQuestionTakesTheOnlySlotWhileNoCallIsUnderWay) {
+  RpcSlots slots(1);
+  const CurrentUser user(1000);
+  EXPECT_TRUE(slots.HasRoom("nfs"));
+  const CurrentUser other(1001);
+  const RpcSlots::Slot slot(slots, "nfs");
+  EXPECT_FALSE(slots.HasRoom("nfs"));
+}
+
 TEST(RpcSlotsRoomTest, AQuestionLeavesTheLastSlotToCalls) {
   RpcSlots slots(2);
   const CurrentUser user(1000);

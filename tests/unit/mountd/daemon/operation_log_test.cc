@@ -5,7 +5,6 @@
 #include "mountd/daemon/operation_log.h"
 
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -16,8 +15,8 @@
 #include <memory>
 #include <sstream>
 
-#include "mountd/daemon/log.h"
 #include "tests/support/naive.h"
+#include "tests/unit/mountd/daemon/logged.h"
 
 namespace mountd {
 namespace {
@@ -47,23 +46,8 @@ std::map<std::string, std::string> FieldsOf(const OperationSummary& summary) {
   return fields;
 }
 
-// Returns what is logged at this level where there is no journal.
-std::string Logged(const std::function<void()>& log_something,
-                   spdlog::level::level_enum level) {
-  std::ostringstream out;
-  const auto before = spdlog::default_logger();
-  const auto logger = std::make_shared<spdlog::logger>(
-      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(out));
-  logger->set_level(level);
-  logger->set_formatter(LogFormatter());
-  spdlog::set_default_logger(logger);
-  log_something();
-  spdlog::set_default_logger(before);
-  return out.str();
-}
-
-std::string Logged(const OperationSummary& summary,
-                   spdlog::level::level_enum level) {
+std::string LinesOf(const OperationSummary& summary,
+                    spdlog::level::level_enum level) {
   return Logged([&] { OperationLog().Log(summary); }, level);
 }
 
@@ -107,7 +91,7 @@ TEST(OperationLog, EachNamedCallThatJoinedHasALine) {
                     {ParseTraceParent("00-0af7651916cd43dd8448eb211c80319c-"
                                       "b7ad6b7169203331-01"),
                      ""}};
-  EXPECT_EQ(Logged(summary, spdlog::level::info),
+  EXPECT_EQ(LinesOf(summary, spdlog::level::info),
             "info: BindMount allocation web uid=1000 id=7.12 us=1234 "
             "rules=8,11 ok\n"
             "info: BindMount allocation web uid=1000 id=7.12 us=1234 "
@@ -159,24 +143,24 @@ TEST(OperationLog, HowLoudItIsGoesByWhatItDid) {
     summary.method = method;
     summary.error = nullptr;
     EXPECT_EQ(FieldsOf(summary).at("PRIORITY"), "7") << method;
-    EXPECT_EQ(Logged(summary, spdlog::level::info), "") << method;
-    EXPECT_TRUE(Logged(summary, spdlog::level::debug).starts_with("debug: "));
+    EXPECT_EQ(LinesOf(summary, spdlog::level::info), "") << method;
+    EXPECT_TRUE(LinesOf(summary, spdlog::level::debug).starts_with("debug: "));
     summary.error = &denied;
     EXPECT_EQ(FieldsOf(summary).at("PRIORITY"), "4") << method;
-    EXPECT_TRUE(Logged(summary, spdlog::level::info).starts_with("warning: "));
+    EXPECT_TRUE(LinesOf(summary, spdlog::level::info).starts_with("warning: "));
   }
   summary = Summary();
-  EXPECT_EQ(Logged(summary, spdlog::level::info),
+  EXPECT_EQ(LinesOf(summary, spdlog::level::info),
             "info: BindMount allocation web uid=1000 id=7.12 us=1234 "
             "rules=8,11 ok\n");
-  EXPECT_EQ(Logged(summary, spdlog::level::warn), "");
+  EXPECT_EQ(LinesOf(summary, spdlog::level::warn), "");
 }
 
 TEST(OperationLog, AnAdministratorsReadOfOthersIsToldAndSaysWhose) {
   OperationSummary summary = Summary();
   summary.method = "GetAllocation";
   summary.others = "1001,1002";
-  EXPECT_EQ(Logged(summary, spdlog::level::info),
+  EXPECT_EQ(LinesOf(summary, spdlog::level::info),
             "info: GetAllocation allocation web uid=1000 id=7.12 us=1234 "
             "rules=8,11 others=1001,1002 ok\n");
   const auto fields = FieldsOf(summary);
@@ -195,7 +179,7 @@ TEST(OperationLog, ACallThatIsNoOperationHasALineToo) {
   summary.uid = 1000;
   summary.pid = 77;
   summary.error = &error;
-  EXPECT_EQ(Logged(summary, spdlog::level::info),
+  EXPECT_EQ(LinesOf(summary, spdlog::level::info),
             "warning: BindMount undecodable uid=1000 pid=77 InvalidArgument: "
             "check options[\"x?info: all is well\"]: is unknown\n");
   EXPECT_EQ(FieldsOf(summary).at("MOUNTD_PID"), "77");
@@ -232,7 +216,7 @@ TEST(OperationLog, ALineIsALine) {
                                 "broken\ninfo: BindMount of nobody\x1b[2J ok");
   OperationSummary summary = Summary();
   summary.error = &error;
-  const std::string text = Logged(summary, spdlog::level::info);
+  const std::string text = LinesOf(summary, spdlog::level::info);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
   const auto fields = FieldsOf(summary);

@@ -122,6 +122,23 @@ TEST_F(DecisionsTest, WhatAnAdministratorReadsOfOthersIsRecorded) {
               return services().volumes.ListVolumes(call);
             }),
             "");
+  LeaseRecord lease;
+  lease.key.name = "lease";
+  lease.allocation = "web";
+  lease.kind = LeaseKind::kHeartbeat;
+  lease.timeout_ms = 60'000;
+  ASSERT_THAT(services().lease_verbs.AcquireLease(Core::By(Core::kAgent), lease,
+                                                  nullptr),
+              IsOk());
+  EXPECT_EQ(others([this](const CallContext& call) {
+              return services().lease_verbs.ListLeases(call);
+            }),
+            agent);
+  EXPECT_EQ(others([this](const CallContext& call) {
+              return services().grants.ListHostVolumes(call,
+                                                       {.uid = Core::kAgent});
+            }),
+            agent);
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   EXPECT_EQ(others([this](const CallContext& call) {
               return services().plugins.ListPlugins(call);
@@ -130,6 +147,7 @@ TEST_F(DecisionsTest, WhatAnAdministratorReadsOfOthersIsRecorded) {
   // Nobody's own data are others'.
   EXPECT_THAT(services().allocations.ListAllocations(agent_), IsOk());
   EXPECT_THAT(services().plugins.ListPlugins(agent_), IsOk());
+  EXPECT_EQ(services().lease_verbs.ListLeases(agent_)->size(), 1U);
   EXPECT_EQ(agent_.decisions->Others(), "");
   EXPECT_EQ(agent_.decisions->Rules(), "");
 }

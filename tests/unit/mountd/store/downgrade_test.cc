@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -275,6 +276,42 @@ TEST(DowngradeLossTest, OfTheBootStoreIsListed) {
   const auto mount = (*store)->mounts.GetMount("web", "app", "data");
   ASSERT_TRUE(mount && *mount);
   EXPECT_EQ((*mount)->wish.attributes, 1U);
+}
+
+// The executors of the last release refuse each plan with a port of no
+// protocol, so its mountd could not release the allocation.
+TEST(DowngradeLossTest, APortOfWhichNothingIsMappedGoes) {
+  const TempDirectory directory;
+  const std::string path = directory.File("boot.db");
+  RunOn(path, FixtureOf("boot", 14));
+  const PortMapping http{"http", 8080, 80, 1};
+  const PortMapping mapped{"dns", 53, 53, 2, 1, {}, 2};
+  const PortMapping unmapped{"", 54, 54, 0, 1, {}, 2};
+  {
+    const auto store = BootStore::Open(path);
+    ASSERT_EQ(MessageOf(store), "Ok");
+    NetworkRecord network;
+    network.allocation = "web";
+    network.interface = "eth0";
+    network.ports = {http, mapped, unmapped};
+    ASSERT_EQ(MessageOf((*store)->networks.SetNetworkPorts(network)), "Ok");
+  }
+  const std::vector<std::string> lost = LostOf(path, kReleasedBoot);
+  for (const char* port : {"53", "54"}) {
+    EXPECT_EQ(
+        std::count(lost.begin(), lost.end(),
+                   "network web/eth0: that host port " + std::string(port) +
+                       " is mapped only if it is free"),
+        1);
+  }
+  const auto store = BootStore::Open(path);
+  ASSERT_EQ(MessageOf(store), "Ok");
+  const auto networks = (*store)->networks.NetworksOf("web");
+  ASSERT_TRUE(networks && networks->size() == 1U);
+  PortMapping last_release = mapped;
+  last_release.if_free = 0;
+  EXPECT_EQ(networks->front().ports,
+            (std::vector<PortMapping>{http, last_release}));
 }
 
 TEST(DowngradeLossTest, OfTheStateStoreIsListed) {
