@@ -2150,7 +2150,8 @@ func (c *Client) ReplaceMount(ctx context.Context, allocation string, task strin
 // does, or mounts it again if it was lost (MountLost). Call it, for example, after the
 // file system died (MountHealth). mountd first mounts a file system of the
 // configuration again if its server died. FailedPrecondition for a tmpfs, because its
-// content is gone; NotSupported outside an inbox.
+// content is gone; NotSupported outside an inbox. An administrator repairs another
+// user's mount with the rights of that user's rules.
 //
 // result_: as of ReplaceMount, and "reaches_task" (b): whether a running task sees the
 // mount by its inbox; "reason" (s): why it does not.
