@@ -31,6 +31,26 @@ class Counted {
     return now < limit;
   }
 
+  // Adds one object by `add` if `key` has fewer than `limit`, and returns
+  // whether it did. Holds the mutex meanwhile, so that no two threads add the
+  // last one.
+  template <typename Count, typename Add>
+  Result<bool> AddIfBelow(const Key& key, std::uint32_t limit,
+                          const Count& count, const Add& add) {
+    const std::lock_guard lock(mutex_);
+    auto known = most_.find(key);
+    if (known == most_.end() || known->second >= limit) {
+      MOUNTD_ASSIGN(const std::uint32_t now, count());
+      known = most_.insert_or_assign(key, now).first;
+    }
+    if (known->second >= limit) {
+      return false;
+    }
+    MOUNTD_TRY(add());
+    ++known->second;
+    return true;
+  }
+
   // Counts one more. Called after the object was written, and after IsBelow.
   void Added(const Key& key) {
     const std::lock_guard lock(mutex_);

@@ -133,9 +133,9 @@ Result<void> ReadLimits(const ConfigReader& reader, const toml::table& table,
       {"peers_per_uid", "allocations_per_uid", "operations_per_uid",
        "plugins_per_uid", "rpcs_per_plugin", "mounts_per_uid",
        "mounts_per_allocation", "mounts_per_plugin", "inboxes_per_allocation",
-       "leases_per_uid", "tmpfs_bytes", "tmpfs_bytes_per_allocation",
-       "network_file_bytes_per_uid", "namespaces_per_uid", "mount_executors",
-       "mount_reserve"}));
+       "propagated_directories_per_uid", "leases_per_uid", "tmpfs_bytes",
+       "tmpfs_bytes_per_allocation", "network_file_bytes_per_uid",
+       "namespaces_per_uid", "mount_executors", "mount_reserve"}));
   MOUNTD_TRY(reader.Number(table, "peers_per_uid", where, 1, 4096,
                            limits.peers_per_uid));
   MOUNTD_TRY(reader.Number(table, "allocations_per_uid", where, 1, 1'000'000,
@@ -150,6 +150,8 @@ Result<void> ReadLimits(const ConfigReader& reader, const toml::table& table,
                            limits.mounts_per_uid));
   MOUNTD_TRY(reader.Number(table, "inboxes_per_allocation", where, 1, 1'000,
                            limits.inboxes_per_allocation));
+  MOUNTD_TRY(reader.Number(table, "propagated_directories_per_uid", where, 0,
+                           1'000'000, limits.propagated_directories_per_uid));
   MOUNTD_TRY(reader.Number(table, "leases_per_uid", where, 1, 1'000'000,
                            limits.leases_per_uid));
   MOUNTD_TRY(reader.Number(table, "mounts_per_plugin", where, 1, 1'000'000,

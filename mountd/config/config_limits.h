@@ -16,6 +16,9 @@ struct LimitsConfig {
   std::uint32_t mounts_per_uid = 10'000;
   std::uint32_t mounts_per_allocation = 256;
   std::uint32_t mounts_per_plugin = 10'000;  // below its directory
+  // Callers' own directories that are mounted host-to-task. Each multiplies the
+  // mounts that the user makes below its directory.
+  std::uint32_t propagated_directories_per_uid = 16;
   std::uint32_t inboxes_per_allocation = 64;
   std::uint32_t leases_per_uid = 1000;
   // The most for one mount; 0: tmpfs is not allowed.

@@ -60,6 +60,13 @@ inline bool IsOnHost(const MountRecord& record) {
   return record.wish.target_kind != exec::TargetKind::kContainer;
 }
 
+// Returns whether mounts that come below a caller's own directory arrive in
+// this mount of it, too.
+inline bool IsPropagatedDirectory(const MountWish& wish) {
+  return wish.source_kind == exec::SourceKind::kDirectory &&
+         wish.propagation != exec::Propagation::kPrivate;
+}
+
 // base/a/<allocation>/<task>
 std::string InboxPath(const InboxRecord& inbox);
 

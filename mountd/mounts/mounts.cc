@@ -120,6 +120,9 @@ Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
     MOUNTD_TRY(PutAnchorOf(now, attached->anchor_id));
     return store_.mounts.PutMount(now);
   }));
+  if (IsPropagatedDirectory(now.wish)) {
+    propagated_directories_.Added(now.uid);
+  }
   MOUNTD_TRY(CountFound());
   return Bound{std::move(now), false, 0};
 }
@@ -179,6 +182,30 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
   return Ok();
 }
 
+// Writes the intent of a mount, if the user may have one more of its kind. The
+// user may have few of its own directories where later mounts arrive, because
+// each gets a copy of each mount that the user makes below its directory, by
+// FUSE or by mountd. So the check and the write are one step.
+Result<void> Mounts::PutIntent(const MountRecord& record) {
+  const auto put = [&] { return store_.mounts.PutMount(record); };
+  if (!IsPropagatedDirectory(record.wish)) {
+    return put();
+  }
+  MOUNTD_ASSIGN(
+      const bool has_room,
+      propagated_directories_.AddIfBelow(
+          record.uid, config_.limits.propagated_directories_per_uid,
+          [&] { return store_.mounts.CountPropagatedDirectories(record.uid); },
+          put));
+  return has_room
+             ? Ok()
+             : Result<void>(MakeError(
+                   Code::kResourceExhausted, "bind-mount", Described(record),
+                   "limits.propagated_directories_per_uid is reached; mount "
+                   "the directory with propagation private, unmount others of "
+                   "this user or raise the limit"));
+}
+
 // Called with the source's lock, after the intent was written.
 Result<exec::MountState> Mounts::RunAttach(const BindMountRequest& request,
                                            std::uint64_t replaces) {
@@ -216,7 +243,7 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
     guard.emplace(LockSource(*anchor));
   }
   // The intent of the mount is the intent of its source's anchor too.
-  MOUNTD_TRY(store_.mounts.PutMount(record));
+  MOUNTD_TRY(PutIntent(record));
   of_users_.Added(record.uid);
   of_allocations_.Added(record.allocation);
   const Result<exec::MountState> attached = RunAttach(request, 0);

@@ -107,6 +107,7 @@ class Mounts {
 
  private:
   Result<void> CheckLimits(const MountRecord& wanted);
+  Result<void> PutIntent(const MountRecord& record);
   Result<bool> HasEnded(const MountRecord& record);
   struct Bound {
     MountRecord record;
@@ -143,6 +144,7 @@ class Mounts {
   KeyedLocks sources_;  // host volumes and file systems
   Counted<std::uint32_t> of_users_;
   Counted<std::string> of_allocations_;
+  Counted<std::uint32_t> propagated_directories_;  // by uid
   std::atomic<bool> has_left_anchors_ = false;
   // True while some mount's source is unknown. Any anchor may then be in use.
   std::atomic<bool> has_found_ = false;

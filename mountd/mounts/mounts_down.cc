@@ -16,9 +16,13 @@ Result<void> Mounts::UndoAttach(const MountRecord& record,
 }
 
 Result<void> Mounts::Forget(const MountRecord& record) {
+  const auto remove = [&] { return store_.mounts.RemoveMount(record); };
   MOUNTD_TRY(of_users_.Removing(record.uid, [&] {
-    return of_allocations_.Removing(
-        record.allocation, [&] { return store_.mounts.RemoveMount(record); });
+    return of_allocations_.Removing(record.allocation, [&] {
+      return IsPropagatedDirectory(record.wish)
+                 ? propagated_directories_.Removing(record.uid, remove)
+                 : remove();
+    });
   }));
   return Ok();
 }

@@ -166,19 +166,38 @@ Result<void> MountAdmission::Authorise(const CallContext& call,
   return AuthoriseIds(call, request);
 }
 
+namespace {
+
+// Returns a call of the owner's. The user database is asked only here, because
+// a record holds no groups and a rule may name one of the owner's.
+Result<CallContext> OwnersCall(const AllocationRecord& owner) {
+  CallContext call;
+  call.caller.uid = owner.uid;
+  call.caller.gid = owner.gid;
+  MOUNTD_ASSIGN(const UserGroups groups, GroupsOf(owner.uid));
+  call.caller.groups.assign(groups.all.begin(), groups.all.end());
+  return call;
+}
+
+}  // namespace
+
+Result<void> MountAdmission::AuthoriseOwners(const CallContext& call,
+                                             const AllocationRecord& owner,
+                                             BindMountRequest& request) const {
+  if (call.caller.uid == owner.uid) {
+    return Authorise(call, owner, request);
+  }
+  MOUNTD_ASSIGN(const CallContext owners, OwnersCall(owner));
+  return Authorise(owners, owner, request);
+}
+
 Result<void> MountAdmission::AuthoriseForOwner(
     const AllocationRecord& owner, BindMountRequest& request) const {
   MOUNTD_TRY(CheckVolumeSource(request));
   if (request.wish.ids.count == 0) {
     return Ok();
   }
-  // The user database is asked only here, because a record holds no groups and
-  // a rule may name one of the owner's.
-  CallContext call;
-  call.caller.uid = owner.uid;
-  call.caller.gid = owner.gid;
-  MOUNTD_ASSIGN(const UserGroups groups, GroupsOf(owner.uid));
-  call.caller.groups.assign(groups.all.begin(), groups.all.end());
+  MOUNTD_ASSIGN(const CallContext call, OwnersCall(owner));
   return AuthoriseIds(call, request);
 }
 

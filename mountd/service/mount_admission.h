@@ -20,6 +20,12 @@ class MountAdmission {
                          BindMountRequest& request) const;
   // ResourceExhausted if there is no room for one more mount.
   Result<void> CheckRoom(const BindMountRequest& request) const;
+  // As Authorise, with the rights of the allocation's owner, if an
+  // administrator asks for a mount that the owner has. The user database is
+  // asked for the owner's groups then; Unavailable if it does not answer.
+  Result<void> AuthoriseOwners(const CallContext& call,
+                               const AllocationRecord& owner,
+                               BindMountRequest& request) const;
   // Completes the request for a mount that mountd itself makes once more, as if
   // the allocation's owner had asked for it.
   Result<void> AuthoriseForOwner(const AllocationRecord& owner,

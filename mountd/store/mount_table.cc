@@ -124,6 +124,19 @@ Result<std::uint32_t> MountTable::CountMountsOfUser(std::uint32_t uid) {
   return CountBy(*database_, "SELECT count(*) FROM mounts WHERE uid=?1", uid);
 }
 
+Result<std::uint32_t> MountTable::CountPropagatedDirectories(
+    std::uint32_t uid) {
+  std::uint32_t number = 0;
+  MOUNTD_TRY(database_->Query(
+      "SELECT count(*) FROM mounts WHERE uid=?1 AND "
+      "((source_kind=?2 AND propagation<>?3) OR (state=?4 AND master<>0))",
+      [&](const Row& row) { number = static_cast<std::uint32_t>(row.Int(0)); },
+      uid, static_cast<int>(exec::SourceKind::kDirectory),
+      static_cast<int>(exec::Propagation::kPrivate),
+      static_cast<int>(MountRecordState::kFound)));
+  return number;
+}
+
 Result<std::uint64_t> MountTable::TmpfsBytesOf(const std::string& allocation) {
   std::uint64_t bytes = 0;
   MOUNTD_TRY(database_->Query(

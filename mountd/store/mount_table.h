@@ -35,6 +35,10 @@ class MountTable {
   // Returns the sum over all tmpfs mounts of the allocation.
   Result<std::uint64_t> TmpfsBytesOf(const std::string& allocation);
   Result<std::uint32_t> CountMountsOfUser(std::uint32_t uid);
+  // Counts the user's mounts of its own directories where later mounts arrive.
+  // Counts a found mount that follows another one, too, because its source is
+  // unknown.
+  Result<std::uint32_t> CountPropagatedDirectories(std::uint32_t uid);
   Result<bool> HasMountsOf(const AnchorKey& key);
   // Returns whether the store had a record.
   Result<bool> RemoveMount(const MountRecord& record);

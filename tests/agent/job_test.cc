@@ -51,6 +51,25 @@ TEST(Job, AnAllocationMayNameAGroup) {
   EXPECT_EQ(job->options.group, 100000U);
 }
 
+TEST(Job, ADirectoryIsASourceLikeOthers) {
+  const Result<Job> job = ParseJob(
+      "[allocation]\nid = 'a'\n[[mount]]\ntask = 't'\nname = 'n'\n"
+      "source = 'directory:/srv/image'\npropagation = 'host-to-task'\n"
+      "read_only = true\nidmap = ['1000:100000:1']\n",
+      "job.toml");
+  ASSERT_TRUE(job) << job.error().detail;
+  const BindMountSpec& mount = job->mounts.at(0);
+  EXPECT_EQ(mount.source_type, SourceType::kDirectory);
+  EXPECT_EQ(mount.source, "/srv/image");
+  EXPECT_EQ(mount.propagation, Propagation::kHostToTask);
+  EXPECT_TRUE(mount.read_only);
+  EXPECT_EQ(mount.id_map.size(), 1U);
+  EXPECT_FALSE(
+      ParseJob("[allocation]\nid = 'a'\n[[mount]]\ntask = 't'\n"
+               "name = 'n'\nsource = 'directory:'\n",
+               "job.toml"));
+}
+
 TEST(Job, EveryKeyOfAVolumeIsRead) {
   const Result<Job> job = ParseJob(
       "[allocation]\nid = 'a'\n[[volume]]\nalias = 'd'\nplugin = 'p'\n"
@@ -118,11 +137,11 @@ INSTANTIATE_TEST_SUITE_P(
                "job.toml:8: volume.volume_context.k: must be a string"},
         Broken{"Source", "[[mount]]\ntask = 't'\nname = 'n'\nsource = '/etc'\n",
                "job.toml:6: mount.source: must be host:NAME, volume:ALIAS, "
-               "filesystem:NAME or tmpfs"},
+               "filesystem:NAME, directory:PATH or tmpfs"},
         Broken{"EmptySource",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:'\n",
                "job.toml:6: mount.source: must be host:NAME, volume:ALIAS, "
-               "filesystem:NAME or tmpfs"},
+               "filesystem:NAME, directory:PATH or tmpfs"},
         Broken{"IdMap",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
                "idmap = ['1:2']\n",

@@ -494,6 +494,26 @@ TEST_F(MountctlTest, RunDoesTheStepsInOrder) {
   EXPECT_THAT(outcome.out, HasSubstr("publish  data"));
 }
 
+TEST_F(MountctlTest, RunPassesADirectoryByItsDescriptor) {
+  const std::string path = server_.path() + ".toml";
+  const auto run = [&](const std::string& directory) {
+    std::ofstream(path) << "[allocation]\nid = 'web'\n[[mount]]\ntask = 't'\n"
+                           "name = 'n'\nsource = 'directory:"
+                        << directory << "'\n";
+    return Run({"run", path});
+  };
+  const ProgramOutcome outcome = run("/");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n directory: rw private {source_directory=h;}");
+  EXPECT_THAT(outcome.out, HasSubstr("directory"));
+  const ProgramOutcome nowhere = run("/nowhere");
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_THAT(nowhere.err, HasSubstr("/nowhere"));
+  EXPECT_EQ(script().count("BindMount"), 1U);
+  std::remove(path.c_str());
+}
+
 TEST_F(MountctlTest, RunAsJsonHasConfigsAndTimes) {
   const json result = RunJson({"run", MOUNTD_EXAMPLE_JOB});
   EXPECT_EQ(result["allocation"], "web");

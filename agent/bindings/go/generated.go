@@ -2073,17 +2073,19 @@ func (c *Client) UnpublishVolume(ctx context.Context, allocation string, alias s
 // only: the directory to mount, given by any fd of it. The directory belongs to the
 // caller, and lies beneath an alloc_roots of a rule, in the same mount.
 // FailedPrecondition if something is mounted below it. Such a mount is in an inbox, and
-// is private or host-to-task. ReplaceMount, RepairMount and OpenTree refuse this type,
-// because mountd keeps no descriptor. Lists show the path that the directory had as
-// "source". NotSupported for "directory", for "source_directory" and for the id 0 of a
-// host volume if mountd's mounts are in a mount namespace of their own. "container"
-// (h): mounts in a container, at "task_path". The fd is a pidfd of a process of the
-// container, which its runtime has created and not started. "task_path" leads through
-// no link to a directory, or to a file if the source is a file, and not into /proc or
-// /sys. The process's cgroup is the allocation's, or beneath it; for an allocation
-// without a cgroup, a rule grants it. The container has a mount namespace, a pid
-// namespace and a root directory of its own. FailedPrecondition for a service, for the
-// caller's own container, and where the root is the host's, bound to another place.
+// is private or host-to-task. A user has few host-to-task ones at once, because each
+// gets a copy of each mount that the user makes below: ResourceExhausted beyond
+// limits.propagated_directories_per_uid. ReplaceMount, RepairMount and OpenTree refuse
+// this type, because mountd keeps no descriptor. Lists show the path that the directory
+// had as "source". NotSupported for "directory", for "source_directory" and for the id
+// 0 of a host volume if mountd's mounts are in a mount namespace of their own.
+// "container" (h): mounts in a container, at "task_path". The fd is a pidfd of a
+// process of the container, which its runtime has created and not started. "task_path"
+// leads through no link to a directory, or to a file if the source is a file, and not
+// into /proc or /sys. The process's cgroup is the allocation's, or beneath it; for an
+// allocation without a cgroup, a rule grants it. The container has a mount namespace, a
+// pid namespace and a root directory of its own. FailedPrecondition for a service, for
+// the caller's own container, and where the root is the host's, bound to another place.
 // FailedPrecondition too if the mount namespace belongs to a user namespace of the
 // container's own, because the container could weaken the mount; use an inbox there,
 // which it cannot weaken. FailedPrecondition for a place in a shared mount, because
@@ -2148,7 +2150,8 @@ func (c *Client) ReplaceMount(ctx context.Context, allocation string, task strin
 // does, or mounts it again if it was lost (MountLost). Call it, for example, after the
 // file system died (MountHealth). mountd first mounts a file system of the
 // configuration again if its server died. FailedPrecondition for a tmpfs, because its
-// content is gone; NotSupported outside an inbox.
+// content is gone; NotSupported outside an inbox. An administrator repairs another
+// user's mount with the rights of that user's rules.
 //
 // result_: as of ReplaceMount, and "reaches_task" (b): whether a running task sees the
 // mount by its inbox; "reason" (s): why it does not.

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <fcntl.h>
-
-#include <cerrno>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -9,6 +6,7 @@
 #include "agent/fields/mount_fields.h"
 #include "agent/mountctl/commands/arguments.h"
 #include "agent/mountctl/commands/commands.h"
+#include "agent/mountctl/job/directory.h"
 #include "agent/mountctl/job/job.h"
 #include "agent/mountctl/output/json.h"
 #include "agent/mountctl/output/output.h"
@@ -22,7 +20,6 @@ struct MountArguments {
   std::string source;
   std::string propagation = "private";
   std::string directory;
-  std::string source_directory;
   pid_t container = 0;
   bool replace = false;
   BindMountSpec spec;
@@ -103,36 +100,11 @@ Result<ReplacedMount> BindOrReplace(Client& client,
   return ReplacedMount{.config = std::move(config)};
 }
 
-// Opens the directory for mountd. Does nothing for an empty path.
-Result<UniqueFd> OpenDirectory(const std::string& path, int* fd) {
-  if (path.empty()) {
-    return UniqueFd();
-  }
-  // O_PATH needs no permission on the directory itself (open(2)).
-  UniqueFd directory(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.valid()) {
-    return ErrnoError(errno, "open", path);
-  }
-  *fd = directory.get();
-  return directory;
-}
-
-// Reads what ParseSource reads, and directory:PATH.
-bool ReadSource(std::string_view text, MountArguments& arguments) {
-  constexpr std::string_view kDirectory = "directory:";
-  if (!text.starts_with(kDirectory)) {
-    return ParseSource(text, arguments.spec);
-  }
-  arguments.spec.source_type = SourceType::kDirectory;
-  arguments.source_directory = text.substr(kDirectory.size());
-  return !arguments.source_directory.empty();
-}
-
 int Mount(const Context& context, MountArguments arguments) {
   const Result<UniqueFd> directory =
       OpenDirectory(arguments.directory, &arguments.spec.directory);
-  const Result<UniqueFd> source = OpenDirectory(
-      arguments.source_directory, &arguments.spec.source_directory);
+  const std::string shown = arguments.spec.source;
+  const Result<UniqueFd> source = OpenSource(arguments.spec);
   if (!directory || !source) {
     return Fail(directory ? source.error() : directory.error());
   }
@@ -157,8 +129,7 @@ int Mount(const Context& context, MountArguments arguments) {
       const BindMountSpec& spec = arguments.spec;
       PrintMounts(std::cout, {{spec.task, spec.name,
                                std::string(SourceTypeName(spec.source_type)),
-                               spec.source + arguments.source_directory,
-                               "mounted", mount.config}});
+                               shown, "mounted", mount.config}});
       if (mount.old_holders && !mount.old_holders->holders.empty()) {
         std::cout << "processes that still use the old mount:\n";
         PrintHolders(std::cout, *mount.old_holders);
@@ -180,7 +151,7 @@ void AddMount(CLI::App& app, Context& context) {
                    "directory:PATH or tmpfs")
       ->required()
       ->check([arguments](const std::string& text) -> std::string {
-        return ReadSource(text, *arguments)
+        return ParseMountSource(text, arguments->spec)
                    ? ""
                    : "must be host:NAME, volume:ALIAS, filesystem:NAME, "
                      "directory:PATH or tmpfs";

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/fields/mount_fields.h"
+#include "agent/mountctl/job/directory.h"
 #include "mountd/base/number.h"
 
 namespace mountd::agent {
@@ -300,8 +301,11 @@ void ReadMount(Section& section, BindMountSpec& mount) {
       .Text("task", mount.task)
       .Text("name", mount.name)
       .Choice("source",
-              "must be host:NAME, volume:ALIAS, filesystem:NAME or tmpfs",
-              [&](const std::string& text) { return ParseSource(text, mount); })
+              "must be host:NAME, volume:ALIAS, filesystem:NAME, "
+              "directory:PATH or tmpfs",
+              [&](const std::string& text) {
+                return ParseMountSource(text, mount);
+              })
       .Choice("propagation", "must be private, host-to-task or bidirectional",
               [&](const std::string& text) {
                 const auto propagation = ParsePropagation(text);

@@ -18,6 +18,7 @@ struct Job {
   AllocationOptions options;
   std::optional<NetworkSpec> network;
   std::vector<VolumeSpec> volumes;
+  // The source of a mount of a directory is its path, until OpenSource.
   std::vector<BindMountSpec> mounts;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "agent/mountctl/job/directory.h"
 #include "agent/mountctl/output/json.h"
 #include "agent/mountctl/output/output.h"
 
@@ -94,14 +95,18 @@ class Runner {
     }
     for (const BindMountSpec& spec : job_.mounts) {
       MOUNTD_ASSIGN(MountConfig config,
-                    Timed("mount", spec.task + "/" + spec.name, [&] {
-                      return client_.BindMount(job_.allocation, spec);
-                    }));
+                    Timed("mount", spec.task + "/" + spec.name,
+                          [&] { return Mount(spec); }));
       mounts_.push_back({spec.task, spec.name,
                          std::string(SourceTypeName(spec.source_type)),
                          spec.source, "mounted", std::move(config)});
     }
     return Ok();
+  }
+
+  Result<MountConfig> Mount(BindMountSpec spec) {
+    MOUNTD_ASSIGN(const UniqueFd source, OpenSource(spec));
+    return client_.BindMount(job_.allocation, spec);
   }
 
   void GiveUp() {

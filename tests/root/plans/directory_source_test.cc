@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/root/executor_fixture.h"
 #include "tests/support/naive.h"
@@ -174,6 +176,48 @@ TEST_F(DirectorySource, ALaterFuseMountOfTheUsersGoesWithTheMount) {
   EXPECT_EQ(errno, EACCES);
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   EXPECT_FALSE(Exists(kTarget));
+  Unmount(sub);
+  server.reset();
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+}
+
+// Returns the file systems that fusermount compares with its mount_max before
+// it mounts one more.
+std::size_t CountAsFusermount() {
+  std::ifstream mounts("/proc/self/mounts");
+  std::size_t number = 0;
+  std::string source;
+  std::string place;
+  std::string type;
+  for (std::string rest;
+       mounts >> source >> place >> type && std::getline(mounts, rest);) {
+    number += type == "fuse" || type.starts_with("fuse.") ? 1U : 0U;
+  }
+  return number;
+}
+
+// So the limit on such mounts (limits.propagated_directories_per_uid) is also
+// the limit on the copies, and none is hidden from fusermount.
+TEST_F(DirectorySource, ALaterFuseMountIsCopiedOnceForEachMount) {
+  ASSERT_EQ(::mount(nullptr, "/run/host", nullptr, MS_SHARED, nullptr), 0);
+  const std::string sub = std::string(kImage) + "/sub";
+  MakeDirectories(sub);
+  before_ = Inventory::Take();
+  std::vector<std::uint64_t> ids;
+  for (const char* name : {"a", "b", "c"}) {
+    Request request = OfDirectory(Propagation::kHostToTask);
+    request.body.attach.target = exec::Target("web", "app", name);
+    const Reply reply = SendWith(request, kImage);
+    ASSERT_EQ(ErrorOf(reply), "");
+    ids.push_back(reply.body.mount.mount_id);
+  }
+  UniqueFd server = MountUsersFuse(sub);
+  EXPECT_EQ(CountAsFusermount(), 1 + ids.size());
+  for (const char* name : {"a", "b", "c"}) {
+    EXPECT_EQ(ErrorOf(Detach(ids.front(), name)), "");
+    ids.erase(ids.begin());
+  }
+  EXPECT_EQ(CountAsFusermount(), 1U);
   Unmount(sub);
   server.reset();
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");

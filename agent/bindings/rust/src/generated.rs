@@ -2020,7 +2020,8 @@ impl Client {
     /// does, or mounts it again if it was lost (MountLost). Call it, for example, after
     /// the file system died (MountHealth). mountd first mounts a file system of the
     /// configuration again if its server died. FailedPrecondition for a tmpfs, because
-    /// its content is gone; NotSupported outside an inbox.
+    /// its content is gone; NotSupported outside an inbox. An administrator repairs
+    /// another user's mount with the rights of that user's rules.
     #[allow(clippy::too_many_arguments)]
     pub fn repair_mount(
         &self,

@@ -56,6 +56,31 @@ TEST_F(CountedTest, ItCountsOnceAndThenOnlyAtTheLimit) {
   EXPECT_EQ(asked_, 3);
 }
 
+TEST_F(CountedTest, WhatCannotBeAddedDoesNotCount) {
+  const auto add = [&](bool fails) {
+    return Outcome(counted_.AddIfBelow(
+        "a", 1,
+        [&]() -> Result<std::uint32_t> {
+          ++asked_;
+          return there_;
+        },
+        [&]() -> Result<void> {
+          if (fails) {
+            return MakeError(Code::kInternal, "write", "disk", "is full");
+          }
+          ++there_;
+          return Ok();
+        }));
+  };
+  EXPECT_EQ(add(true), "Internal");
+  EXPECT_EQ(add(false), "Ok");
+  EXPECT_EQ(there_, 1U);
+  EXPECT_EQ(asked_, 1);
+  EXPECT_EQ(add(false), "Ok");
+  EXPECT_EQ(there_, 1U) << "the limit is reached";
+  EXPECT_EQ(asked_, 2);
+}
+
 TEST_F(CountedTest, AtTheLimitWhatIsThereCounts) {
   ASSERT_TRUE(IsBelow(2));
   Add();

@@ -83,6 +83,7 @@ mounts_per_plugin = 9
 tmpfs_bytes = 0
 tmpfs_bytes_per_allocation = 8589934592
 network_file_bytes_per_uid = 21
+propagated_directories_per_uid = 25
 leases_per_uid = 23
 namespaces_per_uid = 22
 mount_executors = 5
@@ -227,6 +228,7 @@ TEST(ConfigTest, LimitsAndTimeouts) {
   EXPECT_EQ(config->timeouts.probe_volumes, milliseconds(21));
   EXPECT_EQ(config->timeouts.lease_grace, milliseconds(24));
   EXPECT_EQ(config->limits.leases_per_uid, 23U);
+  EXPECT_EQ(config->limits.propagated_directories_per_uid, 25U);
   EXPECT_EQ(config->timeouts.probe_answer, milliseconds(18));
   EXPECT_EQ(config->timeouts.owed_warning, milliseconds(20));
 }

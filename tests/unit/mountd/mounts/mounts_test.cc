@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include "tests/support/full_disk.h"
 #include "tests/unit/mountd/mounts/mounts_test.h"
@@ -264,6 +266,105 @@ TEST(MountsLimitTest, OneThatCouldNotBeRecordedIsNotCounted) {
   }
   EXPECT_EQ(MessageOf(core.mounts->Bind(Spec("c", "data"))), "Ok");
   EXPECT_EQ(Outcome(core.mounts->Bind(Spec("d", "data"))), "ResourceExhausted");
+}
+
+BindMountRequest Directory(const std::string& name, Propagation propagation) {
+  BindMountRequest spec = Spec(name, "/home/agent/" + name);
+  spec.uid = 7;
+  spec.wish.source_kind = SourceKind::kDirectory;
+  spec.wish.propagation = propagation;
+  return spec;
+}
+
+Config WithPropagatedDirectories(std::uint32_t most) {
+  Config config = Core::DefaultConfig();
+  config.limits.propagated_directories_per_uid = most;
+  return config;
+}
+
+TEST(PropagatedDirectories, AreBoundedForEachUser) {
+  Core core(WithPropagatedDirectories(2));
+  for (const char* allocation : {"web", "db"}) {
+    ASSERT_TRUE(
+        core.executor->PrepareAllocation({exec::ToWire(allocation), 1}));
+  }
+  const auto bind = [&](const BindMountRequest& spec) {
+    return MessageOf(core.mounts->Bind(spec));
+  };
+  ASSERT_EQ(bind(Directory("a", Propagation::kHostToTask)), "Ok");
+  BindMountRequest in_other = Directory("b", Propagation::kHostToTask);
+  in_other.allocation = "db";
+  ASSERT_EQ(bind(in_other), "Ok");
+  const BindMountRequest third = Directory("c", Propagation::kHostToTask);
+  EXPECT_EQ(Outcome(core.mounts->Bind(third)), "ResourceExhausted");
+  EXPECT_NE(bind(third).find("limits.propagated_directories_per_uid"),
+            std::string::npos);
+  EXPECT_FALSE(*core.boot->mounts.GetMount("web", "task", "c"));
+  // Others do not count, and a repeated call needs no room.
+  EXPECT_EQ(bind(in_other), "Ok");
+  EXPECT_EQ(bind(Directory("private", Propagation::kPrivate)), "Ok");
+  BindMountRequest volume = Spec("volume", "data");
+  volume.uid = 7;
+  volume.wish.propagation = Propagation::kHostToTask;
+  EXPECT_EQ(bind(volume), "Ok");
+  BindMountRequest others = Directory("others", Propagation::kHostToTask);
+  others.uid = 8;
+  EXPECT_EQ(bind(others), "Ok");
+  ASSERT_EQ(MessageOf(core.mounts->Unmount("db", "task", "b")), "Ok");
+  EXPECT_EQ(bind(third), "Ok");
+}
+
+TEST(PropagatedDirectories, AreForbiddenByALimitOfNone) {
+  Core core(WithPropagatedDirectories(0));
+  ASSERT_TRUE(core.executor->PrepareAllocation({exec::ToWire("web"), 1}));
+  EXPECT_EQ(
+      Outcome(core.mounts->Bind(Directory("a", Propagation::kHostToTask))),
+      "ResourceExhausted");
+  EXPECT_EQ(MessageOf(core.mounts->Bind(Directory("a", Propagation::kPrivate))),
+            "Ok");
+}
+
+// Naively, by a count before the record, each thread would find the room.
+TEST(PropagatedDirectories, AreNoMoreByCallsAtTheSameTime) {
+  Core core(WithPropagatedDirectories(3));
+  std::vector<std::thread> threads;
+  std::atomic<int> mounted = 0;
+  for (int i = 0; i < 16; ++i) {
+    const std::string allocation = "a" + std::to_string(i);
+    ASSERT_TRUE(
+        core.executor->PrepareAllocation({exec::ToWire(allocation), 1}));
+    threads.emplace_back([&core, &mounted, allocation] {
+      BindMountRequest spec = Directory("d", Propagation::kHostToTask);
+      spec.allocation = allocation;
+      mounted += core.mounts->Bind(spec) ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(mounted, 3);
+  EXPECT_EQ(*core.boot->mounts.CountPropagatedDirectories(7), 3U);
+}
+
+// The store was lost, so nobody knows whether the source is a directory.
+TEST(PropagatedDirectories, CountAMountThatWasFound) {
+  Core core(WithPropagatedDirectories(1));
+  ASSERT_TRUE(core.executor->PrepareAllocation({exec::ToWire("web"), 1}));
+  exec::FoundTarget found;
+  found.target = exec::Target("web", "task", "a");
+  found.state.mount_id = 4711;
+  ASSERT_EQ(MessageOf(core.mounts->RecordFound(found, 7)), "Ok");
+  EXPECT_EQ(*core.boot->mounts.CountPropagatedDirectories(7), 0U);
+  found.target = exec::Target("web", "task", "b");
+  found.state.master = 3;
+  ASSERT_EQ(MessageOf(core.mounts->RecordFound(found, 7)), "Ok");
+  EXPECT_EQ(
+      Outcome(core.mounts->Bind(Directory("c", Propagation::kHostToTask))),
+      "ResourceExhausted");
+  ASSERT_EQ(MessageOf(core.mounts->Unmount("web", "task", "b")), "Ok");
+  EXPECT_EQ(
+      MessageOf(core.mounts->Bind(Directory("c", Propagation::kHostToTask))),
+      "Ok");
 }
 
 TEST_F(MountsTest, AFilesystemGoesWithItsLastUser) {

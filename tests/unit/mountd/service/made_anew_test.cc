@@ -41,6 +41,29 @@ TEST_F(MadeAnewTest, AMountIsNotUnmountedByWhatWasOwed) {
   EXPECT_NE(executor().MountIdOf("web/task/d"), 0U);
 }
 
+// No rule lets the administrator mount anything, or map any id.
+TEST_F(MadeAnewTest, AnAdministratorRepairsAMountWithItsOwnersRights) {
+  spec_.wish.ids.count = 1;
+  spec_.wish.ids.extents[0] = {100'000, 5, 1};
+  ASSERT_THAT(services().mounts.BindMount(agent_, spec_), IsOk());
+  const std::uint64_t before = executor().MountIdOf("web/task/d");
+  const auto repair = [&](std::uint32_t uid) {
+    return services().mounts.RepairMount(Core::By(uid), NameOf("web"),
+                                         NameOf("task"), NameOf("d"));
+  };
+  EXPECT_THAT(repair(Core::kOther), IsErr(Code::kPermissionDenied));
+  EXPECT_EQ(executor().MountIdOf("web/task/d"), before);
+  ASSERT_THAT(repair(Core::kAdmin), IsOk());
+  EXPECT_NE(executor().MountIdOf("web/task/d"), before);
+  EXPECT_EQ(executor().plans().back().body.attach.caller.uid, Core::kAgent);
+  // The owner has lost the right meanwhile.
+  MountRecord record = *core_.boot->mounts.GetMount("web", "task", "d").value();
+  EXPECT_EQ(record.uid, Core::kAgent);
+  record.wish.ids.extents[0].on_disk = 200'000;
+  ASSERT_THAT(core_.boot->mounts.PutMount(record), IsOk());
+  EXPECT_THAT(repair(Core::kAdmin), IsErr(Code::kPermissionDenied));
+}
+
 TEST_F(MadeAnewTest, ANetworkIsNotTornDownByWhatWasOwed) {
   ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
               IsOk());
