@@ -68,6 +68,12 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> covered,
                 CoveredBy(call, lease));
   MOUNTD_TRY(MayStop(call, lease, covered));
+  std::vector<std::string> unusable;
+  for (const AllocationRecord& record : covered) {
+    if (!leases_.CheckHeld(record)) {
+      unusable.push_back(record.id);
+    }
+  }
   Leases::Wanted wanted;
   wanted.lease = std::move(lease);
   wanted.pipe = std::move(pipe);
@@ -89,6 +95,9 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
     return std::move(may).error();
   }
   parts_.on_leases();
+  if (!unusable.empty()) {
+    parts_.on_usable(unusable);
+  }
   return acquired;
 }
 

@@ -327,6 +327,12 @@ Result<void> Leases::CheckHeld(const AllocationRecord& record) const {
              : Ok();
 }
 
+bool Leases::MayRestore(const std::string& allocation) const {
+  const Result<std::optional<AllocationRecord>> record =
+      state_.allocations.GetAllocation(allocation);
+  return record && (!*record || CheckHeld(**record));
+}
+
 bool Leases::IsBound(const AllocationRecord& record) const {
   const std::lock_guard lock(mutex_);
   return (!entries_.empty() || !fences_.empty()) &&

@@ -76,6 +76,9 @@ class Leases {
   // As CheckUsable. Also FailedPrecondition if the allocation needs a lease and
   // none is held.
   Result<void> CheckHeld(const AllocationRecord& record) const;
+  // Returns whether mountd may stage, publish or mount something for the
+  // allocation by itself: as CheckHeld says. False if the store cannot be read.
+  bool MayRestore(const std::string& allocation) const;
   // Returns whether the allocation has a lease or a fence. Calls of others
   // never need to look back for a lapse.
   bool IsBound(const AllocationRecord& record) const;

@@ -34,6 +34,10 @@ Result<csi::PublishedVolume> VolumeVerbs::PublishVolume(
     if (!before) {
       IgnoreBecauseBestEffort(
           teardowns_.Unpublish(owner, spec.alias, {OnTasks::kIgnore}));
+    } else if (before->state == PublicationState::kUncertain) {
+      // Tasks may have dead mounts of it, which keep it from being unpublished.
+      IgnoreBecauseBestEffort(
+          parts_.volumes.TakeBack({spec.allocation, spec.alias}));
     }
     return std::move(held).error();
   }

@@ -116,6 +116,16 @@ class LeasesTest : public CoreFixture {
   std::string Publish(const csi::PublishSpec& spec) {
     return Outcome(services().volumes.PublishVolume(agent_, spec, UniqueFd()));
   }
+  void Die(const std::string& allocation = "web") {
+    executor().SetHealth("nfs/publish/" + allocation + "/" +
+                             VolumeKey::Derive("nfs", "v1").str(),
+                         exec::MountHealth::kDead);
+  }
+  // Returns how many calls made something.
+  std::size_t Ups() {
+    return client().script().Count("NodeStageVolume") +
+           client().script().Count("NodePublishVolume");
+  }
   std::optional<AllocationRecord> Record(const std::string& name = "web") {
     return core_.state->allocations.GetAllocation(name).value();
   }
@@ -465,6 +475,122 @@ TEST_F(LeasesTest, APublishThatIsCutOffByTheLapseIsNotSettled) {
   EXPECT_TRUE(core_.volumes->ListUnsettled().empty());
   EXPECT_TRUE(core_.volumes->Of("web")->empty());
   EXPECT_TRUE(client().Staged().empty());
+}
+
+// mountd would publish the volume again without a call.
+TEST_F(LeasesTest, ADeadVolumeOfAFencedAllocationIsNotRestored) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  ASSERT_EQ(Publish(Volume()), "Ok");
+  Pass(10);
+  LapseDue();
+  ASSERT_THAT(Fence(), IsOk());
+  Die();
+  client().script().Forget();
+  const auto restored = core_.volumes->RestoreDead("nfs");
+  ASSERT_THAT(restored, IsOk());
+  EXPECT_TRUE(restored->restored.empty());
+  EXPECT_EQ(Ups(), 0U);
+  // The way down goes on, so that the claim can be freed.
+  EXPECT_TRUE(client().Staged().empty());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  EXPECT_EQ(core_.volumes->RestoreDead("nfs")->restored.size(), 1U);
+}
+
+TEST_F(LeasesTest, OnlyUsersWithAHeldLeaseGetADeadVolumeBack) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_THAT(Prepare("db"), IsOk());
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  for (const char* allocation : {"web", "db"}) {
+    csi::PublishSpec spec = Volume(allocation);
+    spec.capability.access_mode = csi::AccessMode::kMultiNodeMultiWriter;
+    ASSERT_EQ(Publish(spec), "Ok");
+  }
+  Pass(10);
+  for (int i = 0; i < 2; ++i) {
+    Die("web");
+    Die("db");
+    client().script().Forget();
+    const auto restored = core_.volumes->RestoreDead("nfs");
+    ASSERT_THAT(restored, IsOk());
+    ASSERT_EQ(restored->restored.size(), 1U);
+    EXPECT_EQ(restored->restored.at(0).allocation, "db");
+    // The staging is another one each time, because it had died, too.
+    EXPECT_EQ(client().script().Count("NodeUnstageVolume"), 1U);
+  }
+}
+
+TEST_F(LeasesTest, AVolumeThatIsRestoredAfterTheLapseIsTakenBack) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  ASSERT_EQ(Publish(Volume()), "Ok");
+  Die();
+  EXPECT_EQ(WhileBlocked(
+                client().script(), "NodeStageVolume",
+                [&] { return Outcome(core_.volumes->RestoreDead("nfs")); },
+                [&] { Pass(10); }),
+            "Ok");
+  EXPECT_TRUE(client().Staged().empty());
+  EXPECT_EQ(core_.volumes->Of("web")->at(0).state,
+            PublicationState::kUncertain);
+}
+
+TEST_F(LeasesTest, AnUnknownOutcomeIsNotSettledDuringAFence) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  client().FailNext("NodeStageVolume", csi::RpcCode::kDeadlineExceeded,
+                    FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  ASSERT_EQ(Publish(Volume()), "DeadlineExceeded");
+  client().script().Clear();
+  // The lapse comes while mountd asks again.
+  const auto settle = [&] {
+    return Outcome(core_.volumes->Settle({"web", "data"}));
+  };
+  EXPECT_EQ(WhileBlocked(client().script(), "NodeStageVolume", settle,
+                         [&] { Pass(10); }),
+            "FailedPrecondition");
+  EXPECT_TRUE(client().Staged().empty());
+  LapseDue();
+  ASSERT_THAT(Fence(), IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  client().FailNext("NodeStageVolume", csi::RpcCode::kDeadlineExceeded,
+                    FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  ASSERT_EQ(Publish(Volume()), "DeadlineExceeded");
+  client().script().Clear();
+  client().script().Forget();
+  Pass(10);
+  EXPECT_EQ(settle(), "FailedPrecondition");
+  EXPECT_EQ(Ups(), 0U);
+  LapseDue();
+  ASSERT_THAT(Fence(), IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  EXPECT_EQ(settle(), "Ok");
+  EXPECT_EQ(client().Staged().size(), 1U);
+}
+
+TEST_F(LeasesTest, APublishThatIsRepeatedIntoTheLapseIsTakenBack) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  client().FailNext("NodeStageVolume", csi::RpcCode::kDeadlineExceeded,
+                    FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  ASSERT_EQ(Publish(Volume()), "DeadlineExceeded");
+  client().script().Clear();
+  EXPECT_EQ(WhileBlocked(
+                client().script(), "NodePublishVolume",
+                [&] { return Publish(Volume()); }, [&] { Pass(10); }),
+            "FailedPrecondition");
+  EXPECT_TRUE(client().Staged().empty());
+  EXPECT_TRUE(core_.volumes->ListUnsettled().empty());
 }
 
 TEST_F(LeasesTest, AVolumeIsStagedOnlyUnderAHeldLease) {
