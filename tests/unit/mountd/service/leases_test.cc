@@ -74,13 +74,16 @@ class LeasesTest : public CoreFixture {
     MOUNTD_TRY(services().fences.StopTasks(allocation));
     return services().fences.Finish(allocation);
   }
-  Result<MountConfig> Bind(const std::string& name = "m") {
+  static BindMountRequest Wish(const std::string& name = "m") {
     BindMountRequest spec;
     spec.allocation = "web";
     spec.task = "task";
     spec.name = name;
     spec.wish.source = "data";
-    return services().mounts.BindMount(agent_, spec);
+    return spec;
+  }
+  Result<MountConfig> Bind(const std::string& name = "m") {
+    return services().mounts.BindMount(agent_, Wish(name));
   }
   Result<NetworkStatus> Network() {
     NetworkRequest request;
@@ -382,6 +385,86 @@ TEST_F(LeasesTest, ACallThatEndsAfterTheLapseIsUndone) {
   // The mount of before the lapse is kept.
   EXPECT_EQ(executor().Existing(), existing);
   EXPECT_EQ(core_.boot->mounts.MountsOf("web")->size(), 1U);
+}
+
+// Mounting the old source again would attach something after the lapse.
+TEST_F(LeasesTest, ASwapThatEndsAfterTheLapseLeavesALostMount) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Bind(), IsOk());
+  const std::function<Result<void>()> swaps[] = {
+      [&]() -> Result<void> {
+        BindMountRequest spec = Wish();
+        spec.wish.attributes = exec::kReadOnly;
+        MOUNTD_TRY(services().mounts.ReplaceMount(agent_, spec));
+        return Ok();
+      },
+      [&]() -> Result<void> {
+        MOUNTD_TRY(services().mounts.RepairMount(agent_, NameOf("web"),
+                                                 NameOf("task"), NameOf("m")));
+        return Ok();
+      }};
+  for (const auto& swap : swaps) {
+    ASSERT_THAT(Acquire(lease), IsOk());
+    std::string detail;
+    EXPECT_EQ(WhileBlocked("Attach",
+                           [&] {
+                             const Result<void> outcome = swap();
+                             detail = outcome ? "" : outcome.error().detail;
+                             return Outcome(outcome);
+                           }),
+              "FailedPrecondition");
+    EXPECT_NE(detail.find("neither its old nor its new"), std::string::npos)
+        << detail;
+    EXPECT_EQ(executor().MountIdOf("web/task/m"), 0U);
+    const auto mounts = core_.boot->mounts.MountsOf("web");
+    ASSERT_EQ(mounts->size(), 1U);
+    EXPECT_EQ(mounts->front().state, MountRecordState::kLost);
+    LapseDue();
+    ASSERT_THAT(Fence(), IsOk());
+    ASSERT_THAT(Acquire(lease), IsOk());
+    EXPECT_THAT(services().mounts.RepairMount(agent_, NameOf("web"),
+                                              NameOf("task"), NameOf("m")),
+                IsOk());
+    EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
+  }
+}
+
+// The call changes nothing, so there is nothing to undo.
+TEST_F(LeasesTest, ARepeatedSwapLeavesTheMountAsItIs) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  const auto mount = Bind();
+  ASSERT_THAT(mount, IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  EXPECT_EQ(WhileBlocked("FindCopies",
+                         [&] {
+                           return Outcome(
+                               services().mounts.ReplaceMount(agent_, Wish()));
+                         }),
+            "FailedPrecondition");
+  EXPECT_EQ(executor().MountIdOf("web/task/m"), mount->record.mount_id);
+}
+
+TEST_F(LeasesTest, ARepairOfAVolumesMountsEndsWithTheLapse) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  ASSERT_EQ(Publish(Volume()), "Ok");
+  BindMountRequest spec = Wish();
+  spec.wish.source_kind = exec::SourceKind::kPublishedVolume;
+  ASSERT_THAT(services().mounts.BindMount(agent_, spec), IsOk());
+  const PublicationRecord publication = core_.volumes->Of("web")->at(0);
+  EXPECT_EQ(WhileBlocked("Attach",
+                         [&] {
+                           return Outcome(
+                               services().volumes.RepairMountsOf(publication));
+                         }),
+            "FailedPrecondition");
+  EXPECT_EQ(executor().MountIdOf("web/task/m"), 0U);
+  EXPECT_EQ(core_.boot->mounts.MountsOf("web")->front().state,
+            MountRecordState::kLost);
 }
 
 TEST_F(LeasesTest, ANetworkThatEndsAfterTheLapseIsUndone) {
