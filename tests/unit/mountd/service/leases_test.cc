@@ -844,5 +844,64 @@ TEST_F(LeasesTest, TwoLeasesOfOneAllocationFenceItOnce) {
   EXPECT_FALSE(Record());
 }
 
+// The record of the fence names the first lease alone.
+TEST_F(LeasesTest, NeitherLeaseOfAFenceIsReleasedDuringIt) {
+  LeaseRecord keep = Heartbeat();
+  keep.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(keep), IsOk());
+  LeaseRecord scope = Heartbeat("scope", "");
+  scope.scope = "prod";
+  scope.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(scope), IsOk());
+  Pass(10);
+  LapseDue();
+  const auto release = [&](const char* name) {
+    return Outcome(
+        services().lease_verbs.ReleaseLease(agent_, {Core::kAgent, name}));
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(release("lease"), "FailedPrecondition");
+    EXPECT_EQ(release("scope"), "FailedPrecondition");
+    core_.Restart();
+    ASSERT_THAT(core_.Recover(), IsOk());
+  }
+  ASSERT_THAT(Fence(), IsOk());
+  EXPECT_EQ(release("lease"), "Ok");
+  EXPECT_EQ(release("scope"), "Ok");
+}
+
+// The allocation gets its cgroup while the first fence begins.
+TEST_F(LeasesTest, ASecondLeaseStopsTheTasksOfItsOwnCgroup) {
+  ASSERT_THAT(
+      services().allocations.PrepareAllocation(agent_, NameOf("db"), "later"),
+      IsOk());
+  LeaseRecord first = Heartbeat("first", "db");
+  first.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(first), IsOk());
+  LeaseRecord second = Heartbeat("second", "");
+  second.key.uid = Core::kAgent;
+  second.scope = "later";
+  second.timeout_ms = 20'000;
+  second.on_lapse = OnLapse::kKeep;
+  second.stop_tasks = TaskStop::kKill;
+  Leases::Wanted wanted;
+  wanted.lease = second;
+  wanted.most = 3;
+  ASSERT_THAT(services().leases.Acquire(std::move(wanted)), IsOk());
+  Pass(10);
+  LapseDue();
+  ASSERT_THAT(services().fences.StopTasks("db"), IsOk());
+  ASSERT_THAT(core_.state->allocations.SetAllocationCgroup("db", kCgroup),
+              IsOk());
+  Pass(10);
+  LapseDue();
+  const auto pending = services().leases.Pending();
+  ASSERT_EQ(pending.size(), 1U);
+  EXPECT_EQ(pending.front().cgroup, kCgroup);
+  EXPECT_EQ(executor().script().Count("StopTasks"), 0U);
+  ASSERT_THAT(services().fences.StopTasks("db"), IsOk());
+  EXPECT_EQ(executor().script().Count("StopTasks"), 1U);
+}
+
 }  // namespace
 }  // namespace mountd
