@@ -112,8 +112,12 @@ Result<void> Leases::Recover(std::chrono::milliseconds grace) {
     } else {
       MOUNTD_ASSIGN(const auto renewed,
                     boot_.lease_deadlines.GetDeadline(lease.key));
+      // 0 is a pipe's: a kill came before the lease of the other kind was
+      // written.
       entry.record.deadline_boot_us =
-          renewed.value_or(clocks_.boot_us() + lease.timeout_ms * kUsOfMs);
+          renewed.value_or(0) != 0
+              ? *renewed
+              : clocks_.boot_us() + lease.timeout_ms * kUsOfMs;
     }
     Put(std::move(entry));
     if (lease.state == LeaseState::kLapsed) {
@@ -197,9 +201,11 @@ Result<LeaseRecord> Leases::Acquire(Wanted wanted) {
   lease.deadline_boot_us = 0;
   if (lease.kind == LeaseKind::kHeartbeat) {
     lease.deadline_boot_us = clocks_.boot_us() + lease.timeout_ms * kUsOfMs;
-    MOUNTD_TRY(
-        boot_.lease_deadlines.PutDeadline(lease.key, lease.deadline_boot_us));
   }
+  // Also a pipe's, as 0, because AllocationRecovery learns from it that the
+  // user has leases.
+  MOUNTD_TRY(
+      boot_.lease_deadlines.PutDeadline(lease.key, lease.deadline_boot_us));
   MOUNTD_TRY(state_.leases.PutLeaseAndLift(lease, lifted));
   {
     const std::lock_guard lock(mutex_);
@@ -341,7 +347,7 @@ Result<void> Leases::CheckHeld(const AllocationRecord& record) const {
   return Covering(record).empty()
              ? Result<void>(MakeError(
                    Code::kFailedPrecondition, "use", "allocation " + record.id,
-                   "was prepared with lease_required, and no lease of it is "
+                   "needs a lease (lease_required), and no lease of it is "
                    "held; AcquireLease first"))
              : Ok();
 }
