@@ -2,6 +2,7 @@
 #include "mountd/service/lease_verbs.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "mountd/service/fences.h"
@@ -76,12 +77,13 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
   }
   Leases::Wanted wanted;
   wanted.lease = std::move(lease);
-  wanted.pipe = std::move(pipe);
+  wanted.pipe = pipe;
   wanted.most = parts_.config.limits().leases_per_uid;
   for (const AllocationRecord& record : covered) {
     wanted.covered.push_back(record.id);
   }
-  MOUNTD_ASSIGN(LeaseRecord acquired, leases_.Acquire(std::move(wanted)));
+  const std::optional<LeaseRecord> before = leases_.Find(wanted.lease.key);
+  MOUNTD_ASSIGN(LeaseRecord acquired, leases_.Acquire(wanted));
   // Calls on other strands may have released the allocation meanwhile, or made
   // one in the scope, or given one another cgroup.
   const Result<std::vector<AllocationRecord>> now = CoveredBy(call, acquired);
@@ -90,7 +92,14 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
     may = MayStop(call, acquired, *now);
   }
   if (!may) {
-    IgnoreBecauseBestEffort(leases_.Release(acquired.key));
+    if (before && may.error().code != Code::kNotFound) {
+      // A call that fails must not end a lease, because nobody would fence the
+      // allocations then. The lease stays, with the right of before.
+      wanted.lease.stop_tasks = before->stop_tasks;
+      IgnoreBecauseBestEffort(leases_.Acquire(std::move(wanted)));
+    } else {
+      IgnoreBecauseBestEffort(leases_.Release(acquired.key));
+    }
     parts_.on_leases();
     return std::move(may).error();
   }

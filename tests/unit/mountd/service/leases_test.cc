@@ -792,6 +792,30 @@ TEST_F(LeasesTest, TasksOfACgroupThatComesLaterAreNotStoppedWithoutAGrant) {
   EXPECT_TRUE(services().leases.List().empty());
 }
 
+// Without a lease nobody would fence the allocation.
+TEST_F(LeasesTest, ACallThatFailsDoesNotEndALease) {
+  constexpr std::uint64_t kUngranted = 79;
+  executor().PutCgroup(kUngranted, "/other/web");
+  LeaseRecord lease = Heartbeat();
+  ASSERT_THAT(Acquire(lease), IsOk());
+  lease.stop_tasks = TaskStop::kKill;
+  EXPECT_EQ(WhileBlocked(
+                executor().script(), "InspectCgroup",
+                [&] { return Outcome(Acquire(lease)); },
+                [&] {
+                  EXPECT_THAT(core_.state->allocations.SetAllocationCgroup(
+                                  "web", kUngranted),
+                              IsOk());
+                }),
+            "PermissionDenied");
+  const auto leases = services().leases.List();
+  ASSERT_EQ(leases.size(), 1U);
+  EXPECT_EQ(leases.front().state, LeaseState::kHeld);
+  EXPECT_EQ(leases.front().stop_tasks, TaskStop::kNo);
+  Pass(10);
+  EXPECT_EQ(Outcome(Bind()), "FailedPrecondition");
+}
+
 TEST_F(LeasesTest, AnAllocationThatIsReleasedMeanwhileGetsNoLease) {
   LeaseRecord lease = Heartbeat();
   lease.stop_tasks = TaskStop::kKill;
