@@ -53,6 +53,11 @@ struct VolumeEvents {
   // holds. The agent has to call PublishVolume with them again.
   std::function<void(const VolumeRecord&, const PublicationRecord&)>
       on_secrets_needed = [](const auto&, const auto&) {};
+  // Returns whether mountd may stage or publish a volume for the allocation
+  // without a call. False while the allocation is fenced. Asked before and
+  // after each such work.
+  std::function<bool(const std::string& allocation)> may_restore =
+      [](const auto&) { return true; };
   // FinishDeparted has more to do.
   std::function<void()> on_owed = [] {};
   // ListUnsettled has one more entry.

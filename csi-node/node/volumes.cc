@@ -447,9 +447,22 @@ Result<void> Volumes::Settle(const Unsettled& one) {
       }
     }
   }
+  const auto fenced = [&] {
+    return MakeError(Code::kFailedPrecondition, "publish",
+                     Described(one.allocation, one.alias),
+                     "no lease of its allocation is held; AcquireLease lets "
+                     "mountd go on");
+  };
+  if (!events_.may_restore(one.allocation)) {
+    return fenced();
+  }
   const CurrentUser user(kept.spec.uid);
   const Result<PublishedVolume> published =
       Publish(kept.spec, kept.secrets, nullptr);
+  if (published && !events_.may_restore(one.allocation)) {
+    MOUNTD_TRY(TakeBack(one));
+    return fenced();
+  }
   return published || !IsKept(one.allocation, one.alias)
              ? Ok()
              : Result<void>(published.error());

@@ -114,8 +114,8 @@ class Volumes {
     std::string alias;
   };
   std::vector<Unsettled> ListUnsettled() const;
-  // Makes the same calls again. Ok if their outcome is final now, success or
-  // failure.
+  // Makes the same calls again. Ok if their outcome is final now.
+  // FailedPrecondition, with nothing published, while may_restore refuses.
   Result<void> Settle(const Unsettled& one);
 
   // ---- After a plugin's end ----
@@ -124,9 +124,12 @@ class Volumes {
     std::vector<PublicationRecord> restored;
     bool complete = true;  // false: some failed; the log has them
   };
-  // Probes all that the plugin has published, and publishes again what is dead
-  // or lost.
+  // Probes all that the plugin has published, takes away what is dead or lost,
+  // and publishes it again unless may_restore refuses its allocation.
   Result<Restoration> RestoreDead(const std::string& plugin);
+  // Takes the publication from its allocation and leaves it uncertain, for a
+  // publish that ended after its lease had lapsed.
+  Result<void> TakeBack(const Unsettled& one);
 
   Result<std::optional<PublishedVolume>> Get(const std::string& allocation,
                                              const std::string& alias);
@@ -222,10 +225,7 @@ class Volumes {
   Result<void> Unstage(const VolumeRecord& volume, const Progress& progress);
 
   // ---- Volumes that died with their plugin ----
-  struct Look {
-    std::vector<PublicationRecord> broken;
-    std::string reason;  // "" if all of `broken` were uncertain before
-  };
+  struct Look;
   Result<Look> LookAtUsers(const VolumeRecord& volume);
   Result<exec::ProbeReply> Probe(const exec::VolumeProbePlan& plan);
   Result<std::vector<PublicationRecord>> Restore(const VolumeKey& key);

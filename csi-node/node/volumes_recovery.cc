@@ -4,6 +4,7 @@
 // the mounts. When a plugin restarts, its mounts may have died with it.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "csi-node/node/volume_paths.h"
@@ -78,6 +79,11 @@ Result<exec::ProbeReply> Volumes::Probe(const exec::VolumeProbePlan& plan) {
   return probe;
 }
 
+struct Volumes::Look {
+  std::vector<PublicationRecord> broken;
+  std::string reason;  // "" if all of `broken` were uncertain before
+};
+
 Result<Volumes::Look> Volumes::LookAtUsers(const VolumeRecord& volume) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.volumes.UsersOf(volume.key));
@@ -150,13 +156,17 @@ Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
   if (volume->needs != 0) {
     // mountd has neither the secrets nor the mount flags.
     for (const PublicationRecord& user : look.broken) {
-      events_.on_secrets_needed(*volume, user);
+      if (events_.may_restore(user.allocation)) {
+        events_.on_secrets_needed(*volume, user);
+      }
     }
     return none;
   }
   MOUNTD_ASSIGN(std::vector<PublicationRecord> restored,
                 PublishAnew(*volume, look.broken));
-  events_.on_health(*volume, exec::MountHealth::kHealthy, "");
+  if (!restored.empty()) {
+    events_.on_health(*volume, exec::MountHealth::kHealthy, "");
+  }
   return restored;
 }
 
@@ -169,8 +179,19 @@ Result<void> Volumes::TakeAway(const VolumeRecord& volume,
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> all,
                 store_.volumes.UsersOf(volume.key));
-  // The other users' mounts are alive and use this staging.
-  if (all.size() != users.size()) {
+  // The other users' mounts are alive, or Settle works on them, so they use
+  // this staging. An uncertain user has none, because mountd has taken it away
+  // or has still to publish it.
+  const auto uses_staging = [&](const PublicationRecord& one) {
+    return std::none_of(users.begin(), users.end(),
+                        [&](const PublicationRecord& gone) {
+                          return gone.allocation == one.allocation &&
+                                 gone.alias == one.alias;
+                        }) &&
+           (one.state != PublicationState::kUncertain ||
+            IsKept(one.allocation, one.alias));
+  };
+  if (std::any_of(all.begin(), all.end(), uses_staging)) {
     return Ok();
   }
   MOUNTD_TRY(
@@ -178,10 +199,33 @@ Result<void> Volumes::TakeAway(const VolumeRecord& volume,
   return Unstage(volume, Progress());
 }
 
+Result<void> Volumes::TakeBack(const Unsettled& one) {
+  MOUNTD_ASSIGN(const std::optional<PublicationRecord> seen,
+                store_.volumes.GetPublication(one.allocation, one.alias));
+  if (!seen) {
+    return Ok();
+  }
+  const KeyedLocks::Guard guard = volumes_.Lock(seen->key.str());
+  MOUNTD_ASSIGN(const std::optional<PublicationRecord> user,
+                store_.volumes.GetPublication(one.allocation, one.alias));
+  MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
+                store_.volumes.GetVolume(seen->key));
+  if (!user || !volume || user->key != seen->key ||
+      user->state == PublicationState::kUnpublishing) {
+    return Ok();
+  }
+  Drop(one.allocation, one.alias);
+  MOUNTD_TRY(MarkUncertain(*user));
+  return TakeAway(*volume, {*user});
+}
+
 Result<std::vector<PublicationRecord>> Volumes::PublishAnew(
     const VolumeRecord& volume, const std::vector<PublicationRecord>& users) {
   std::vector<PublicationRecord> restored;
   for (const PublicationRecord& user : users) {
+    if (!events_.may_restore(user.allocation)) {
+      continue;
+    }
     PublishSpec spec;
     spec.allocation = user.allocation;
     spec.alias = user.alias;
@@ -194,6 +238,12 @@ Result<std::vector<PublicationRecord>> Volumes::PublishAnew(
     spec.uid = volume.uid;
     MOUNTD_ASSIGN(PublishedVolume published,
                   PublishLocked(spec, UniqueFd(), nullptr, Progress()));
+    if (!events_.may_restore(user.allocation)) {
+      // The allocation was fenced meanwhile.
+      MOUNTD_TRY(MarkUncertain(published.record));
+      MOUNTD_TRY(TakeAway(volume, {published.record}));
+      continue;
+    }
     restored.push_back(std::move(published.record));
   }
   return restored;

@@ -153,7 +153,10 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
                  plugins_, volumes_, controller_, room_, healths_,
                  [this] { loop_->Post([this] { owed_.Check(); }); },
                  StoresSetAside(*state_, *boot_), [this] { return Reload(); },
-                 [this] { loop_->Post([this] { leases_.Check(); }); }}),
+                 [this] { loop_->Post([this] { leases_.Check(); }); },
+                 [this](const std::vector<std::string>& allocations) {
+                   RestoreVolumesOf(allocations);
+                 }}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },

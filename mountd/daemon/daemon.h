@@ -98,6 +98,7 @@ class Daemon {
                           const std::string& reason);
   OwedWatch::Events EventsOfOwed();
   LeaseWatch::Events EventsOfLeases();
+  void RestoreVolumesOf(const std::vector<std::string>& allocations);
   Networks::Events EventsOfNetworks();
   NetworkWatch::Events EventsOfNetworkWatch();
   csi::VolumeEvents EventsOfVolumes();

@@ -148,6 +148,9 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
       Send(dbus::SecretsNeeded(services_.access, volume, publication));
     });
   };
+  events.may_restore = [this](const std::string& allocation) {
+    return services_.leases.MayRestore(allocation);
+  };
   events.on_owed = [this] { loop_->Post([this] { owed_.Check(); }); };
   events.on_unsettled = [this] { loop_->Post([this] { settler_.Check(); }); };
   return events;
@@ -163,6 +166,21 @@ LeaseWatch::Events Daemon::EventsOfLeases() {
     owed_.Check();
   };
   return events;
+}
+
+// Goes on with the volumes that waited while no lease was held.
+void Daemon::RestoreVolumesOf(const std::vector<std::string>& allocations) {
+  for (const std::string& allocation : allocations) {
+    const auto publications = volumes_.Of(allocation);
+    for (const PublicationRecord& one :
+         publications ? *publications : std::vector<PublicationRecord>()) {
+      const auto volume = state_->volumes.GetVolume(one.key);
+      if (volume && *volume) {
+        restorer_.Look((*volume)->plugin);
+      }
+    }
+  }
+  loop_->Post([this] { settler_.Hurry(); });
 }
 
 OwedWatch::Events Daemon::EventsOfOwed() {

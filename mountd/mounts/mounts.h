@@ -76,6 +76,10 @@ class Mounts {
   Result<void> Unmount(const std::string& allocation, const std::string& task,
                        const std::string& name,
                        exec::UnmountMode mode = exec::UnmountMode::kPlain);
+  // Detaches the mount and keeps its record as lost, so that Repair, or the
+  // same Bind, mounts it again. On a failure the record stays as it is.
+  Result<void> Lose(const std::string& allocation, const std::string& task,
+                    const std::string& name);
   // Returns a detached mount of the request's source, which ends with its last
   // fd. The service records it.
   Result<exec::Executor::HandedOut> OpenTree(const BindMountRequest& request);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <optional>
 #include <utility>
 
 #include "mountd/mounts/mounts.h"
@@ -36,6 +37,19 @@ Result<void> Mounts::Unmount(const std::string& allocation,
     return Ok();
   }
   return Detach(*found, mode);
+}
+
+Result<void> Mounts::Lose(const std::string& allocation,
+                          const std::string& task, const std::string& name) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> found,
+                store_.mounts.GetMount(allocation, task, name));
+  if (!found || found->state != MountRecordState::kAttached) {
+    return Ok();
+  }
+  MOUNTD_TRY(executor_.Detach(
+      {TargetOf(*found), found->mount_id, exec::UnmountMode::kDetach}));
+  // After a kill here, Recover finds no mount and marks the record lost.
+  return store_.mounts.SetMountState(*found, MountRecordState::kLost);
 }
 
 Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {

@@ -42,6 +42,10 @@ Result<void> AllocationRecovery::RecordFound() {
       MOUNTD_ASSIGN(const std::uint32_t uid, OwnerOf(found));
       owner.emplace(AllocationRecord{id, uid, /*gid=*/0, "",
                                      AllocationState::kPrepared, 0});
+      // Its lease is lost, too, and may have been required. So a user with
+      // leases has to acquire one again before the next stage.
+      MOUNTD_ASSIGN(owner->lease_required,
+                    parts_.boot.lease_deadlines.HasAny(uid));
       spdlog::warn(
           "recovery: allocation {} has no record; mountd keeps it for its "
           "owner, uid {}",

@@ -2,6 +2,7 @@
 #include "mountd/service/lease_verbs.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "mountd/service/fences.h"
@@ -68,14 +69,21 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> covered,
                 CoveredBy(call, lease));
   MOUNTD_TRY(MayStop(call, lease, covered));
+  std::vector<std::string> unusable;
+  for (const AllocationRecord& record : covered) {
+    if (!leases_.CheckHeld(record)) {
+      unusable.push_back(record.id);
+    }
+  }
   Leases::Wanted wanted;
   wanted.lease = std::move(lease);
-  wanted.pipe = std::move(pipe);
+  wanted.pipe = pipe;
   wanted.most = parts_.config.limits().leases_per_uid;
   for (const AllocationRecord& record : covered) {
     wanted.covered.push_back(record.id);
   }
-  MOUNTD_ASSIGN(LeaseRecord acquired, leases_.Acquire(std::move(wanted)));
+  const std::optional<LeaseRecord> before = leases_.Find(wanted.lease.key);
+  MOUNTD_ASSIGN(LeaseRecord acquired, leases_.Acquire(wanted));
   // Calls on other strands may have released the allocation meanwhile, or made
   // one in the scope, or given one another cgroup.
   const Result<std::vector<AllocationRecord>> now = CoveredBy(call, acquired);
@@ -84,11 +92,21 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
     may = MayStop(call, acquired, *now);
   }
   if (!may) {
-    IgnoreBecauseBestEffort(leases_.Release(acquired.key));
+    if (before && may.error().code != Code::kNotFound) {
+      // A call that fails must not end a lease, because nobody would fence the
+      // allocations then. The lease stays, with the right of before.
+      wanted.lease.stop_tasks = before->stop_tasks;
+      IgnoreBecauseBestEffort(leases_.Acquire(std::move(wanted)));
+    } else {
+      IgnoreBecauseBestEffort(leases_.Release(acquired.key));
+    }
     parts_.on_leases();
     return std::move(may).error();
   }
   parts_.on_leases();
+  if (!unusable.empty()) {
+    parts_.on_usable(unusable);
+  }
   return acquired;
 }
 

@@ -72,7 +72,10 @@ std::string Leases::WhyDue(const Entry& entry) const {
 
 bool Leases::IsFencing(const LeaseKey& key) const {
   return std::any_of(fences_.begin(), fences_.end(), [&](const auto& one) {
-    return one.second.lease == key && one.second.state == FenceState::kBegun;
+    const auto merged = merged_.find(one.first);
+    return one.second.state == FenceState::kBegun &&
+           (one.second.lease == key ||
+            (merged != merged_.end() && merged->second.contains(key)));
   });
 }
 
@@ -109,10 +112,30 @@ Result<void> Leases::Recover(std::chrono::milliseconds grace) {
     } else {
       MOUNTD_ASSIGN(const auto renewed,
                     boot_.lease_deadlines.GetDeadline(lease.key));
+      // 0 is a pipe's: a kill came before the lease of the other kind was
+      // written.
       entry.record.deadline_boot_us =
-          renewed.value_or(clocks_.boot_us() + lease.timeout_ms * kUsOfMs);
+          renewed.value_or(0) != 0
+              ? *renewed
+              : clocks_.boot_us() + lease.timeout_ms * kUsOfMs;
     }
     Put(std::move(entry));
+    if (lease.state == LeaseState::kLapsed) {
+      MOUNTD_TRY(RecoverMerged(lease));
+    }
+  }
+  return Ok();
+}
+
+// A fence's record names only the lease that lapsed first.
+Result<void> Leases::RecoverMerged(const LeaseRecord& lease) {
+  MOUNTD_ASSIGN(const std::vector<AllocationRecord> covered, CoveredBy(lease));
+  const std::lock_guard lock(mutex_);
+  for (const AllocationRecord& record : covered) {
+    const auto fence = fences_.find(record.id);
+    if (fence != fences_.end() && fence->second.state == FenceState::kBegun) {
+      merged_[record.id].insert(lease.key);
+    }
   }
   return Ok();
 }
@@ -178,9 +201,11 @@ Result<LeaseRecord> Leases::Acquire(Wanted wanted) {
   lease.deadline_boot_us = 0;
   if (lease.kind == LeaseKind::kHeartbeat) {
     lease.deadline_boot_us = clocks_.boot_us() + lease.timeout_ms * kUsOfMs;
-    MOUNTD_TRY(
-        boot_.lease_deadlines.PutDeadline(lease.key, lease.deadline_boot_us));
   }
+  // Also a pipe's, as 0, because AllocationRecovery learns from it that the
+  // user has leases.
+  MOUNTD_TRY(
+      boot_.lease_deadlines.PutDeadline(lease.key, lease.deadline_boot_us));
   MOUNTD_TRY(state_.leases.PutLeaseAndLift(lease, lifted));
   {
     const std::lock_guard lock(mutex_);
@@ -322,9 +347,15 @@ Result<void> Leases::CheckHeld(const AllocationRecord& record) const {
   return Covering(record).empty()
              ? Result<void>(MakeError(
                    Code::kFailedPrecondition, "use", "allocation " + record.id,
-                   "was prepared with lease_required, and no lease of it is "
+                   "needs a lease (lease_required), and no lease of it is "
                    "held; AcquireLease first"))
              : Ok();
+}
+
+bool Leases::MayRestore(const std::string& allocation) const {
+  const Result<std::optional<AllocationRecord>> record =
+      state_.allocations.GetAllocation(allocation);
+  return record && (!*record || CheckHeld(**record));
 }
 
 bool Leases::IsBound(const AllocationRecord& record) const {
@@ -400,7 +431,49 @@ std::optional<std::uint64_t> Leases::NextDeadline() const {
   return next;
 }
 
-std::vector<FenceRecord> Leases::FencesOf(
+Result<std::vector<AllocationRecord>> Leases::CoveredBy(
+    const LeaseRecord& lease) const {
+  if (lease.allocation.empty()) {
+    return state_.allocations.AllocationsOf(lease.key.uid, lease.scope);
+  }
+  MOUNTD_ASSIGN(const auto one,
+                state_.allocations.GetAllocation(lease.allocation));
+  return one && one->uid == lease.key.uid ? std::vector<AllocationRecord>{*one}
+                                          : std::vector<AllocationRecord>();
+}
+
+// Returns the fence that does what either of two leases of the same allocation
+// asks. Busy while tasks of another cgroup have still to be stopped for the
+// first lease, because a fence has one cgroup at a time.
+Result<FenceRecord> Leases::Merged(FenceRecord fence, const LeaseRecord& lease,
+                                   const AllocationRecord& record) const {
+  const bool stops = lease.stop_tasks != exec::TaskStop::kNo;
+  // The allocation may have got its cgroup while the fence began. A cgroup of
+  // another boot has no tasks any more.
+  if (stops && record.cgroup != 0 &&
+      (record.cgroup != fence.cgroup || fence.boot_id != boot_id_)) {
+    if (fence.stop_tasks != exec::TaskStop::kNo && fence.cgroup != 0 &&
+        fence.boot_id == boot_id_ && fence.tasks_stopped.boot_us == 0) {
+      return MakeError(Code::kBusy, "fence", "allocation " + record.id,
+                       "tasks in another cgroup have still to be stopped for "
+                       "lease " +
+                           fence.lease.name + "; mountd tries again");
+    }
+    fence.cgroup = record.cgroup;
+    fence.boot_id = boot_id_;
+    fence.stop_tasks = lease.stop_tasks;
+    fence.tasks_stopped = {};
+  } else if (lease.stop_tasks > fence.stop_tasks) {
+    fence.stop_tasks = lease.stop_tasks;
+    fence.tasks_stopped = {};
+  }
+  if (lease.on_lapse == OnLapse::kRelease) {
+    fence.on_lapse = OnLapse::kRelease;
+  }
+  return fence;
+}
+
+Result<std::vector<FenceRecord>> Leases::FencesOf(
     const LeaseRecord& lease, const std::vector<AllocationRecord>& all) const {
   std::vector<FenceRecord> fences;
   const FenceTime now = Now();
@@ -409,16 +482,8 @@ std::vector<FenceRecord> Leases::FencesOf(
     FenceRecord fence;
     const auto begun = fences_.find(record.id);
     if (begun != fences_.end() && begun->second.state == FenceState::kBegun) {
-      // Another lease of the same allocation has lapsed, too. The fence does
-      // what either of the two asks.
-      fence = begun->second;
-      if (lease.stop_tasks > fence.stop_tasks) {
-        fence.stop_tasks = lease.stop_tasks;
-        fence.tasks_stopped = {};
-      }
-      if (lease.on_lapse == OnLapse::kRelease) {
-        fence.on_lapse = OnLapse::kRelease;
-      }
+      // Another lease of the same allocation has lapsed, too.
+      MOUNTD_ASSIGN(fence, Merged(begun->second, lease, record));
     } else {
       fence.allocation = record.id;
       fence.lease = lease.key;
@@ -455,18 +520,8 @@ Result<Leases::Lapsed> Leases::Lapse(const LeaseKey& key,
   }
   lease.state = LeaseState::kLapsed;
   lease.reason = reason;
-  std::vector<AllocationRecord> covered;
-  if (lease.allocation.empty()) {
-    MOUNTD_ASSIGN(covered,
-                  state_.allocations.AllocationsOf(key.uid, lease.scope));
-  } else {
-    MOUNTD_ASSIGN(const auto one,
-                  state_.allocations.GetAllocation(lease.allocation));
-    if (one && one->uid == key.uid) {
-      covered.push_back(*one);
-    }
-  }
-  std::vector<FenceRecord> fences = FencesOf(lease, covered);
+  MOUNTD_ASSIGN(const std::vector<AllocationRecord> covered, CoveredBy(lease));
+  MOUNTD_ASSIGN(std::vector<FenceRecord> fences, FencesOf(lease, covered));
   MOUNTD_TRY(state_.leases.BeginFences(lease, fences));
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_.at(key);
@@ -475,6 +530,7 @@ Result<Leases::Lapsed> Leases::Lapse(const LeaseKey& key,
   entry.doomed.clear();
   for (const FenceRecord& fence : fences) {
     fences_.insert_or_assign(fence.allocation, fence);
+    merged_[fence.allocation].insert(key);
   }
   return Lapsed{true, std::move(lease), std::move(fences)};
 }
@@ -488,6 +544,12 @@ std::vector<FenceRecord> Leases::Pending() const {
     }
   }
   return all;
+}
+
+bool Leases::IsPending(const std::string& allocation) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = fences_.find(allocation);
+  return found != fences_.end() && found->second.state == FenceState::kBegun;
 }
 
 Result<FenceRecord> Leases::Change(
@@ -508,6 +570,9 @@ Result<FenceRecord> Leases::Change(
   MOUNTD_TRY(state_.leases.PutFence(fence));
   MOUNTD_ASSIGN(const auto owner, state_.allocations.GetAllocation(allocation));
   const std::lock_guard lock(mutex_);
+  if (fence.state == FenceState::kDone) {
+    merged_.erase(allocation);
+  }
   if (fence.state == FenceState::kDone && !owner) {
     fences_.erase(allocation);
   } else {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,6 +77,9 @@ class Leases {
   // As CheckUsable. Also FailedPrecondition if the allocation needs a lease and
   // none is held.
   Result<void> CheckHeld(const AllocationRecord& record) const;
+  // Returns whether mountd may stage, publish or mount something for the
+  // allocation by itself: as CheckHeld says. False if the store cannot be read.
+  bool MayRestore(const std::string& allocation) const;
   // Returns whether the allocation has a lease or a fence. Calls of others
   // never need to look back for a lapse.
   bool IsBound(const AllocationRecord& record) const;
@@ -116,6 +120,7 @@ class Leases {
                        std::uint64_t serial = 0);
   // Returns the fences that are not done.
   std::vector<FenceRecord> Pending() const;
+  bool IsPending(const std::string& allocation) const;
   // Changes a fence that is not done, on disk first. Returns the new record;
   // NotFound if there is no such fence.
   Result<FenceRecord> Change(const std::string& allocation,
@@ -140,8 +145,13 @@ class Leases {
   bool IsFencing(const LeaseKey& key) const;
   Result<void> CheckAcquirable(const Wanted& wanted) const;
 
-  std::vector<FenceRecord> FencesOf(
+  Result<std::vector<AllocationRecord>> CoveredBy(
+      const LeaseRecord& lease) const;
+  Result<std::vector<FenceRecord>> FencesOf(
       const LeaseRecord& lease, const std::vector<AllocationRecord>& all) const;
+  Result<FenceRecord> Merged(FenceRecord fence, const LeaseRecord& lease,
+                             const AllocationRecord& record) const;
+  Result<void> RecoverMerged(const LeaseRecord& lease);
   void Put(Entry entry);
   void Erase(const LeaseKey& key);
 
@@ -158,6 +168,8 @@ class Leases {
   // The fences that are not done, and those of allocations that still exist,
   // unless they are lifted.
   std::map<std::string, FenceRecord> fences_;
+  // Leases that lapsed during another lease's fence, by the fence's allocation.
+  std::map<std::string, std::set<LeaseKey>> merged_;
   std::uint64_t last_serial_ = 0;
 };
 

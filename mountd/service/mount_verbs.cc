@@ -95,6 +95,32 @@ Result<void> MountVerbs::UndoIfLapsed(const AllocationRecord& owner,
   return usable;
 }
 
+// Detaches the new mount of a swap during which the lease lapsed, and returns
+// that refusal. The old mount is gone, and mounting it again would attach
+// something after the lapse. The record stays as lost, so that the agent finds
+// the mount missing once it may use the allocation again.
+Result<void> MountVerbs::LoseIfLapsed(const AllocationRecord& owner,
+                                      const BindMountRequest& request) {
+  Result<void> usable = access_.leases().CheckUsable(owner);
+  if (usable) {
+    return usable;
+  }
+  Error lapsed = std::move(usable).error();
+  if (const Result<void> lost =
+          parts_.mounts.Lose(request.allocation, request.task, request.name);
+      !lost) {
+    // Pending now if this fails, too.
+    IgnoreBecauseBestEffort(
+        teardowns_.Unmount(owner, request.task, request.name,
+                           exec::UnmountMode::kDetach, {OnTasks::kIgnore}));
+  }
+  lapsed.detail += "; the lapse came after the swap, so " +
+                   Described(RecordOf(request)) +
+                   " has neither its old nor its new mount, and RepairMount "
+                   "mounts it again after AcquireLease";
+  return lapsed;
+}
+
 // Returns the processes that use a mount before a replacement, because they
 // keep the old mount. Afterwards a task's copy is in no mount namespace any
 // more, so a search could not find its mount.
@@ -136,9 +162,14 @@ Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
   }
   const std::optional<HolderReport> holders = HoldersBefore(owner, old);
   call.progress.At(StepOf(request));
+  // Once more, because the searches above may have taken long.
+  MOUNTD_TRY(access_.leases().CheckUsable(owner));
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(request));
   MOUNTD_TRY(Forgive(request));
-  MOUNTD_TRY(UndoIfLapsed(owner, request));
+  // Without an old mount, an earlier call has replaced it, and its new mount
+  // stays.
+  MOUNTD_TRY(replaced.old_mount_id == 0 ? access_.leases().CheckUsable(owner)
+                                        : LoseIfLapsed(owner, request));
   replaced.old_holders = replaced.old_mount_id != 0 ? holders : std::nullopt;
   return replaced;
 }
@@ -204,9 +235,11 @@ Result<MountVerbs::Repaired> MountVerbs::RepairMount(const CallContext& call,
   const std::optional<HolderReport> holders = HoldersBefore(owner, mount);
   Repaired repaired;
   call.progress.At(StepOf(request));
+  // Once more, because the search above may have taken long.
+  MOUNTD_TRY(access_.leases().CheckUsable(owner));
   MOUNTD_ASSIGN(repaired.replaced, parts_.mounts.Repair(request));
   MOUNTD_TRY(Forgive(request));
-  MOUNTD_TRY(UndoIfLapsed(owner, request));
+  MOUNTD_TRY(LoseIfLapsed(owner, request));
   repaired.replaced.old_holders = holders;
   MOUNTD_ASSIGN(const std::vector<std::string> inboxes,
                 parts_.boot.inboxes.InboxesOf(allocation.str()));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "csi-node/node/controller.h"
 #include "csi-node/node/plugins.h"
@@ -41,6 +43,10 @@ struct ServiceParts {
   };
   // Called when leases were acquired or released. From any thread.
   std::function<void()> on_leases = [] {};
+  // Called when these allocations may be used again, because a lease of theirs
+  // was acquired. From any thread.
+  std::function<void(const std::vector<std::string>& allocations)> on_usable =
+      [](const auto&) {};
   LeaseClocks lease_clocks{};
 };
 

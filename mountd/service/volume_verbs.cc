@@ -34,6 +34,10 @@ Result<csi::PublishedVolume> VolumeVerbs::PublishVolume(
     if (!before) {
       IgnoreBecauseBestEffort(
           teardowns_.Unpublish(owner, spec.alias, {OnTasks::kIgnore}));
+    } else if (before->state == PublicationState::kUncertain) {
+      // Tasks may have dead mounts of it, which keep it from being unpublished.
+      IgnoreBecauseBestEffort(
+          parts_.volumes.TakeBack({spec.allocation, spec.alias}));
     }
     return std::move(held).error();
   }
@@ -98,6 +102,19 @@ Result<csi::VolumeStats> VolumeVerbs::GetVolumeStats(const CallContext& call,
   return parts_.volumes.Stats(allocation.str(), alias.str());
 }
 
+// Detaches the new mount again if the lease lapsed meanwhile.
+Result<void> VolumeVerbs::RepairOne(const AllocationRecord& owner,
+                                    const BindMountRequest& request) {
+  MOUNTD_TRY(access_.leases().CheckUsable(owner));
+  MOUNTD_TRY(parts_.mounts.Repair(request));
+  Result<void> usable = access_.leases().CheckUsable(owner);
+  if (!usable) {
+    MOUNTD_TRY(
+        parts_.mounts.Lose(request.allocation, request.task, request.name));
+  }
+  return usable;
+}
+
 // Swaps the volume's mounts in inboxes. A mount that cannot be swapped stays
 // dead, as do tasks' own binds; the signal MountHealth has notified the owner.
 Result<void> VolumeVerbs::RepairMountsOf(const PublicationRecord& publication) {
@@ -121,8 +138,7 @@ Result<void> VolumeVerbs::RepairMountsOf(const PublicationRecord& publication) {
     spec.uid = owner->uid;
     Result<void> repaired = admission_.AuthoriseForOwner(*owner, spec);
     if (repaired) {
-      const Result<Mounts::Replaced> swapped = parts_.mounts.Repair(spec);
-      repaired = swapped ? Ok() : Result<void>(swapped.error());
+      repaired = RepairOne(*owner, spec);
     }
     if (!repaired && outcome) {
       outcome = std::move(repaired);

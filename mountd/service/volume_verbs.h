@@ -49,6 +49,9 @@ class VolumeVerbs {
   Result<void> RepairMountsOf(const PublicationRecord& publication);
 
  private:
+  Result<void> RepairOne(const AllocationRecord& owner,
+                         const BindMountRequest& request);
+
   const ServiceParts& parts_;
   const CallerAccess& access_;
   Teardowns& teardowns_;

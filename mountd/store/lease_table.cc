@@ -183,6 +183,14 @@ Result<std::optional<std::uint64_t>> LeaseDeadlineTable::GetDeadline(
   return found;
 }
 
+Result<bool> LeaseDeadlineTable::HasAny(std::uint32_t uid) {
+  bool has_any = false;
+  MOUNTD_TRY(database_->Query(
+      "SELECT 1 FROM lease_deadlines WHERE uid=?1 LIMIT 1",
+      [&](const Row& /*row*/) { has_any = true; }, uid));
+  return has_any;
+}
+
 Result<void> LeaseDeadlineTable::RemoveDeadline(const LeaseKey& key) {
   MOUNTD_TRY(
       database_->Run("DELETE FROM lease_deadlines WHERE uid=?1 AND name=?2",

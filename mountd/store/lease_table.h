@@ -51,6 +51,9 @@ class LeaseDeadlineTable {
 
   Result<void> PutDeadline(const LeaseKey& key, std::uint64_t deadline_boot_us);
   Result<std::optional<std::uint64_t>> GetDeadline(const LeaseKey& key);
+  // Returns whether the user has acquired a lease in this boot that nobody has
+  // released since, whatever its kind.
+  Result<bool> HasAny(std::uint32_t uid);
   Result<void> RemoveDeadline(const LeaseKey& key);
 
  private:

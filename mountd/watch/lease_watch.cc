@@ -160,7 +160,10 @@ void LeaseWatch::HasLapsed(const LeaseKey& key,
 }
 
 void LeaseWatch::Fence(const FenceRecord& fence) {
-  if (!fencing_.insert(fence.allocation).second) {
+  // A retry may come late, after another try has ended the fence. on_done is
+  // called once for each fence.
+  if (!parts_.leases.IsPending(fence.allocation) ||
+      !fencing_.insert(fence.allocation).second) {
     return;
   }
   const std::uint32_t uid = fence.lease.uid;

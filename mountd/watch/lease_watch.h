@@ -42,6 +42,7 @@ class LeaseWatch {
     // Called on the loop's thread.
     std::function<void(const Leases::Lapsed&)> on_lapse =
         [](const Leases::Lapsed&) {};
+    // Once for each fence that ends.
     std::function<void(const FenceRecord&)> on_done = [](const FenceRecord&) {};
   };
   LeaseWatch(const Parts& parts, Events events);

@@ -165,6 +165,9 @@ void Core::Start() {
         volume.volume_id + (condition.abnormal ? " abnormal" : " normal") +
         (condition.message.empty() ? "" : ": ") + condition.message);
   };
+  volume_events.may_restore = [this](const std::string& allocation) {
+    return services->leases.MayRestore(allocation);
+  };
   volumes = std::make_unique<csi::Volumes>(config, *plans, *rpcs, *plugins,
                                            *state, std::move(volume_events));
   controller = std::make_unique<csi::Controller>(config.timeouts, *rpcs,

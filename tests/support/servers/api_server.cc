@@ -210,6 +210,9 @@ csi::VolumeEvents ApiServer::EventsOfVolumes() {
   };
   events.on_owed = [this] { loop_->Post([this] { owed_.Check(); }); };
   events.on_unsettled = [this] { loop_->Post([this] { settler_.Check(); }); };
+  events.may_restore = [this](const std::string& allocation) {
+    return services_.leases.MayRestore(allocation);
+  };
   return events;
 }
 

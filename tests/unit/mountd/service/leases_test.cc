@@ -74,13 +74,16 @@ class LeasesTest : public CoreFixture {
     MOUNTD_TRY(services().fences.StopTasks(allocation));
     return services().fences.Finish(allocation);
   }
-  Result<MountConfig> Bind(const std::string& name = "m") {
+  static BindMountRequest Wish(const std::string& name = "m") {
     BindMountRequest spec;
     spec.allocation = "web";
     spec.task = "task";
     spec.name = name;
     spec.wish.source = "data";
-    return services().mounts.BindMount(agent_, spec);
+    return spec;
+  }
+  Result<MountConfig> Bind(const std::string& name = "m") {
+    return services().mounts.BindMount(agent_, Wish(name));
   }
   Result<NetworkStatus> Network() {
     NetworkRequest request;
@@ -115,6 +118,16 @@ class LeasesTest : public CoreFixture {
   }
   std::string Publish(const csi::PublishSpec& spec) {
     return Outcome(services().volumes.PublishVolume(agent_, spec, UniqueFd()));
+  }
+  void Die(const std::string& allocation = "web") {
+    executor().SetHealth("nfs/publish/" + allocation + "/" +
+                             VolumeKey::Derive("nfs", "v1").str(),
+                         exec::MountHealth::kDead);
+  }
+  // Returns how many calls made something.
+  std::size_t Ups() {
+    return client().script().Count("NodeStageVolume") +
+           client().script().Count("NodePublishVolume");
   }
   std::optional<AllocationRecord> Record(const std::string& name = "web") {
     return core_.state->allocations.GetAllocation(name).value();
@@ -374,6 +387,86 @@ TEST_F(LeasesTest, ACallThatEndsAfterTheLapseIsUndone) {
   EXPECT_EQ(core_.boot->mounts.MountsOf("web")->size(), 1U);
 }
 
+// Mounting the old source again would attach something after the lapse.
+TEST_F(LeasesTest, ASwapThatEndsAfterTheLapseLeavesALostMount) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Bind(), IsOk());
+  const std::function<Result<void>()> swaps[] = {
+      [&]() -> Result<void> {
+        BindMountRequest spec = Wish();
+        spec.wish.attributes = exec::kReadOnly;
+        MOUNTD_TRY(services().mounts.ReplaceMount(agent_, spec));
+        return Ok();
+      },
+      [&]() -> Result<void> {
+        MOUNTD_TRY(services().mounts.RepairMount(agent_, NameOf("web"),
+                                                 NameOf("task"), NameOf("m")));
+        return Ok();
+      }};
+  for (const auto& swap : swaps) {
+    ASSERT_THAT(Acquire(lease), IsOk());
+    std::string detail;
+    EXPECT_EQ(WhileBlocked("Attach",
+                           [&] {
+                             const Result<void> outcome = swap();
+                             detail = outcome ? "" : outcome.error().detail;
+                             return Outcome(outcome);
+                           }),
+              "FailedPrecondition");
+    EXPECT_NE(detail.find("neither its old nor its new"), std::string::npos)
+        << detail;
+    EXPECT_EQ(executor().MountIdOf("web/task/m"), 0U);
+    const auto mounts = core_.boot->mounts.MountsOf("web");
+    ASSERT_EQ(mounts->size(), 1U);
+    EXPECT_EQ(mounts->front().state, MountRecordState::kLost);
+    LapseDue();
+    ASSERT_THAT(Fence(), IsOk());
+    ASSERT_THAT(Acquire(lease), IsOk());
+    EXPECT_THAT(services().mounts.RepairMount(agent_, NameOf("web"),
+                                              NameOf("task"), NameOf("m")),
+                IsOk());
+    EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
+  }
+}
+
+// The call changes nothing, so there is nothing to undo.
+TEST_F(LeasesTest, ARepeatedSwapLeavesTheMountAsItIs) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  const auto mount = Bind();
+  ASSERT_THAT(mount, IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  EXPECT_EQ(WhileBlocked("FindCopies",
+                         [&] {
+                           return Outcome(
+                               services().mounts.ReplaceMount(agent_, Wish()));
+                         }),
+            "FailedPrecondition");
+  EXPECT_EQ(executor().MountIdOf("web/task/m"), mount->record.mount_id);
+}
+
+TEST_F(LeasesTest, ARepairOfAVolumesMountsEndsWithTheLapse) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  ASSERT_EQ(Publish(Volume()), "Ok");
+  BindMountRequest spec = Wish();
+  spec.wish.source_kind = exec::SourceKind::kPublishedVolume;
+  ASSERT_THAT(services().mounts.BindMount(agent_, spec), IsOk());
+  const PublicationRecord publication = core_.volumes->Of("web")->at(0);
+  EXPECT_EQ(WhileBlocked("Attach",
+                         [&] {
+                           return Outcome(
+                               services().volumes.RepairMountsOf(publication));
+                         }),
+            "FailedPrecondition");
+  EXPECT_EQ(executor().MountIdOf("web/task/m"), 0U);
+  EXPECT_EQ(core_.boot->mounts.MountsOf("web")->front().state,
+            MountRecordState::kLost);
+}
+
 TEST_F(LeasesTest, ANetworkThatEndsAfterTheLapseIsUndone) {
   ASSERT_THAT(Acquire(Heartbeat()), IsOk());
   EXPECT_EQ(WhileBlocked("CreateNetwork", [&] { return Outcome(Network()); }),
@@ -465,6 +558,122 @@ TEST_F(LeasesTest, APublishThatIsCutOffByTheLapseIsNotSettled) {
   EXPECT_TRUE(core_.volumes->ListUnsettled().empty());
   EXPECT_TRUE(core_.volumes->Of("web")->empty());
   EXPECT_TRUE(client().Staged().empty());
+}
+
+// mountd would publish the volume again without a call.
+TEST_F(LeasesTest, ADeadVolumeOfAFencedAllocationIsNotRestored) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  ASSERT_EQ(Publish(Volume()), "Ok");
+  Pass(10);
+  LapseDue();
+  ASSERT_THAT(Fence(), IsOk());
+  Die();
+  client().script().Forget();
+  const auto restored = core_.volumes->RestoreDead("nfs");
+  ASSERT_THAT(restored, IsOk());
+  EXPECT_TRUE(restored->restored.empty());
+  EXPECT_EQ(Ups(), 0U);
+  // The way down goes on, so that the claim can be freed.
+  EXPECT_TRUE(client().Staged().empty());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  EXPECT_EQ(core_.volumes->RestoreDead("nfs")->restored.size(), 1U);
+}
+
+TEST_F(LeasesTest, OnlyUsersWithAHeldLeaseGetADeadVolumeBack) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_THAT(Prepare("db"), IsOk());
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  for (const char* allocation : {"web", "db"}) {
+    csi::PublishSpec spec = Volume(allocation);
+    spec.capability.access_mode = csi::AccessMode::kMultiNodeMultiWriter;
+    ASSERT_EQ(Publish(spec), "Ok");
+  }
+  Pass(10);
+  for (int i = 0; i < 2; ++i) {
+    Die("web");
+    Die("db");
+    client().script().Forget();
+    const auto restored = core_.volumes->RestoreDead("nfs");
+    ASSERT_THAT(restored, IsOk());
+    ASSERT_EQ(restored->restored.size(), 1U);
+    EXPECT_EQ(restored->restored.at(0).allocation, "db");
+    // The staging is another one each time, because it had died, too.
+    EXPECT_EQ(client().script().Count("NodeUnstageVolume"), 1U);
+  }
+}
+
+TEST_F(LeasesTest, AVolumeThatIsRestoredAfterTheLapseIsTakenBack) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  ASSERT_EQ(Publish(Volume()), "Ok");
+  Die();
+  EXPECT_EQ(WhileBlocked(
+                client().script(), "NodeStageVolume",
+                [&] { return Outcome(core_.volumes->RestoreDead("nfs")); },
+                [&] { Pass(10); }),
+            "Ok");
+  EXPECT_TRUE(client().Staged().empty());
+  EXPECT_EQ(core_.volumes->Of("web")->at(0).state,
+            PublicationState::kUncertain);
+}
+
+TEST_F(LeasesTest, AnUnknownOutcomeIsNotSettledDuringAFence) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  client().FailNext("NodeStageVolume", csi::RpcCode::kDeadlineExceeded,
+                    FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  ASSERT_EQ(Publish(Volume()), "DeadlineExceeded");
+  client().script().Clear();
+  // The lapse comes while mountd asks again.
+  const auto settle = [&] {
+    return Outcome(core_.volumes->Settle({"web", "data"}));
+  };
+  EXPECT_EQ(WhileBlocked(client().script(), "NodeStageVolume", settle,
+                         [&] { Pass(10); }),
+            "FailedPrecondition");
+  EXPECT_TRUE(client().Staged().empty());
+  LapseDue();
+  ASSERT_THAT(Fence(), IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  client().FailNext("NodeStageVolume", csi::RpcCode::kDeadlineExceeded,
+                    FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  ASSERT_EQ(Publish(Volume()), "DeadlineExceeded");
+  client().script().Clear();
+  client().script().Forget();
+  Pass(10);
+  EXPECT_EQ(settle(), "FailedPrecondition");
+  EXPECT_EQ(Ups(), 0U);
+  LapseDue();
+  ASSERT_THAT(Fence(), IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  EXPECT_EQ(settle(), "Ok");
+  EXPECT_EQ(client().Staged().size(), 1U);
+}
+
+TEST_F(LeasesTest, APublishThatIsRepeatedIntoTheLapseIsTakenBack) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  client().FailNext("NodeStageVolume", csi::RpcCode::kDeadlineExceeded,
+                    FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  ASSERT_EQ(Publish(Volume()), "DeadlineExceeded");
+  client().script().Clear();
+  EXPECT_EQ(WhileBlocked(
+                client().script(), "NodePublishVolume",
+                [&] { return Publish(Volume()); }, [&] { Pass(10); }),
+            "FailedPrecondition");
+  EXPECT_TRUE(client().Staged().empty());
+  EXPECT_TRUE(core_.volumes->ListUnsettled().empty());
 }
 
 TEST_F(LeasesTest, AVolumeIsStagedOnlyUnderAHeldLease) {
@@ -583,6 +792,30 @@ TEST_F(LeasesTest, TasksOfACgroupThatComesLaterAreNotStoppedWithoutAGrant) {
   EXPECT_TRUE(services().leases.List().empty());
 }
 
+// Without a lease nobody would fence the allocation.
+TEST_F(LeasesTest, ACallThatFailsDoesNotEndALease) {
+  constexpr std::uint64_t kUngranted = 79;
+  executor().PutCgroup(kUngranted, "/other/web");
+  LeaseRecord lease = Heartbeat();
+  ASSERT_THAT(Acquire(lease), IsOk());
+  lease.stop_tasks = TaskStop::kKill;
+  EXPECT_EQ(WhileBlocked(
+                executor().script(), "InspectCgroup",
+                [&] { return Outcome(Acquire(lease)); },
+                [&] {
+                  EXPECT_THAT(core_.state->allocations.SetAllocationCgroup(
+                                  "web", kUngranted),
+                              IsOk());
+                }),
+            "PermissionDenied");
+  const auto leases = services().leases.List();
+  ASSERT_EQ(leases.size(), 1U);
+  EXPECT_EQ(leases.front().state, LeaseState::kHeld);
+  EXPECT_EQ(leases.front().stop_tasks, TaskStop::kNo);
+  Pass(10);
+  EXPECT_EQ(Outcome(Bind()), "FailedPrecondition");
+}
+
 TEST_F(LeasesTest, AnAllocationThatIsReleasedMeanwhileGetsNoLease) {
   LeaseRecord lease = Heartbeat();
   lease.stop_tasks = TaskStop::kKill;
@@ -633,6 +866,65 @@ TEST_F(LeasesTest, TwoLeasesOfOneAllocationFenceItOnce) {
   EXPECT_EQ(pending.front().on_lapse, OnLapse::kRelease);
   EXPECT_THAT(Fence(), IsOk());
   EXPECT_FALSE(Record());
+}
+
+// The record of the fence names the first lease alone.
+TEST_F(LeasesTest, NeitherLeaseOfAFenceIsReleasedDuringIt) {
+  LeaseRecord keep = Heartbeat();
+  keep.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(keep), IsOk());
+  LeaseRecord scope = Heartbeat("scope", "");
+  scope.scope = "prod";
+  scope.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(scope), IsOk());
+  Pass(10);
+  LapseDue();
+  const auto release = [&](const char* name) {
+    return Outcome(
+        services().lease_verbs.ReleaseLease(agent_, {Core::kAgent, name}));
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(release("lease"), "FailedPrecondition");
+    EXPECT_EQ(release("scope"), "FailedPrecondition");
+    core_.Restart();
+    ASSERT_THAT(core_.Recover(), IsOk());
+  }
+  ASSERT_THAT(Fence(), IsOk());
+  EXPECT_EQ(release("lease"), "Ok");
+  EXPECT_EQ(release("scope"), "Ok");
+}
+
+// The allocation gets its cgroup while the first fence begins.
+TEST_F(LeasesTest, ASecondLeaseStopsTheTasksOfItsOwnCgroup) {
+  ASSERT_THAT(
+      services().allocations.PrepareAllocation(agent_, NameOf("db"), "later"),
+      IsOk());
+  LeaseRecord first = Heartbeat("first", "db");
+  first.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Acquire(first), IsOk());
+  LeaseRecord second = Heartbeat("second", "");
+  second.key.uid = Core::kAgent;
+  second.scope = "later";
+  second.timeout_ms = 20'000;
+  second.on_lapse = OnLapse::kKeep;
+  second.stop_tasks = TaskStop::kKill;
+  Leases::Wanted wanted;
+  wanted.lease = second;
+  wanted.most = 3;
+  ASSERT_THAT(services().leases.Acquire(std::move(wanted)), IsOk());
+  Pass(10);
+  LapseDue();
+  ASSERT_THAT(services().fences.StopTasks("db"), IsOk());
+  ASSERT_THAT(core_.state->allocations.SetAllocationCgroup("db", kCgroup),
+              IsOk());
+  Pass(10);
+  LapseDue();
+  const auto pending = services().leases.Pending();
+  ASSERT_EQ(pending.size(), 1U);
+  EXPECT_EQ(pending.front().cgroup, kCgroup);
+  EXPECT_EQ(executor().script().Count("StopTasks"), 0U);
+  ASSERT_THAT(services().fences.StopTasks("db"), IsOk());
+  EXPECT_EQ(executor().script().Count("StopTasks"), 1U);
 }
 
 }  // namespace

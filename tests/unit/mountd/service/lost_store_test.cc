@@ -223,5 +223,36 @@ TEST(AllocationsCgroupTest, TheSameIsNotRecordedAgain) {
   EXPECT_EQ(core.state->allocations.GetAllocation("web").value()->cgroup, 8U);
 }
 
+// The store that was lost had the lease, and whether it was required.
+TEST_F(LostStoreTest, AUserWithLeasesHasToAcquireOneAgain) {
+  Prepare("web", agent_);
+  Prepare("db", Core::By(Core::kOther));
+  LeaseRecord lease;
+  lease.key.name = "lease";
+  lease.allocation = "web";
+  lease.kind = LeaseKind::kPipe;
+  const auto acquire = [&] {
+    return services().lease_verbs.AcquireLease(agent_, lease, nullptr);
+  };
+  const auto held = [&](const char* allocation) {
+    return Outcome(services().leases.CheckHeld(
+        *core_.state->allocations.GetAllocation(allocation).value()));
+  };
+  ASSERT_THAT(acquire(), IsOk());
+  LoseAllocations();
+  Start();
+  EXPECT_TRUE(services().leases.List().empty());
+  EXPECT_EQ(held("web"), "FailedPrecondition");
+  EXPECT_EQ(held("db"), "Ok");
+  ASSERT_THAT(acquire(), IsOk());
+  EXPECT_EQ(held("web"), "Ok");
+  // With both stores lost, nothing tells of the lease.
+  LoseAllocations();
+  ASSERT_THAT(core_.boot->database().Run("DELETE FROM lease_deadlines"),
+              IsOk());
+  Start();
+  EXPECT_EQ(held("web"), "Ok");
+}
+
 }  // namespace
 }  // namespace mountd

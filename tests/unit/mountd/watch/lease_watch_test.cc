@@ -133,6 +133,28 @@ TEST_F(LeaseWatchTest, AFenceIsTriedUntilItIsDone) {
   EXPECT_FALSE(IsKnown());
 }
 
+// The fence ends between the list of the retries and its retry.
+TEST_F(LeaseWatchTest, ARetryThatComesLateTellsNothing) {
+  executor().FailNext("RemoveAllocation", Code::kUnavailable);
+  AcquirePipe().reset();
+  ASSERT_TRUE(loop_.RunUntil([&] { return loop_.timer_count() > 0; }));
+  loop_.FireTimers();
+  std::promise<void> listed;
+  strands_.Submit("", [&] { listed.set_value(); });
+  listed.get_future().wait();
+  ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  ASSERT_THAT(services().fences.Finish("web"), IsOk());
+  for (int i = 0; i < 10; ++i) {
+    for (const std::string& strand :
+         {std::string(), FenceStrand("web"), AllocationStrand("web")}) {
+      bool passed = false;
+      strands_.Submit(strand, [&] { loop_.Post([&] { passed = true; }); });
+      ASSERT_TRUE(loop_.RunUntil([&] { return passed; }));
+    }
+  }
+  EXPECT_TRUE(done_.empty());
+}
+
 // All workers wait for the same executors, so one user must not take them all.
 TEST_F(LeaseWatchTest, AFewFencesOfAUserAreUnderWayAtOnce) {
   constexpr std::size_t kAllocations = 20;
