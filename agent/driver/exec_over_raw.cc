@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/driver/exec_over_raw.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "mountd/base/unique_fd.h"
+#include "mountd/base/write_all.h"
+
+namespace mountd::driver {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{32} << 10U;
+// So many messages wait for the driver at once, so that a driver that does not
+// read bounds what is read from stdin.
+constexpr std::size_t kMostWaiting = 16;
+
+// The driver's end: requests made of the caller's fds, and responses written to
+// them. The driver's threads use Send and Receive; two threads feed it.
+class FdStream : public RawExecStream {
+ public:
+  explicit FdStream(const ExecOptions& options) : options_(options) {}
+
+  Result<void> Send(const ExecResponse& response) override {
+    if (response.stdout_data) {
+      MOUNTD_TRY(Write(options_.stdout_fd, *response.stdout_data, "stdout"));
+    }
+    if (response.stderr_data) {
+      MOUNTD_TRY(Write(options_.stderr_fd, *response.stderr_data, "stderr"));
+    }
+    if (response.result) {
+      const std::lock_guard lock(mutex_);
+      result_ = response.result;
+    }
+    return Ok();
+  }
+
+  Result<std::optional<ExecRequest>> Receive() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !waiting_.empty() || ended_; });
+    if (waiting_.empty()) {
+      return std::optional<ExecRequest>();
+    }
+    std::optional<ExecRequest> request = std::move(waiting_.front());
+    waiting_.pop_front();
+    changed_.notify_all();
+    return request;
+  }
+
+  // Adds a request. Waits for room. False: the command has ended.
+  bool Add(ExecRequest request) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock,
+                  [this] { return waiting_.size() < kMostWaiting || ended_; });
+    if (ended_) {
+      return false;
+    }
+    waiting_.push_back(std::move(request));
+    changed_.notify_all();
+    return true;
+  }
+
+  void End() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  std::optional<ExitResult> result() {
+    const std::lock_guard lock(mutex_);
+    return result_;
+  }
+
+ private:
+  // A caller without this stream drops its data.
+  static Result<void> Write(int fd, const ExecData& data,
+                            const std::string& name) {
+    return fd < 0 ? Ok() : WriteAll(fd, data.data, name);
+  }
+
+  const ExecOptions& options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<ExecRequest> waiting_;
+  bool ended_ = false;
+  std::optional<ExitResult> result_;
+};
+
+ExecRequest StdinRequest(std::string data, bool close) {
+  ExecRequest request;
+  request.stdin_data = ExecData{std::move(data), close};
+  return request;
+}
+
+// False if `end` can be read first.
+bool WaitForInput(int fd, int end) {
+  std::array<pollfd, 2> entries = {pollfd{fd, POLLIN, 0},
+                                   pollfd{end, POLLIN, 0}};
+  while (::poll(entries.data(), entries.size(), -1) < 0) {
+    if (errno != EINTR) {
+      return false;
+    }
+  }
+  return entries[1].revents == 0;
+}
+
+// Feeds the input until it ends or `end` can be read. A failing read ends the
+// input, because a command cannot be told of the error.
+void FeedInput(int fd, int end, FdStream& stream) {
+  std::string piece(kPieceBytes, '\0');
+  while (fd >= 0 && WaitForInput(fd, end)) {
+    const ssize_t size = ::read(fd, piece.data(), piece.size());
+    if (size < 0 && (errno == EINTR || errno == EAGAIN)) {
+      continue;
+    }
+    if (size <= 0) {
+      break;
+    }
+    if (!stream.Add(StdinRequest(
+            piece.substr(0, static_cast<std::size_t>(size)), false))) {
+      return;
+    }
+  }
+  stream.Add(StdinRequest("", true));
+}
+
+void FeedSizes(Stream<TerminalSize>& sizes, FdStream& stream) {
+  for (;;) {
+    const Result<std::optional<TerminalSize>> size = sizes.Next();
+    ExecRequest request;
+    if (!size || !*size) {
+      return;
+    }
+    request.terminal_size = **size;
+    if (!stream.Add(std::move(request))) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+Result<ExitResult> ExecOverRaw(RawStreamingExec& driver,
+                               const std::string& task_id,
+                               const ExecOptions& options) {
+  const UniqueFd end(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!end.valid()) {
+    return ErrnoError(errno, "exec", task_id, "eventfd");
+  }
+  FdStream stream(options);
+  std::thread input([&] { FeedInput(options.stdin_fd, end.get(), stream); });
+  std::thread sizes([&] {
+    if (options.sizes != nullptr) {
+      FeedSizes(*options.sizes, stream);
+    }
+  });
+  const Result<void> outcome = driver.ExecTaskStreamingRaw(
+      task_id, options.command, options.terminal, stream);
+  stream.End();
+  ::eventfd_write(end.get(), 1);
+  if (options.sizes != nullptr) {
+    options.sizes->Cancel();
+  }
+  input.join();
+  sizes.join();
+  MOUNTD_TRY(outcome);
+  const std::optional<ExitResult> result = stream.result();
+  return result ? Result<ExitResult>(*result)
+                : Result<ExitResult>(
+                      MakeError(Code::kInternal, "exec", task_id,
+                                "the task driver sent no exit result"));
+}
+
+}  // namespace mountd::driver

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/driver/exec_stream.h"
+#include "agent/driver/stream.h"
+#include "agent/driver/task_config.h"
+#include "agent/driver/task_status.h"
+#include "mountd/base/result.h"
+
+namespace mountd::driver {
+
+struct CreatedNetwork {
+  NetworkIsolation isolation;
+  bool created = false;  // false: the allocation had the network before
+};
+
+struct ExecOutput {
+  std::string stdout_text;  // at most 1 MiB of each stream
+  std::string stderr_text;
+  ExitResult result;
+};
+
+// Runs tasks for an orchestrator. The orchestrator owns a driver, and any
+// thread calls it. A driver may end at any time; the tasks go on, and
+// RecoverTask of a new driver finds them.
+//
+// Each call is idempotent, so after any error the same call again is right.
+//
+// Errors:
+// - NotFound for a task that this driver does not know. RecoverTask first.
+// - InvalidArgument for a configuration that no driver of this kind can run,
+//   with the member as `object`.
+// - Unavailable if a try a moment later may succeed. DriverIsAway tells a
+//   driver in a process of its own that has gone away.
+// - NotSupported for a part of the interface that this driver does not have.
+// - FailedPrecondition for a task in the wrong state.
+class TaskDriver {
+ public:
+  TaskDriver() = default;
+  TaskDriver(const TaskDriver&) = delete;
+  TaskDriver& operator=(const TaskDriver&) = delete;
+  virtual ~TaskDriver() = default;
+
+  virtual DriverCapabilities Capabilities() = 0;
+  virtual std::vector<SchemaKey> ConfigSchema() = 0;
+  // Tells the first fingerprint at once, and then each change.
+  virtual Result<std::unique_ptr<Stream<Fingerprint>>> Fingerprints() = 0;
+
+  // Makes the namespaces that all tasks of an allocation share.
+  virtual Result<CreatedNetwork> CreateNetwork(const std::string& allocation,
+                                               const std::string& hostname) = 0;
+  // Ends what CreateNetwork made. Ok if nothing is there.
+  virtual Result<void> DestroyNetwork(const std::string& allocation,
+                                      const NetworkIsolation& isolation) = 0;
+
+  // Returns when the task's program runs. AlreadyExists for an id that another
+  // configuration has.
+  virtual Result<StartedTask> StartTask(const TaskConfig& config) = 0;
+  // Learns of a task that another driver started. Ok for a task that has ended
+  // since; NotFound only if the task is lost.
+  virtual Result<void> RecoverTask(const TaskHandle& handle) = 0;
+  // Blocks until the task has ended. Many callers may wait, also after the end,
+  // until DestroyTask.
+  virtual Result<ExitResult> WaitTask(const std::string& id) = 0;
+  // Sends the signal ("": the image's, or SIGTERM), and SIGKILL after the
+  // timeout. Returns when the task has ended.
+  virtual Result<void> StopTask(const std::string& id,
+                                std::chrono::milliseconds timeout,
+                                const std::string& signal) = 0;
+  // Forgets an ended task and removes what it left. FailedPrecondition for a
+  // task that runs, unless `force`, which kills it.
+  virtual Result<void> DestroyTask(const std::string& id, bool force) = 0;
+  virtual Result<TaskStatus> InspectTask(const std::string& id) = 0;
+  virtual Result<void> SignalTask(const std::string& id,
+                                  const std::string& signal) = 0;
+  // Changes the limits of a running task.
+  virtual Result<void> UpdateTask(const std::string& id,
+                                  const TaskResources& resources) = 0;
+  virtual Result<std::unique_ptr<Stream<TaskStats>>> Stats(
+      const std::string& id, std::chrono::milliseconds interval) = 0;
+  // Events of all tasks.
+  virtual Result<std::unique_ptr<Stream<TaskEvent>>> Events() = 0;
+  // Runs a command to its end. DeadlineExceeded kills it.
+  virtual Result<ExecOutput> ExecTask(const std::string& id,
+                                      const std::vector<std::string>& command,
+                                      std::chrono::milliseconds timeout) = 0;
+
+  // Null: the driver does not have this form. The driver owns the object.
+  virtual StreamingExec* streaming_exec() { return nullptr; }
+  virtual RawStreamingExec* raw_streaming_exec() { return nullptr; }
+
+  // Ends all streams and waiting calls with nullopt or Aborted. Touches no
+  // task.
+  virtual void Shutdown() = 0;
+};
+
+// Runs the command by whichever form the driver has. NotSupported if it has
+// neither.
+Result<ExitResult> ExecTaskStreaming(TaskDriver& driver,
+                                     const std::string& task_id,
+                                     const ExecOptions& options);
+
+// The one error of every call, streams included, whose driver has gone away.
+Error DriverAway(const std::string& op, const std::string& object);
+bool DriverIsAway(const Error& error);
+
+}  // namespace mountd::driver
