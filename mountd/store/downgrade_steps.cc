@@ -23,7 +23,8 @@ constexpr std::array kBootSteps = {
              "DROP TABLE lease_deadlines;"},
     // The mountd of 0.1.0 gives each network an IPv4 address, so it could not
     // read the record of a network without. It then removes the network as one
-    // that it finds without a record.
+    // that it finds without a record. The network's rules stay, because 0.1.0
+    // does not know rules of IPv6 alone (mountd.service(8)).
     StepDown{
         13,
         "SELECT 'network ' || allocation || '/' || interface || ': the "
