@@ -38,6 +38,8 @@ namespace mountd::agent {
 //     later call says kDaemon.
 //   - kPlugin: mountd answers, and the CSI or CNI plugin does not. Look at the
 //     plugin; calls about other plugins succeed.
+// - NotSupported also for a method or an option that an older mountd does not
+//   have; `detail` then says that mountd is older than its client.
 // - Internal if an answer does not follow the contract.
 //
 // All methods are idempotent, so after any error the same call again is right.

@@ -131,7 +131,7 @@ Result<void> Client::Impl::Once(const std::string& op,
       call(connection_->proxy(), options);
       return Ok();
     } catch (const sdbus::Error& error) {
-      failure = FailureOf(error, op, object);
+      failure = FailureOfOwnCall(error, op, object);
     }
     if (failure.connection_lost) {
       connection_.reset();

@@ -211,6 +211,16 @@ Away AwayOf(const std::string& name, const std::string& message) {
   return IsAbsent(name) ? Away::kDaemon : Away::kNone;
 }
 
+// Returns true for mountd's refusal of an option that it does not know, in the
+// words of this release or of 0.1.0.
+bool IsOfAnUnknownOption(const sdbus::Error& error) {
+  const std::string_view message = error.getMessage();
+  return error.getName() == "org.mountd1.Error.InvalidArgument" &&
+         message.starts_with("check ") &&
+         (message.ends_with("\"]: is not an option of this method") ||
+          message.ends_with("\"]: is not known"));
+}
+
 }  // namespace
 
 Error ErrorFromName(const std::string& name, const std::string& message,
@@ -227,6 +237,20 @@ CallFailure FailureOf(const sdbus::Error& error, const std::string& op,
                       const std::string& object) {
   return {ErrorFromName(error.getName(), error.getMessage(), op, object),
           IsLost(error.getName())};
+}
+
+CallFailure FailureOfOwnCall(const sdbus::Error& error, const std::string& op,
+                             const std::string& object) {
+  CallFailure failure = FailureOf(error, op, object);
+  if (IsOfAnUnknownOption(error) ||
+      CodeOfBusError(error.getName()) == Code::kNotSupported) {
+    failure.error.code = Code::kNotSupported;
+    failure.error.detail =
+        "this mountd is older than its client and cannot do this; update "
+        "mountd-service (" +
+        error.getMessage() + ")";
+  }
+  return failure;
 }
 
 ManagerProxy::ManagerProxy(sdbus::IConnection& bus, const std::string& service,

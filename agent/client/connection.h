@@ -130,6 +130,12 @@ struct CallFailure {
 CallFailure FailureOf(const sdbus::Error& error, const std::string& op,
                       const std::string& object);
 
+// FailureOf for calls that this library makes. The library sends only methods
+// and options of its own contract. So a mountd that does not know one of them
+// is older, and the error is NotSupported and says so.
+CallFailure FailureOfOwnCall(const sdbus::Error& error, const std::string& op,
+                             const std::string& object);
+
 // Makes an error from a full name and a message, as OperationDone has them.
 Error ErrorFromName(const std::string& name, const std::string& message,
                     const std::string& op, const std::string& object);

@@ -31,7 +31,7 @@ class Subscriber::Impl {
           handlers_.spans ? dbus::Dict{{"spans", dbus::Value(true)}}
                           : dbus::Dict());
     } catch (const sdbus::Error& error) {
-      return FailureOf(error, "Subscribe", "").error;
+      return FailureOfOwnCall(error, "Subscribe", "").error;
     }
     // The thread starts after Subscribe, because only one thread at a time may
     // use the connection.

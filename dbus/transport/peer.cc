@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "dbus/methods/audit.h"
@@ -66,6 +67,18 @@ UniqueFd PeerProcess(int socket, pid_t pid) {
   // Not pidfd_open(2)'s wrapper, because the header of glibc 2.36 lacks extern
   // "C".
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+// Returns true for a call that only mountd's own code can answer with success.
+// sd-bus serves the standard interfaces, and refuses a call without an
+// interface or of an interface that mountd does not have.
+bool IsForMountd(sd_bus_message* message) {
+  if (sd_bus_message_is_method_call(message, nullptr, nullptr) <= 0) {
+    return false;
+  }
+  const char* const interface = sd_bus_message_get_interface(message);
+  return interface == nullptr ||
+         !std::string_view(interface).starts_with("org.freedesktop.DBus");
 }
 
 }  // namespace
@@ -189,10 +202,7 @@ int Peer::OnMessage(sd_bus_message* message, void* userdata,
     return 1;
   }
   self->AuditUnserved();
-  // sd-bus finds no method for a call without an interface.
-  const bool names_none = sd_bus_message_get_interface(message) == nullptr;
-  const char* const interface = names_none ? nullptr : "org.mountd1.Manager";
-  if (sd_bus_message_is_method_call(message, interface, nullptr) > 0) {
+  if (IsForMountd(message)) {
     self->unserved_ = sd_bus_message_get_member(message);
   }
   return 0;

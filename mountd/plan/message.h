@@ -94,32 +94,39 @@ enum class PlanKind : std::uint32_t {
 // The most fds that a plan can have beside it.
 inline constexpr std::size_t kMaxPlanFds = 2;
 
+// Lists every member of PlanBody but `ports`, as X(type, name). PlanBody and
+// request_size.h are made of this list, so they cannot differ.
+#define MOUNTD_USUAL_PLAN_BODIES(X)        \
+  X(AllocationPlan, allocation)            \
+  X(TargetPlan, target)                    \
+  X(TaskPlan, task)                        \
+  X(AttachPlan, attach)                    \
+  X(OpenTreePlan, open_tree)               \
+  X(DetachPlan, detach)                    \
+  X(AnchorPlan, anchor)                    \
+  X(PluginPlan, plugin)                    \
+  X(PluginSocketPlan, plugin_socket)       \
+  X(VolumeDirPlan, volume_dir)             \
+  X(NetworkPlan, network)                  \
+  X(PrepareNetworksPlan, prepare_networks) \
+  X(NetworkFilePlan, network_file)         \
+  X(NetworkWatchPlan, network_watch)       \
+  X(CniPlan, cni)                          \
+  X(CgroupPlan, cgroup)                    \
+  X(HoldersPlan, holders)                  \
+  X(ProcessesPlan, processes)              \
+  X(CopiesPlan, copies)                    \
+  X(VerifyTaskPlan, verify_task)           \
+  X(StopTasksPlan, stop_tasks)             \
+  X(TreePlan, tree)                        \
+  X(ProbePlan, probe)                      \
+  X(VolumeProbePlan, volume_probe)
+
 union PlanBody {
-  AllocationPlan allocation;
-  TargetPlan target;
-  TaskPlan task;
-  AttachPlan attach;
-  OpenTreePlan open_tree;
-  DetachPlan detach;
-  AnchorPlan anchor;
-  PluginPlan plugin;
-  PluginSocketPlan plugin_socket;
-  VolumeDirPlan volume_dir;
-  NetworkPlan network;
+#define MOUNTD_PLAN_BODY(type, name) type name;
+  MOUNTD_USUAL_PLAN_BODIES(MOUNTD_PLAN_BODY)
+#undef MOUNTD_PLAN_BODY
   PortsPlan ports;
-  PrepareNetworksPlan prepare_networks;
-  NetworkFilePlan network_file;
-  NetworkWatchPlan network_watch;
-  CniPlan cni;
-  CgroupPlan cgroup;
-  HoldersPlan holders;
-  ProcessesPlan processes;
-  CopiesPlan copies;
-  VerifyTaskPlan verify_task;
-  StopTasksPlan stop_tasks;
-  TreePlan tree;
-  ProbePlan probe;
-  VolumeProbePlan volume_probe;
   PlanBody() : allocation{} {}
 };
 

@@ -9,20 +9,13 @@
 namespace mountd::exec {
 
 // The size of the largest body but PortsPlan, which holds two sets of ports.
-// Every member of PlanBody stands here but that one.
-inline constexpr std::size_t kUsualBodyBytes =
-    std::max({sizeof(AllocationPlan),   sizeof(TargetPlan),
-              sizeof(TaskPlan),         sizeof(AttachPlan),
-              sizeof(OpenTreePlan),     sizeof(DetachPlan),
-              sizeof(AnchorPlan),       sizeof(PluginPlan),
-              sizeof(PluginSocketPlan), sizeof(VolumeDirPlan),
-              sizeof(NetworkPlan),      sizeof(PrepareNetworksPlan),
-              sizeof(NetworkFilePlan),  sizeof(NetworkWatchPlan),
-              sizeof(CniPlan),          sizeof(CgroupPlan),
-              sizeof(HoldersPlan),      sizeof(ProcessesPlan),
-              sizeof(CopiesPlan),       sizeof(VerifyTaskPlan),
-              sizeof(StopTasksPlan),    sizeof(TreePlan),
-              sizeof(ProbePlan),        sizeof(VolumeProbePlan)});
+inline constexpr std::size_t kUsualBodyBytes = std::max({
+#define MOUNTD_SIZE_OF_BODY(type, name) sizeof(type),
+    MOUNTD_USUAL_PLAN_BODIES(MOUNTD_SIZE_OF_BODY)
+#undef MOUNTD_SIZE_OF_BODY
+});
+static_assert(sizeof(PlanBody) == sizeof(PortsPlan),
+              "no usual body is larger than the ports");
 
 inline constexpr std::size_t kUsualRequestBytes =
     offsetof(Request, body) + kUsualBodyBytes;

@@ -105,6 +105,34 @@ TEST_F(ApiTest, ACallWithoutAnInterfaceIsAuditedOnASocket) {
   }));
 }
 
+// D-Bus lets a caller leave the interface out, and name any other. The standard
+// interfaces are read without a record.
+TEST_F(ApiTest, ACallOfNoInterfaceOfMountdIsAuditedOnASocket) {
+  Start();
+  const auto client = ConnectPeer();
+  ASSERT_NE(client, nullptr);
+  constexpr char kPath[] = "/org/mountd1";
+  EXPECT_FALSE(client->CallOn(kPath, nullptr, "ListOwed", "a{sv}", 0).ok());
+  EXPECT_FALSE(client->CallOn(kPath, nullptr, "NoSuchMethod", "").ok());
+  EXPECT_FALSE(client->CallOn(kPath, "org.mountd1.Other", "Do", "").ok());
+  EXPECT_FALSE(client->CallOn(kPath, "org.example.Other", "Do", "").ok());
+  EXPECT_FALSE(
+      client->CallOn("/org/other", "org.mountd1.Manager", "ListOwed", "").ok());
+  EXPECT_TRUE(client
+                  ->CallOn(kPath, "org.freedesktop.DBus.Introspectable",
+                           "Introspect", "")
+                  .ok());
+  EXPECT_TRUE(
+      client->CallOn(kPath, "org.freedesktop.DBus.Peer", "Ping", "").ok());
+  EXPECT_TRUE(client->Call("ListOwed", "a{sv}", 0).ok());
+  EXPECT_EQ(server().TakeAudited(),
+            (Texts{Record("ListOwed undecodable", kUnserved),
+                   Record("NoSuchMethod undecodable", kUnserved),
+                   Record("Do undecodable", kUnserved),
+                   Record("Do undecodable", kUnserved),
+                   Record("ListOwed undecodable", kUnserved)}));
+}
+
 // The types are right, and the text is no UTF-8.
 TEST_F(ApiTest, AMalformedBodyIsAnsweredAndAudited) {
   Start();
