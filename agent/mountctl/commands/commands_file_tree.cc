@@ -87,14 +87,29 @@ int RunWithTree(const Context& context, const OpenArguments& arguments,
   return Fail(ErrnoError(errno, "execvp", arguments.command.front()));
 }
 
+// Adds the first argument of each command that opens something of an
+// allocation. Returns the place of all of its arguments.
+std::shared_ptr<OpenArguments> ForAllocation(CLI::App& command) {
+  command.group(kPartsGroup);
+  auto arguments = std::make_shared<OpenArguments>();
+  command.add_option("ALLOC", arguments->allocation, "The allocation's id")
+      ->required();
+  return arguments;
+}
+
+// Adds the last arguments: the program that gets the fd.
+void AddProgram(CLI::App& command, OpenArguments& arguments) {
+  command
+      .add_option("COMMAND", arguments.command,
+                  "The command and its arguments, after --")
+      ->required();
+}
+
 void AddOpenTree(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "open-tree",
       "Run a command that gets a source as a detached mount in fd 3");
-  command->group(kPartsGroup);
-  auto arguments = std::make_shared<OpenArguments>();
-  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
-      ->required();
+  const auto arguments = ForAllocation(*command);
   command
       ->add_option_function<std::string>(
           "--source",
@@ -113,10 +128,7 @@ void AddOpenTree(CLI::App& app, Context& context) {
           "--propagation", arguments->propagation,
           "Choose whether it receives later mounts (default private: no)")
       ->check(CLI::IsMember({"private", "host-to-task"}));
-  command
-      ->add_option("COMMAND", arguments->command,
-                   "The command and its arguments, after --")
-      ->required();
+  AddProgram(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
       arguments->spec.propagation =
@@ -132,16 +144,10 @@ void AddOpenInbox(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "open-inbox",
       "Run a command that gets a task's inbox as a detached mount in fd 3");
-  command->group(kPartsGroup);
-  auto arguments = std::make_shared<OpenArguments>();
-  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
-      ->required();
+  const auto arguments = ForAllocation(*command);
   command->add_option("TASK", arguments->spec.task, "The task's name")
       ->required();
-  command
-      ->add_option("COMMAND", arguments->command,
-                   "The command and its arguments, after --")
-      ->required();
+  AddProgram(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
       return RunWithTree(context, *arguments, [&](Client& client) {
@@ -155,14 +161,8 @@ void AddOpenNamespace(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "open-namespace",
       "Run a command that gets an allocation's network namespace in fd 3");
-  command->group(kPartsGroup);
-  auto arguments = std::make_shared<OpenArguments>();
-  command->add_option("ALLOC", arguments->allocation, "The allocation's id")
-      ->required();
-  command
-      ->add_option("COMMAND", arguments->command,
-                   "The command and its arguments, after --")
-      ->required();
+  const auto arguments = ForAllocation(*command);
+  AddProgram(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
       return RunWithTree(
