@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "dbus/methods/dict_to_network_request.h"
 #include "dbus/methods/manager_serve.h"
@@ -102,6 +105,25 @@ Arguments ArgumentsOf(const std::string& allocation, const std::string& mode,
   return arguments;
 }
 
+// The network that a call is about. An empty interface means the only one, or
+// all for a tear-down.
+struct NetworkOfCall {
+  Name allocation;
+  std::string interface;
+};
+
+// Reads the network as the last of the options.
+Result<NetworkOfCall> NetworkFrom(OptionReader& reader,
+                                  const std::string& allocation) {
+  auto interface = reader.Get<std::string>("interface", "");
+  MOUNTD_TRY(reader.Finish());
+  MOUNTD_ASSIGN(Name id, Name::Parse("allocation", allocation));
+  if (!interface.empty()) {
+    MOUNTD_TRY(Name::Parse("interface", interface));
+  }
+  return NetworkOfCall{std::move(id), std::move(interface)};
+}
+
 }  // namespace
 
 void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
@@ -144,21 +166,16 @@ void ManagerAdaptor::GetNetwork(sdbus::Result<Dict>&& answer,
         Decoded<T> call;
         OptionReader reader("options", options);
         call.patience = Patience(reader);
-        const auto interface = reader.Get<std::string>("interface", "");
         const bool open = reader.Get<bool>("netns_fd", false);
-        MOUNTD_TRY(reader.Finish());
-        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        if (!interface.empty()) {
-          MOUNTD_TRY(Name::Parse("interface", interface));
-        }
+        MOUNTD_ASSIGN(const NetworkOfCall of, NetworkFrom(reader, allocation));
         if (open) {
-          call.strand = AllocationStrand(id.str());
+          call.strand = AllocationStrand(of.allocation.str());
         }
         call.arguments =
-            Arguments::Of(allocation, interface, open ? "netns_fd" : "");
-        call.work = [id, interface, open](Services& services,
-                                          const CallContext& context) {
-          return services.networks.GetNetwork(context, id, interface, open);
+            Arguments::Of(allocation, of.interface, open ? "netns_fd" : "");
+        call.work = [of, open](Services& services, const CallContext& context) {
+          return services.networks.GetNetwork(context, of.allocation,
+                                              of.interface, open);
         };
         return call;
       },
@@ -180,23 +197,18 @@ void ManagerAdaptor::UpdatePorts(sdbus::Result<Dict>&& answer,
         Decoded<NetworkStatus> call;
         OptionReader reader("options", options);
         call.patience = Patience(reader);
-        const auto interface = reader.Get<std::string>("interface", "");
-        MOUNTD_TRY(reader.Finish());
-        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        if (!interface.empty()) {
-          MOUNTD_TRY(Name::Parse("interface", interface));
-        }
+        MOUNTD_ASSIGN(const NetworkOfCall of, NetworkFrom(reader, allocation));
         MOUNTD_ASSIGN(const std::vector<PortMapping> mappings,
                       PortsFrom(ports));
         Arguments arguments;
-        arguments.Add(allocation).Add(interface);
+        arguments.Add(allocation).Add(of.interface);
         AddPorts(ports, &arguments);
-        call.strand = AllocationStrand(id.str());
+        call.strand = AllocationStrand(of.allocation.str());
         call.arguments = arguments.text();
-        call.work = [id, interface, mappings](Services& services,
-                                              const CallContext& context) {
-          return services.networks.UpdatePorts(context, id, interface,
-                                               mappings);
+        call.work = [of, mappings](Services& services,
+                                   const CallContext& context) {
+          return services.networks.UpdatePorts(context, of.allocation,
+                                               of.interface, mappings);
         };
         return call;
       },
@@ -211,17 +223,12 @@ void ManagerAdaptor::TeardownNetwork(sdbus::Result<>&& answer,
         Decoded<void> call;
         OptionReader reader("options", options);
         call.patience = Patience(reader);
-        const auto interface = reader.Get<std::string>("interface", "");
-        MOUNTD_TRY(reader.Finish());
-        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        if (!interface.empty()) {
-          MOUNTD_TRY(Name::Parse("interface", interface));
-        }
-        call.strand = AllocationStrand(id.str());
-        call.arguments = Arguments::Of(allocation, interface);
-        call.work = [id, interface](Services& services,
-                                    const CallContext& context) {
-          return services.networks.TeardownNetwork(context, id, interface);
+        MOUNTD_ASSIGN(const NetworkOfCall of, NetworkFrom(reader, allocation));
+        call.strand = AllocationStrand(of.allocation.str());
+        call.arguments = Arguments::Of(allocation, of.interface);
+        call.work = [of](Services& services, const CallContext& context) {
+          return services.networks.TeardownNetwork(context, of.allocation,
+                                                   of.interface);
         };
         return call;
       },

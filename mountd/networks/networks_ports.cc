@@ -36,6 +36,21 @@ NetworkRecord WithoutIfFree(NetworkRecord record) {
   return record;
 }
 
+// Returns whether the network has all of the record's ports, and its link.
+Result<bool> IsWholeThere(exec::Executor& executor,
+                          const NetworkRecord& record) {
+  MOUNTD_ASSIGN(const exec::NetworkState there,
+                executor.InspectNetwork(
+                    PlanOf(record, exec::NamespaceOrigin::kExisting)));
+  return there.elements_present != 0 && there.host_ifindex != 0;
+}
+
+// Returns whether the executor refused the plan, because the executor maps no
+// port that no rule grants any more.
+bool IsNotGranted(const Result<exec::NetworkState>& state) {
+  return !state && state.error().code == Code::kInvalidArgument;
+}
+
 }  // namespace
 
 Result<NetworkRecord> Networks::FindBridge(const std::string& allocation,
@@ -98,27 +113,32 @@ Result<void> Networks::KeepUpdated(const exec::NetworkState& state,
 
 // The kernel has the old ports or the next ones, because the executor replaces
 // them in one transaction. Goes on to the next ones only if all of them are
-// there, because only then nothing can refuse them.
+// there, because only then nothing can refuse them, and if a rule still grants
+// them. Otherwise goes back to the old ones, because no caller was told that
+// the next ones are mapped.
 Result<void> Networks::Settle(NetworkRecord* record) {
   if (!record->next_ports) {
     return Ok();
   }
   const NetworkRecord old = WithPorts(*record, record->ports);
   const NetworkRecord next = WithPorts(*record, *record->next_ports);
-  MOUNTD_ASSIGN(const exec::NetworkState there,
-                executor_.InspectNetwork(PlanOf(
-                    WithoutIfFree(next), exec::NamespaceOrigin::kExisting)));
-  const bool forward = there.elements_present != 0 && there.host_ifindex != 0;
+  MOUNTD_ASSIGN(const bool forward,
+                IsWholeThere(executor_, WithoutIfFree(next)));
   NetworkRecord settled = forward ? next : old;
   Result<exec::NetworkState> state =
       executor_.UpdatePorts(PlanOfUpdate(forward ? old : next, settled));
-  if (!state && !forward && state.error().code == Code::kInvalidArgument) {
-    // The executor maps no port that no rule grants any more. The old ports
-    // need no plan if all of them are there.
-    MOUNTD_ASSIGN(const exec::NetworkState kept,
-                  executor_.InspectNetwork(
-                      PlanOf(old, exec::NamespaceOrigin::kExisting)));
-    if (kept.elements_present != 0 && kept.host_ifindex != 0) {
+  if (forward && IsNotGranted(state)) {
+    Result<exec::NetworkState> back =
+        executor_.UpdatePorts(PlanOfUpdate(next, old));
+    if (!IsNotGranted(back)) {
+      state = std::move(back);
+      settled = old;
+    }
+  }
+  if (IsNotGranted(state)) {
+    // No rule grants either set. Ports that are there need no plan.
+    MOUNTD_ASSIGN(const bool there, IsWholeThere(executor_, settled));
+    if (there) {
       state = exec::NetworkState{};
     }
   }

@@ -181,6 +181,16 @@ Result<int> Transact(Channel* nft, int type, int flags,
   return nft->Transact(messages);
 }
 
+// Returns the set's name and the bytes as one text. No name has a NUL.
+std::string TextOf(std::string_view set, const ElementBytes& bytes) {
+  std::string text(set);
+  text += '\0';
+  for (const std::uint8_t byte : bytes.bytes()) {
+    text += static_cast<char>(byte);
+  }
+  return text;
+}
+
 // Returns the first host port that the table has already, with any data; 0 if
 // there is none.
 Result<std::uint16_t> FindTakenPort(Channel* nft, std::vector<Element> elements,
@@ -214,6 +224,25 @@ ElementBytes& ElementBytes::AppendPort(std::uint16_t port) {
       static_cast<std::uint8_t>(port >> 8U),
       static_cast<std::uint8_t>(port & 0xFFU)};
   return Append(big_endian);
+}
+
+ElementKeys::ElementKeys(const std::vector<Element>& elements) {
+  for (const Element& element : elements) {
+    keys_.push_back(TextOf(element.set, element.key));
+    with_data_.push_back(keys_.back() + TextOf("", element.data));
+  }
+  std::sort(keys_.begin(), keys_.end());
+  std::sort(with_data_.begin(), with_data_.end());
+}
+
+bool ElementKeys::Has(std::string_view set, const ElementBytes& key) const {
+  return std::binary_search(keys_.begin(), keys_.end(), TextOf(set, key));
+}
+
+bool ElementKeys::Has(const Element& element) const {
+  return std::binary_search(
+      with_data_.begin(), with_data_.end(),
+      TextOf(element.set, element.key) + TextOf("", element.data));
 }
 
 std::vector<Element> ElementsOf(const exec::NetworkPlan& plan) {
@@ -331,10 +360,9 @@ Result<void> ChangeElements(Channel* nft, const std::vector<Element>& gone,
   std::string why;
   if (failed == EEXIST) {
     std::vector<Element> others = added;
+    const ElementKeys deleted(gone);
     std::erase_if(others, [&](const Element& one) {
-      return std::any_of(gone.begin(), gone.end(), [&](const Element& other) {
-        return HaveSameKey(one, other);
-      });
+      return deleted.Has(one.set, one.key);
     });
     MOUNTD_ASSIGN(const std::uint16_t port,
                   FindTakenPort(nft, std::move(others), object));
@@ -343,11 +371,6 @@ Result<void> ChangeElements(Channel* nft, const std::vector<Element>& gone,
                           " is already taken; ask for another";
   }
   return ErrnoError(failed, "NFT_MSG_NEWSETELEM", object, why);
-}
-
-bool HaveSameKey(const Element& a, const Element& b) {
-  return std::string_view(a.set) == b.set &&
-         std::ranges::equal(a.key.bytes(), b.key.bytes());
 }
 
 Result<void> CompleteElements(Channel* nft,

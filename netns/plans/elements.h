@@ -53,8 +53,21 @@ std::vector<Element> LinkElementsOf(const exec::NetworkPlan& plan);
 
 Element VersionElement(std::uint32_t version);
 
-// Returns whether both are of the same set and have the same key.
-bool HaveSameKey(const Element& a, const Element& b);
+// The elements of a list, sorted, because a network has thousands of port maps.
+class ElementKeys {
+ public:
+  ElementKeys() = default;
+  explicit ElementKeys(const std::vector<Element>& elements);
+
+  // Returns whether the list has an element of the set with this key.
+  bool Has(std::string_view set, const ElementBytes& key) const;
+  // Returns whether the list has the element, with the same data.
+  bool Has(const Element& element) const;
+
+ private:
+  std::vector<std::string> keys_;
+  std::vector<std::string> with_data_;
+};
 
 // Returns for each of `elements` whether the table has it with exactly these
 // data. A missing table has no elements.

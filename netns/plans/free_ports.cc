@@ -71,31 +71,29 @@ Result<void> KeepMappedPorts(Channel* nft, NetworkPlan* plan,
 }
 
 Result<void> KeepFreePorts(const Context& context, Channel* nft,
-                           const KeptSockets& kept,
-                           const std::vector<Element>& own, NetworkPlan* plan,
-                           Unmapped* unmapped) {
+                           const KeptSockets& kept, const ElementKeys& own,
+                           NetworkPlan* plan, Unmapped* unmapped) {
   Unmapped listened{};
   MOUNTD_TRY(CheckHostPorts(context, *plan, kept, &listened));
-  return KeepSome(
-      plan, unmapped,
-      [&](std::size_t i, const PortMap& port,
-          std::uint8_t bit) -> Result<bool> {
-        if ((listened.at(i) & bit) != 0) {
-          return false;
-        }
-        std::vector<Element> elements = MapsOf(*plan, port, bit);
-        std::erase_if(elements, [&](const Element& element) {
-          return std::any_of(own.begin(), own.end(), [&](const Element& one) {
-            return HaveSameKey(one, element);
-          });
-        });
-        for (Element& element : elements) {
-          // Without data any map of the port counts, whoever made it.
-          element.data = {};
-        }
-        MOUNTD_ASSIGN(const bool taken, IsAnyThere(nft, elements, *plan));
-        return !taken;
-      });
+  return KeepSome(plan, unmapped,
+                  [&](std::size_t i, const PortMap& port,
+                      std::uint8_t bit) -> Result<bool> {
+                    if ((listened.at(i) & bit) != 0) {
+                      return false;
+                    }
+                    std::vector<Element> elements = MapsOf(*plan, port, bit);
+                    std::erase_if(elements, [&](const Element& element) {
+                      return own.Has(element.set, element.key);
+                    });
+                    for (Element& element : elements) {
+                      // Without data any map of the port counts, whoever made
+                      // it.
+                      element.data = {};
+                    }
+                    MOUNTD_ASSIGN(const bool taken,
+                                  IsAnyThere(nft, elements, *plan));
+                    return !taken;
+                  });
 }
 
 }  // namespace mountd::netns

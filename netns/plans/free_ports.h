@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include "mountd/plan/network_plans.h"
 #include "netns/plans/elements.h"
@@ -24,11 +23,10 @@ Result<void> KeepMappedPorts(Channel* nft, exec::NetworkPlan* plan,
 
 // Removes from the plan the protocols of which a port is taken, by a map or by
 // a socket of the host. Each PortMap keeps or loses the protocol for all of its
-// ports. Maps with the key of one of `own` do not count. Fails as
+// ports. Maps with a key of `own` do not count. Fails as
 // CheckHostPorts for any other port.
 Result<void> KeepFreePorts(const Context& context, Channel* nft,
-                           const KeptSockets& kept,
-                           const std::vector<Element>& own,
+                           const KeptSockets& kept, const ElementKeys& own,
                            exec::NetworkPlan* plan, Unmapped* unmapped);
 
 }  // namespace mountd::netns

@@ -105,7 +105,7 @@ Result<Channel> Channel::Open(exec::Kernel& kernel, int protocol) {
   return Channel(kernel, std::move(fd));
 }
 
-Result<Channel::Sent> Channel::SendAll(const std::vector<Message>& messages,
+Result<Channel::Sent> Channel::SendAll(std::span<const Message> messages,
                                        std::size_t last) {
   const Sent sent{sequence_ + 1, messages.size(), last};
   std::vector<std::byte> bytes;
@@ -225,6 +225,21 @@ Result<std::vector<Answer>> Channel::Ask(const std::vector<Message>& messages,
     return ErrnoError(failed, op, object);
   }
   return answers;
+}
+
+Result<void> Channel::Stream(const Message& dump, const std::string& op,
+                             const std::string& object,
+                             const std::function<void(const Answer&)>& each) {
+  MOUNTD_ASSIGN(const Sent sent, SendAll(std::span(&dump, 1), 0));
+  std::vector<Answer> some;
+  for (bool complete = false; !complete; some.clear()) {
+    MOUNTD_ASSIGN(complete, Collect(sent, &some));
+    if (const int failed = FirstError(some); failed != 0) {
+      return ErrnoError(failed, op, object);
+    }
+    std::ranges::for_each(some, each);
+  }
+  return Ok();
 }
 
 }  // namespace mountd::netns

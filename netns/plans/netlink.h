@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -87,6 +88,14 @@ class Channel {
   Result<std::vector<Answer>> Ask(const std::vector<Message>& messages,
                                   const std::string& op,
                                   const std::string& object);
+  // Sends one dump, and calls `each` for each answer while the kernel still
+  // writes the dump, so that no more than one read is in memory. `each` must
+  // not use this channel. Fails with the dump's errno. Does not send an
+  // interrupted dump again. After a failure the channel may still have the rest
+  // of the dump, so the caller closes the channel.
+  Result<void> Stream(const Message& dump, const std::string& op,
+                      const std::string& object,
+                      const std::function<void(const Answer&)>& each);
 
  private:
   // The messages of one send(2), by their sequence numbers.
@@ -95,7 +104,7 @@ class Channel {
     std::size_t count = 0;
     std::size_t last = 0;  // index of the acknowledged one
   };
-  Result<Sent> SendAll(const std::vector<Message>& messages, std::size_t last);
+  Result<Sent> SendAll(std::span<const Message> messages, std::size_t last);
   // Adds the answers of one recv(2). Returns true once the last is answered.
   Result<bool> Collect(const Sent& sent, std::vector<Answer>* answers);
 

@@ -25,7 +25,8 @@ namespace mountd::netns {
 struct Kept {
   std::optional<Channel> route;
   std::optional<Channel> netfilter;
-  std::optional<Channel> sockets;  // sock_diag(7)
+  std::optional<Channel> sockets;      // sock_diag(7)
+  std::optional<Channel> connections;  // dumps only (forget_connections.h)
   std::uint64_t nsfs = 0;
   NamespacePool pool;
 };

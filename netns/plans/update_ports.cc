@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "netns/plans/update_ports.h"
 
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netfilter/nfnetlink_conntrack.h>
-#include <linux/netlink.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "mountd/plan/protocols.h"
-#include "netns/events/attributes.h"
 #include "netns/plans/access.h"
 #include "netns/plans/elements.h"
+#include "netns/plans/forget_connections.h"
 #include "netns/plans/free_ports.h"
 #include "netns/plans/home.h"
 
@@ -66,24 +58,6 @@ std::vector<Element> MapsOf(const NetworkPlan& plan) {
   return elements;
 }
 
-// Returns a port map's key with the name of its map, in which IPv4 and IPv6
-// differ.
-std::string KeyOf(const char* map, const ElementBytes& key) {
-  std::string text = map;
-  for (const std::uint8_t byte : key.bytes()) {
-    text += static_cast<char>(byte);
-  }
-  return text;
-}
-
-std::set<std::string> KeysOf(const std::vector<Element>& elements) {
-  std::set<std::string> keys;
-  for (const Element& element : elements) {
-    keys.insert(KeyOf(element.set, element.key));
-  }
-  return keys;
-}
-
 // Returns those of `elements` that the table has, or has not.
 Result<std::vector<Element>> Those(Channel* nft, std::vector<Element> elements,
                                    bool there, const std::string& object) {
@@ -102,9 +76,8 @@ Result<std::vector<Element>> Those(Channel* nft, std::vector<Element> elements,
 // that a socket which was bound later, or which keeps the port for the
 // allocation, does not count against a port that the network has already. The
 // maps `own` may lead to other ports of the container.
-Result<NetworkPlan> OnlyNew(Channel* nft, const std::vector<Element>& own,
+Result<NetworkPlan> OnlyNew(Channel* nft, const ElementKeys& own,
                             const NetworkPlan& plan) {
-  const std::set<std::string> own_keys = KeysOf(own);
   NetworkPlan fresh = plan;
   const std::size_t count =
       std::min<std::size_t>(plan.port_count, plan.ports.size());
@@ -120,7 +93,7 @@ Result<NetworkPlan> OnlyNew(Channel* nft, const std::vector<Element>& own,
       MOUNTD_ASSIGN(std::vector<Element> missing,
                     Those(nft, MapsOf(alone), false, NameOf(plan)));
       std::erase_if(missing, [&](const Element& element) {
-        return own_keys.contains(KeyOf(element.set, element.key));
+        return own.Has(element.set, element.key);
       });
       if (missing.empty()) {
         PortMap& port = fresh.ports.at(i);
@@ -130,105 +103,6 @@ Result<NetworkPlan> OnlyNew(Channel* nft, const std::vector<Element>& own,
     }
   }
   return fresh;
-}
-
-// Asks for the connections that the container answers.
-template <typename Address>
-Message ListConnections(const Address& container) {
-  constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
-  constexpr std::uint32_t kMatchSource = 1;  // CTA_FILTER_FLAG(CTA_IP_SRC)
-  nfgenmsg header = {};
-  header.nfgen_family = kIsV4 ? AF_INET : AF_INET6;
-  Message message((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET, NLM_F_DUMP,
-                  header);
-  message.Begin(CTA_TUPLE_REPLY)
-      .Begin(CTA_TUPLE_IP)
-      .Put(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, container)
-      .End()
-      .End()
-      .Begin(CTA_FILTER)
-      .Put(CTA_FILTER_REPLY_FLAGS, kMatchSource)
-      .End();
-  return message;
-}
-
-// Returns whether one of the port maps `gone` led the connection to the
-// container.
-template <typename Address>
-bool IsLedBy(const std::set<std::string>& gone, const Attributes& connection,
-             const Address& container) {
-  constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
-  const Attributes asked = connection.Nested(CTA_TUPLE_ORIG);
-  const Attributes ports = asked.Nested(CTA_TUPLE_PROTO);
-  const auto protocol = ports.Value<std::uint8_t>(CTA_PROTO_NUM);
-  const auto port =
-      ports.Value<std::array<std::uint8_t, 2>>(CTA_PROTO_DST_PORT);
-  const auto host = asked.Nested(CTA_TUPLE_IP)
-                        .Value<Address>(kIsV4 ? CTA_IP_V4_DST : CTA_IP_V6_DST);
-  // A connection to the container's own address needed no map. Kernels before
-  // Linux 5.8 list the connections of others, too.
-  if (!protocol || !port || !host || *host == container ||
-      connection.Nested(CTA_TUPLE_REPLY)
-              .Nested(CTA_TUPLE_IP)
-              .Value<Address>(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC) !=
-          container) {
-    return false;
-  }
-  ElementBytes of_any;
-  of_any.Append({&*protocol, 1}).Append(*port);
-  ElementBytes of_one;
-  of_one.Append(*host).Append({&*protocol, 1}).Append(*port);
-  return gone.contains(KeyOf(kIsV4 ? "pm4" : "pm6", of_any)) ||
-         gone.contains(KeyOf(kIsV4 ? "pm4h" : "pm6h", of_one));
-}
-
-// Forgets the connections that `gone` led to the container. Lists them once and
-// names each. A filter for each port would take longer, because the kernel goes
-// through its whole table for each filter, and the plans for all other networks
-// wait meanwhile.
-template <typename Address>
-void ForgetConnections(Channel* nft, const std::set<std::string>& gone,
-                       const Address& container) {
-  constexpr std::size_t kAtOnce = 256;
-  std::vector<Message> list;
-  list.push_back(ListConnections(container));
-  const Result<std::vector<Answer>> answers = nft->Exchange(list, 0);
-  std::vector<Message> messages;
-  for (const Answer& answer : answers ? *answers : std::vector<Answer>()) {
-    const auto connection = AttributesAfter<nfgenmsg>(answer.payload);
-    const auto header = HeaderOf<nfgenmsg>(answer.payload);
-    if (!header || !IsLedBy(gone, connection, container)) {
-      continue;
-    }
-    messages.emplace_back((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE,
-                          0, *header);
-    messages.back().PutBytes(CTA_TUPLE_REPLY | NLA_F_NESTED,
-                             connection.Bytes(CTA_TUPLE_REPLY));
-    if (messages.size() == kAtOnce) {
-      IgnoreBecauseBestEffort(nft->Exchange(messages, messages.size() - 1));
-      messages.clear();
-    }
-  }
-  if (!messages.empty()) {
-    IgnoreBecauseBestEffort(nft->Exchange(messages, messages.size() - 1));
-  }
-}
-
-// Forgets the connections that port maps led. Without this, packets of a UDP
-// client would reach the allocation for as long as the client sends.
-void ForgetConnections(Channel* nft, const std::vector<Element>& gone,
-                       const NetworkPlan& plan) {
-  const std::set<std::string> keys = KeysOf(gone);
-  const auto has = [&](const char* map) {
-    const auto found = keys.lower_bound(map);
-    return found != keys.end() && found->starts_with(map);
-  };
-  if (has("pm4")) {
-    ForgetConnections(nft, keys, plan.ipv4);
-  }
-  if (has("pm6")) {
-    ForgetConnections(nft, keys, plan.ipv6);
-  }
 }
 
 struct Change {
@@ -245,15 +119,8 @@ Result<Change> ChangeFor(Channel* nft, const std::vector<Element>& old,
                          const std::vector<Element>& own,
                          const NetworkPlan& wanted) {
   const std::vector<Element> all = MapsOf(wanted);
-  const auto whole = [](const Element& element) {
-    return KeyOf(element.set, element.key) + KeyOf("", element.data);
-  };
-  std::set<std::string> kept;
-  std::transform(all.begin(), all.end(), std::inserter(kept, kept.end()),
-                 whole);
-  const auto goes = [&](const Element& element) {
-    return !kept.contains(whole(element));
-  };
+  const ElementKeys kept(all);
+  const auto goes = [&](const Element& element) { return !kept.Has(element); };
   Change change;
   std::copy_if(own.begin(), own.end(), std::back_inserter(change.gone), goes);
   std::copy_if(old.begin(), old.end(), std::back_inserter(change.forgotten),
@@ -278,8 +145,9 @@ Result<void> UpdatePorts(const Context& context, const exec::PortsPlan& plan,
   const std::vector<Element> old = MapsOf(before);
   MOUNTD_ASSIGN(const std::vector<Element> own,
                 Those(access.netfilter, old, true, name));
-  MOUNTD_ASSIGN(NetworkPlan fresh, OnlyNew(access.netfilter, own, wanted));
-  MOUNTD_TRY(KeepFreePorts(context, access.netfilter, KeptSockets{}, own,
+  const ElementKeys own_keys(own);
+  MOUNTD_ASSIGN(NetworkPlan fresh, OnlyNew(access.netfilter, own_keys, wanted));
+  MOUNTD_TRY(KeepFreePorts(context, access.netfilter, KeptSockets{}, own_keys,
                            &fresh, &state.unmapped));
   for (std::size_t i = 0; i < state.unmapped.size(); ++i) {
     PortMap& port = wanted.ports.at(i);
@@ -301,7 +169,7 @@ Result<void> UpdatePorts(const Context& context, const exec::PortsPlan& plan,
   // what is there with its record, and the old ports are there.
   MOUNTD_TRY(tell(state));
   undo.Commit();
-  ForgetConnections(access.netfilter, change.forgotten, wanted);
+  ForgetConnections(context, &access, change.forgotten, wanted);
   return Ok();
 }
 

@@ -87,18 +87,18 @@ int RunWithTree(const Context& context, const OpenArguments& arguments,
   return Fail(ErrnoError(errno, "execvp", arguments.command.front()));
 }
 
-// Adds a command that opens something of an allocation, and runs another.
-CLI::App* AddRunner(CLI::App& app, const char* name, const char* help,
-                    OpenArguments& arguments) {
-  auto* command = app.add_subcommand(name, help);
-  command->group(kPartsGroup);
-  command->add_option("ALLOC", arguments.allocation, "The allocation's id")
+// Adds the first argument of each command that opens something of an
+// allocation. Returns the place of all of its arguments.
+std::shared_ptr<OpenArguments> ForAllocation(CLI::App& command) {
+  command.group(kPartsGroup);
+  auto arguments = std::make_shared<OpenArguments>();
+  command.add_option("ALLOC", arguments->allocation, "The allocation's id")
       ->required();
-  return command;
+  return arguments;
 }
 
-// Comes last, because it takes all words that are left.
-void AddCommandToRun(CLI::App& command, OpenArguments& arguments) {
+// Adds the last arguments: the program that gets the fd.
+void AddProgram(CLI::App& command, OpenArguments& arguments) {
   command
       .add_option("COMMAND", arguments.command,
                   "The command and its arguments, after --")
@@ -106,11 +106,10 @@ void AddCommandToRun(CLI::App& command, OpenArguments& arguments) {
 }
 
 void AddOpenTree(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<OpenArguments>();
-  auto* command =
-      AddRunner(app, "open-tree",
-                "Run a command that gets a source as a detached mount in fd 3",
-                *arguments);
+  auto* command = app.add_subcommand(
+      "open-tree",
+      "Run a command that gets a source as a detached mount in fd 3");
+  const auto arguments = ForAllocation(*command);
   command
       ->add_option_function<std::string>(
           "--source",
@@ -129,7 +128,7 @@ void AddOpenTree(CLI::App& app, Context& context) {
           "--propagation", arguments->propagation,
           "Choose whether it receives later mounts (default private: no)")
       ->check(CLI::IsMember({"private", "host-to-task"}));
-  AddCommandToRun(*command, *arguments);
+  AddProgram(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
       arguments->spec.propagation =
@@ -142,14 +141,13 @@ void AddOpenTree(CLI::App& app, Context& context) {
 }
 
 void AddOpenInbox(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<OpenArguments>();
-  auto* command = AddRunner(
-      app, "open-inbox",
-      "Run a command that gets a task's inbox as a detached mount in fd 3",
-      *arguments);
+  auto* command = app.add_subcommand(
+      "open-inbox",
+      "Run a command that gets a task's inbox as a detached mount in fd 3");
+  const auto arguments = ForAllocation(*command);
   command->add_option("TASK", arguments->spec.task, "The task's name")
       ->required();
-  AddCommandToRun(*command, *arguments);
+  AddProgram(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
       return RunWithTree(context, *arguments, [&](Client& client) {
@@ -160,12 +158,11 @@ void AddOpenInbox(CLI::App& app, Context& context) {
 }
 
 void AddOpenNamespace(CLI::App& app, Context& context) {
-  auto arguments = std::make_shared<OpenArguments>();
-  auto* command = AddRunner(
-      app, "open-namespace",
-      "Run a command that gets an allocation's network namespace in fd 3",
-      *arguments);
-  AddCommandToRun(*command, *arguments);
+  auto* command = app.add_subcommand(
+      "open-namespace",
+      "Run a command that gets an allocation's network namespace in fd 3");
+  const auto arguments = ForAllocation(*command);
+  AddProgram(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
       return RunWithTree(

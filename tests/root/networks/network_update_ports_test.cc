@@ -140,9 +140,9 @@ TEST_F(UpdatePorts, ConnectionsOfACutOffUpdateEndWithTheNextOne) {
     SCOPED_TRACE("call " + std::to_string(k) + " of " + std::to_string(last));
     ASSERT_EQ(ErrorOf(Replace(next, old)), "");
     const UniqueFd client(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&to),
-                        sizeof(to)),
-              0);
+    ASSERT_EQ(
+        ::connect(client.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)),
+        0);
     ASSERT_EQ(::send(client.get(), "x", 1, 0), 1);
     ASSERT_NE(goes.Hear(), "");
     kernel_.DieAt(k);
@@ -152,6 +152,38 @@ TEST_F(UpdatePorts, ConnectionsOfACutOffUpdateEndWithTheNextOne) {
     (void)!::send(client.get(), "x", 1, 0);
     EXPECT_EQ(goes.Hear(kNoAnswerMs), "");
   }
+}
+
+// Any client decides how many connections there are. The executor names them in
+// portions, and reads the kernel's list only once.
+TEST_F(UpdatePorts, ManyConnectionsEndInPortions) {
+  constexpr std::size_t kClients = 600;
+  const NetworkPlan next = With({Port(18080, 80)});
+  const NetworkPlan old = With({Port(18080, 80), Port(18081, 81)});
+  ASSERT_EQ(ErrorOf(Replace(next, old)), "");
+  Listener goes(kWeb, "10.88.0.2", 81);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(18081);
+  to.sin_addr.s_addr = htonl(0x0A580001);  // 10.88.0.1
+  std::vector<UniqueFd> clients;
+  for (std::size_t i = 0; i < kClients; ++i) {
+    clients.emplace_back(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(clients.back().get(), reinterpret_cast<sockaddr*>(&to),
+                        sizeof(to)),
+              0);
+    ASSERT_EQ(::send(clients.back().get(), "x", 1, 0), 1);
+    ASSERT_NE(goes.Hear(), "");
+  }
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(ErrorOf(Replace(old, next)), "");
+  const auto sends =
+      std::count(kernel_.calls().begin(), kernel_.calls().end(), "Send");
+  EXPECT_LT(sends, 30);
+  for (const UniqueFd& client : clients) {
+    (void)!::send(client.get(), "x", 1, 0);
+  }
+  EXPECT_EQ(goes.Hear(kNoAnswerMs), "");
 }
 
 // All networks of the host wait for the plan, and the kernel goes through the

@@ -173,8 +173,25 @@ TEST_F(NetworksPortsTest, TheNextCallSettlesWhatWasCutOff) {
 TEST_F(NetworksPortsTest, OldPortsThatNoRuleGrantsAnyMoreAreSettled) {
   LoseUpdate(FailWhen::kBefore);
   // Only the first plan names the old ports as those to map.
-  executor().FailNext("UpdatePorts", Code::kInvalidArgument,
-                      FailWhen::kBefore);
+  executor().FailNext("UpdatePorts", Code::kInvalidArgument, FailWhen::kBefore);
+  EXPECT_EQ(Update({Tcp(20083)}), "Ok");
+  ExpectPorts({20083});
+}
+
+// The caller was not told that the next ports are mapped.
+TEST_F(NetworksPortsTest, NextPortsThatNoRuleGrantsAnyMoreGoBack) {
+  LoseUpdate(FailWhen::kAfter);
+  core_.Restart();
+  executor().FailNext("UpdatePorts", Code::kInvalidArgument, FailWhen::kBefore);
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  ExpectPorts({20080});
+  EXPECT_EQ(Outcome(networks().Setup("db", Spec(20081))), "Ok");
+}
+
+TEST_F(NetworksPortsTest, ANetworkIsUsableIfNoRuleGrantsEitherSet) {
+  LoseUpdate(FailWhen::kAfter);
+  executor().FailNext("UpdatePorts", Code::kInvalidArgument, FailWhen::kBefore,
+                      2);
   EXPECT_EQ(Update({Tcp(20083)}), "Ok");
   ExpectPorts({20083});
 }

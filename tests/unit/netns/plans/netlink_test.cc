@@ -93,6 +93,35 @@ class NetlinkChannel : public ::testing::Test {
   Channel channel_ = Channel(kernel_, UniqueFd());
 };
 
+// A list that any client of an allocation makes longer must not fill memory.
+TEST_F(NetlinkChannel, AStreamGivesEachAnswerBeforeTheNextRead) {
+  constexpr std::size_t kCount = 1000;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    AnswerLink(1);
+  }
+  AnswerDone(1);
+  std::size_t given = 0;
+  const Result<void> streamed =
+      channel_.Stream(Message(RTM_GETLINK, NLM_F_DUMP, ifinfomsg{}),
+                      "RTM_GETLINK", "links", [&](const Answer& answer) {
+                        ++given;
+                        EXPECT_EQ(answer.type, RTM_NEWLINK);
+                        EXPECT_EQ(kernel_.answers.size(), kCount + 1 - given);
+                      });
+  EXPECT_TRUE(streamed) << streamed.error().Message();
+  EXPECT_EQ(given, kCount);
+}
+
+TEST_F(NetlinkChannel, AStreamFailsWithTheDumpsErrno) {
+  AnswerLink(1);
+  AnswerErrno(1, EPERM);
+  const Result<void> streamed =
+      channel_.Stream(Message(RTM_GETLINK, NLM_F_DUMP, ifinfomsg{}),
+                      "RTM_GETLINK", "links", [](const Answer&) {});
+  ASSERT_FALSE(streamed);
+  EXPECT_EQ(streamed.error().sys_errno, EPERM);
+}
+
 TEST_F(NetlinkChannel, AnExchangeEndsWithTheLastAcknowledgement) {
   AnswerLink(1);
   AnswerErrno(2, ENOENT);

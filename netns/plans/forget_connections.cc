@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/plans/forget_connections.h"
+
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "netns/address/address.h"
+#include "netns/events/attributes.h"
+
+namespace mountd::netns {
+namespace {
+
+constexpr std::size_t kConnectionsAtOnce = 256;
+
+// Asks for the connections that the container answers.
+template <typename Address>
+Message ListConnections(const Address& container) {
+  constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
+  constexpr std::uint32_t kMatchSource = 1;  // CTA_FILTER_FLAG(CTA_IP_SRC)
+  nfgenmsg header = {};
+  header.nfgen_family = kIsV4 ? AF_INET : AF_INET6;
+  Message message((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET, NLM_F_DUMP,
+                  header);
+  message.Begin(CTA_TUPLE_REPLY)
+      .Begin(CTA_TUPLE_IP)
+      .Put(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, container)
+      .End()
+      .End()
+      .Begin(CTA_FILTER)
+      .Put(CTA_FILTER_REPLY_FLAGS, kMatchSource)
+      .End();
+  return message;
+}
+
+// Returns whether one of the port maps `gone` led the connection to the
+// container.
+template <typename Address>
+bool IsLedBy(const ElementKeys& gone, const Attributes& connection,
+             const Address& container) {
+  constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
+  const Attributes asked = connection.Nested(CTA_TUPLE_ORIG);
+  const Attributes ports = asked.Nested(CTA_TUPLE_PROTO);
+  const auto protocol = ports.Value<std::uint8_t>(CTA_PROTO_NUM);
+  const auto port =
+      ports.Value<std::array<std::uint8_t, 2>>(CTA_PROTO_DST_PORT);
+  const auto host = asked.Nested(CTA_TUPLE_IP)
+                        .Value<Address>(kIsV4 ? CTA_IP_V4_DST : CTA_IP_V6_DST);
+  // A connection to the container's own address needed no map. Kernels before
+  // Linux 5.8 list the connections of others, too.
+  if (!protocol || !port || !host || *host == container ||
+      connection.Nested(CTA_TUPLE_REPLY)
+              .Nested(CTA_TUPLE_IP)
+              .Value<Address>(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC) !=
+          container) {
+    return false;
+  }
+  ElementBytes of_any;
+  of_any.Append({&*protocol, 1}).Append(*port);
+  ElementBytes of_one;
+  of_one.Append(*host).Append({&*protocol, 1}).Append(*port);
+  return gone.Has(kIsV4 ? "pm4" : "pm6", of_any) ||
+         gone.Has(kIsV4 ? "pm4h" : "pm6h", of_one);
+}
+
+void Flush(Channel* nft, std::vector<Message>* deletions) {
+  if (!deletions->empty()) {
+    IgnoreBecauseBestEffort(nft->Exchange(*deletions, deletions->size() - 1));
+    deletions->clear();
+  }
+}
+
+// Lists the connections once and names each. A filter for each port would take
+// longer, because the kernel goes through its whole table for each filter, and
+// the plans for all other networks wait meanwhile. The list has a socket of its
+// own, because an exchange passes over the answers of another one.
+template <typename Address>
+void ForgetOf(const Context& context, Channel* nft, const ElementKeys& gone,
+              const Address& container) {
+  std::optional<Channel>& list = context.kept.connections;
+  if (!list) {
+    Result<Channel> opened = Channel::Open(context.kernel, NETLINK_NETFILTER);
+    if (!opened) {
+      return;
+    }
+    list = std::move(*opened);
+  }
+  std::vector<Message> deletions;
+  const Result<void> listed = list->Stream(
+      ListConnections(container), "IPCTNL_MSG_CT_GET", "connections",
+      [&](const Answer& answer) {
+        const auto connection = AttributesAfter<nfgenmsg>(answer.payload);
+        const auto header = HeaderOf<nfgenmsg>(answer.payload);
+        if (!header || !IsLedBy(gone, connection, container)) {
+          return;
+        }
+        deletions.emplace_back(
+            (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE, 0, *header);
+        deletions.back().PutBytes(CTA_TUPLE_REPLY | NLA_F_NESTED,
+                                  connection.Bytes(CTA_TUPLE_REPLY));
+        if (deletions.size() == kConnectionsAtOnce) {
+          Flush(nft, &deletions);
+        }
+      });
+  Flush(nft, &deletions);
+  if (!listed) {
+    list.reset();
+  }
+}
+
+}  // namespace
+
+void ForgetConnections(const Context& context, Access* access,
+                       const std::vector<Element>& gone,
+                       const exec::NetworkPlan& plan) {
+  const auto has = [&](std::string_view family) {
+    return std::any_of(gone.begin(), gone.end(), [&](const Element& element) {
+      return std::string_view(element.set).starts_with(family);
+    });
+  };
+  const ElementKeys keys(gone);
+  if (has("pm4")) {
+    ForgetOf(context, access->netfilter, keys, plan.ipv4);
+  }
+  if (has("pm6")) {
+    ForgetOf(context, access->netfilter, keys, plan.ipv6);
+  }
+}
+
+}  // namespace mountd::netns
