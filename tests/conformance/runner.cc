@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "agent/client.h"
+#include "agent/fields/grant_fields.h"
+#include "agent/fields/lease_fields.h"
 #include "agent/mountctl/output/json.h"
 
 namespace mountd::agent {
@@ -165,7 +167,12 @@ const std::map<std::string, Method>& Methods() {
        [](Client& c, Arguments a) {
          AllocationOptions options;
          options.scope = a[1].value("scope", "");
-         return AnswerPath(c.PrepareAllocation(Text(a[0]), options));
+         c.SetNames(
+             {a[1].value("traceparent", ""), a[1].value("request_id", "")});
+         const Result<std::string> path =
+             c.PrepareAllocation(Text(a[0]), options);
+         c.SetNames({});
+         return AnswerPath(path);
        }},
       {"GetAllocation",
        [](Client& c, Arguments a) {
@@ -218,6 +225,36 @@ const std::map<std::string, Method>& Methods() {
        [](Client& c, Arguments a) {
          return AnswerNothing(c.UnpublishVolume(Text(a[0]), Text(a[1])));
        }},
+      {"UpdatePorts",
+       [](Client& c, Arguments a) {
+         return Answer(c.UpdatePorts(
+             Text(a[0]), NetworkOf({a[0], "bridge", a[1], a[2]}).ports));
+       }},
+      {"GetNetwork",
+       [](Client& c, Arguments a) { return Answer(c.GetNetwork(Text(a[0]))); }},
+      {"AcquireLease",
+       [](Client& c, Arguments a) {
+         LeaseSpec spec;
+         spec.allocation = a[1].value("allocation", "");
+         spec.timeout_ms = a[1].value("timeout_ms", std::uint64_t{0});
+         return Answer(c.AcquireLease(Text(a[0]), spec));
+       }},
+      {"RenewLease",
+       [](Client& c, Arguments a) { return Answer(c.RenewLease(Text(a[0]))); }},
+      {"ReleaseLease",
+       [](Client& c, Arguments a) {
+         return AnswerNothing(c.ReleaseLease(Text(a[0])));
+       }},
+      {"ListLeases",
+       [](Client& c, Arguments) { return Answer(c.ListLeases()); }},
+      {"GetFence",
+       [](Client& c, Arguments a) { return Answer(c.GetFence(Text(a[0]))); }},
+      {"ListHostVolumes",
+       [](Client& c, Arguments) { return Answer(c.ListHostVolumes()); }},
+      {"ListFilesystems",
+       [](Client& c, Arguments) { return Answer(c.ListFilesystems()); }},
+      {"ListNetworks",
+       [](Client& c, Arguments) { return Answer(c.ListNetworks()); }},
       {"ListVolumes",
        [](Client& c, Arguments) { return Answer(c.ListVolumes()); }},
       {"ListOwed", [](Client& c, Arguments) { return Answer(c.ListOwed()); }},
