@@ -36,7 +36,7 @@ struct TaskDirectories {
 struct TaskResources {
   bool operator==(const TaskResources&) const = default;
 
-  std::uint64_t memory_max = 0;    // bytes; swap is bounded by the same limit
+  std::uint64_t memory_max = 0;    // bytes of memory and swap together
   std::uint64_t memory_low = 0;    // bytes that the kernel reclaims last
   std::uint32_t cpu_weight = 0;    // 1 to 10000
   std::uint64_t cpu_quota_us = 0;  // of each period
@@ -58,7 +58,7 @@ struct Mount {
   bool read_only = false;
   bool noexec = false;
   MountPropagation propagation = MountPropagation::kPrivate;
-  std::string request_name{};  // the name of the volume that it belongs to
+  std::string request_name{};  // the job's name of the volume; "": none
 };
 
 // Adds the mount. Replaces mounts at the same task_path, because the last
@@ -97,7 +97,7 @@ enum class LogMode {
   kFiles,    // rotated files in TaskDirectories::logs
   kFifos,    // FIFOs of the caller's, at stdout_path and stderr_path
   kJournal,  // the task writes to the journal itself; nothing is collected
-  kOff,      // nothing is collected, and `logs` answers so
+  kOff,      // the driver opens nothing and collects nothing
 };
 
 struct LogConfig {

@@ -5,9 +5,10 @@
 // secrets, and an answer that quotes them, into buffers of its own, which
 // nothing else can wipe.
 //
-// glibc documents that a program may replace all of these functions ("Replacing
-// malloc"), or some of them by functions that call glibc's. operator delete
-// ends here, too. A sanitizer brings functions of its own.
+// malloc() and calloc() stay glibc's. free() here gives its memory to glibc's
+// __libc_free, so all four functions use one heap. operator delete calls this
+// free(), too. A build with a sanitizer leaves this file out, because the
+// sanitizer has a free() of its own.
 #ifndef MOUNTD_SANITIZED
 
 #include <malloc.h>

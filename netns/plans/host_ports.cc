@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Checks whether the host's own sockets leave a plan its ports.
+// Checks whether the host's own sockets leave a plan its ports. mountd itself
+// knows the ports of other allocations (netns/address/port_table.h).
 #include <netinet/in.h>
 
 #include <algorithm>
