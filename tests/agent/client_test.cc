@@ -403,6 +403,7 @@ TEST_F(ClientTest, ASecretWithANulIsRefusedAndNotNamed) {
 struct Mapping {
   const char* name;
   Code code;
+  const char* detail = "because";
 };
 
 class ErrorTest : public ClientTest,
@@ -413,7 +414,7 @@ TEST_P(ErrorTest, HasItsCodeTheDaemonsMessageAndWhatItWasFor) {
   const Result<void> result = client_->Unmount("web", "server", "data");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, GetParam().code);
-  EXPECT_EQ(result.error().detail, "because");
+  EXPECT_EQ(result.error().detail, GetParam().detail);
   EXPECT_EQ(result.error().op, "Unmount");
   EXPECT_EQ(result.error().object, "web/server/data");
   EXPECT_TRUE(client_->Unmount("web", "server", "data"))
@@ -442,8 +443,9 @@ INSTANTIATE_TEST_SUITE_P(
                 Code::kPermissionDenied},
         Mapping{"org.freedesktop.DBus.Error.InvalidArgs",
                 Code::kInvalidArgument},
-        Mapping{"org.freedesktop.DBus.Error.UnknownMethod",
-                Code::kNotSupported},
+        Mapping{"org.freedesktop.DBus.Error.UnknownMethod", Code::kNotSupported,
+                "this mountd is older than its client and cannot do this; "
+                "update mountd-service (because)"},
         Mapping{"org.freedesktop.DBus.Error.LimitsExceeded",
                 Code::kResourceExhausted},
         Mapping{"org.freedesktop.DBus.Error.ServiceUnknown",
