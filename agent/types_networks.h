@@ -17,8 +17,9 @@ struct Port {
   std::string label{};
   std::uint16_t host = 0;
   std::uint16_t container = 0;  // 0: the same as host
-  // "tcp", "udp", "sctp", or several with "+". "udp?": only if it is free; a
-  // network's status has it without "?" if it is mapped, else not.
+  // "tcp", "udp", "sctp", or several with "+". "udp?": only if it is free, in
+  // mode "bridge" alone; a network's status has it without "?" if it is mapped,
+  // else not.
   std::string protocols = "tcp";
   std::uint16_t count = 1;     // how many ports in a row
   std::string host_address{};  // an address of the host; "": any

@@ -84,6 +84,9 @@ Networks::Events Daemon::EventsOfNetworks() {
     const auto owner = state_->allocations.GetAllocation(allocation);
     return owner && *owner ? (*owner)->uid : 0U;
   };
+  events.grants_ports = [this](const NetworkRecord& record) {
+    return services_.networks.GrantsPorts(record);
+  };
   return events;
 }
 

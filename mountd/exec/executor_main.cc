@@ -23,6 +23,7 @@
 #include "mountd/base/paths.h"
 #include "mountd/exec/dispatcher.h"
 #include "mountd/exec/privileges.h"
+#include "mountd/exec/restrict_memory.h"
 #include "mountd/exec/server.h"
 #include "mountd/kernel/real_kernel.h"
 #include "netns/plans/cni_program.h"
@@ -95,6 +96,7 @@ Result<void> Run(const Options& options, const AroundKernel& around) {
   MOUNTD_ASSIGN(const UniqueFd socket, TakeSocket(options));
   MOUNTD_ASSIGN(const uid_t peer, FindUser(options.peer_user));
   MOUNTD_TRY(CheckPeer(socket.get(), peer));
+  MOUNTD_TRY(RestrictMemory());
   // The parser of the configuration runs without an effective capability.
   MOUNTD_TRY(LayPrivilegesDown());
   MOUNTD_ASSIGN(const Config config, LoadConfig(options.config, true));

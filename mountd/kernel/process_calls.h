@@ -22,7 +22,8 @@ class ProcessCalls {
 
   // Runs `body` in a child and returns its exit status. The child has a session
   // of its own, this process's capabilities, an environment with only PATH, and
-  // only the fds of `kept`, which programs that it starts do not inherit.
+  // only the fds of `kept`, which programs that it starts do not inherit. Its
+  // data is bounded by the hard limit alone (RLIMIT_DATA).
   // ETIMEDOUT if it was killed after `limit`, together with its session's
   // process group; its system call may still end later. ECHILD if others killed
   // it; this process then kills the rest of the group. EAGAIN at the limit of

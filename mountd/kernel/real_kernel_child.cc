@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -47,6 +48,17 @@ void SetDefaultSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+// Lifts the executor's own bound of its memory, because programs that the body
+// starts may need more, and a FUSE server outlives the executor.
+bool LiftMemoryBound() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_DATA, &limit) != 0) {
+    return false;
+  }
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_DATA, &limit) == 0;
+}
+
 // Runs the body in the child. Programs that the body starts inherit only the
 // executor's capabilities.
 [[noreturn]] void RunIn(const std::function<int()>& body,
@@ -66,7 +78,7 @@ void SetDefaultSignals() {
     }
   }
   CloseAllBut(kept);
-  if (::clearenv() != 0 ||
+  if (!LiftMemoryBound() || ::clearenv() != 0 ||
       ::setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1) != 0 ||
       ::chdir("/") != 0) {
     ::_exit(EXIT_FAILURE);

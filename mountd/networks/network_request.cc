@@ -119,6 +119,13 @@ Result<void> CheckFitsMode(const NetworkRequest& request) {
         "takes no options for a CNI plugin; leave them out or use a "
         "cni/NAME mode");
   }
+  if (!HasInterface(request.mode) && HasNamespace(request.mode) &&
+      !request.ports.empty()) {
+    return BadRequest(
+        mode,
+        "has no address to map ports to; leave the ports out or use "
+        "mode bridge");
+  }
   const bool some_if_free =
       std::any_of(request.ports.begin(), request.ports.end(),
                   [](const PortMapping& port) { return port.if_free != 0; });
@@ -126,13 +133,6 @@ Result<void> CheckFitsMode(const NetworkRequest& request) {
     return BadRequest(mode,
                       "maps no port only if it is free; leave the ? out or use "
                       "mode bridge");
-  }
-  if (!HasInterface(request.mode) && HasNamespace(request.mode) &&
-      !request.ports.empty()) {
-    return BadRequest(
-        mode,
-        "has no address to map ports to; leave the ports out or use "
-        "mode bridge");
   }
   return Ok();
 }

@@ -61,6 +61,10 @@ class Networks {
     // owner for networks that exist at the start.
     std::function<std::uint32_t(const std::string& allocation)> owner_of =
         [](const std::string&) { return 0U; };
+    // Returns whether the rules of the network's user now grant its ports. An
+    // update of ports whose outcome is unknown goes on only then.
+    std::function<bool(const NetworkRecord& record)> grants_ports =
+        [](const NetworkRecord&) { return true; };
   };
 
   Networks(const Config& config, exec::Executor& executor,

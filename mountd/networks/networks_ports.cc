@@ -113,30 +113,29 @@ Result<void> Networks::KeepUpdated(const exec::NetworkState& state,
 
 // The kernel has the old ports or the next ones, because the executor replaces
 // them in one transaction. Goes on to the next ones only if all of them are
-// there, because only then nothing can refuse them, and if a rule still grants
-// them. Otherwise goes back to the old ones, because no caller was told that
-// the next ones are mapped.
+// there, because only then nothing can refuse them, and if the rules of the
+// network's user still grant them. The executor does not know the user, and
+// refuses only ports that no user's rule grants. Otherwise goes back to the old
+// ones, because no caller was told that the next ones are mapped.
 Result<void> Networks::Settle(NetworkRecord* record) {
   if (!record->next_ports) {
     return Ok();
   }
   const NetworkRecord old = WithPorts(*record, record->ports);
   const NetworkRecord next = WithPorts(*record, *record->next_ports);
-  MOUNTD_ASSIGN(const bool forward,
+  MOUNTD_ASSIGN(const bool is_next_there,
                 IsWholeThere(executor_, WithoutIfFree(next)));
+  const bool forward = is_next_there && events_.grants_ports(next);
   NetworkRecord settled = forward ? next : old;
   Result<exec::NetworkState> state =
       executor_.UpdatePorts(PlanOfUpdate(forward ? old : next, settled));
   if (forward && IsNotGranted(state)) {
-    Result<exec::NetworkState> back =
-        executor_.UpdatePorts(PlanOfUpdate(next, old));
-    if (!IsNotGranted(back)) {
-      state = std::move(back);
-      settled = old;
-    }
+    settled = old;
+    state = executor_.UpdatePorts(PlanOfUpdate(next, old));
   }
   if (IsNotGranted(state)) {
-    // No rule grants either set. Ports that are there need no plan.
+    // No rule grants a set to go to. Ports that are there need no plan.
+    settled = is_next_there ? next : old;
     MOUNTD_ASSIGN(const bool there, IsWholeThere(executor_, settled));
     if (there) {
       state = exec::NetworkState{};

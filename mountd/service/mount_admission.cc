@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/service/mount_admission.h"
 
-#include "mountd/base/user_groups.h"
 #include "mountd/plan/plan_ids.h"
+#include "mountd/service/owners_call.h"
 
 namespace mountd {
 
@@ -165,21 +165,6 @@ Result<void> MountAdmission::Authorise(const CallContext& call,
   // After the source, because the source decides whose ids it may show.
   return AuthoriseIds(call, request);
 }
-
-namespace {
-
-// Returns a call of the owner's. The user database is asked only here, because
-// a record holds no groups and a rule may name one of the owner's.
-Result<CallContext> OwnersCall(const AllocationRecord& owner) {
-  CallContext call;
-  call.caller.uid = owner.uid;
-  call.caller.gid = owner.gid;
-  MOUNTD_ASSIGN(const UserGroups groups, GroupsOf(owner.uid));
-  call.caller.groups.assign(groups.all.begin(), groups.all.end());
-  return call;
-}
-
-}  // namespace
 
 Result<void> MountAdmission::AuthoriseOwners(const CallContext& call,
                                              const AllocationRecord& owner,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mountd/service/handed_out.h"
+#include "mountd/service/owners_call.h"
 
 namespace mountd {
 
@@ -102,6 +103,26 @@ Result<NetworkStatus> NetworkVerbs::UpdatePorts(
     return std::move(usable).error();
   }
   return updated;
+}
+
+bool NetworkVerbs::GrantsPorts(const NetworkRecord& record) const {
+  const auto owner = parts_.state.allocations.GetAllocation(record.allocation);
+  if (!owner || !*owner) {
+    return false;
+  }
+  NetworkRequest request;
+  request.mode = record.mode;
+  request.network = record.network;
+  request.ports = record.ports;
+  // Without the user database first, because it may answer late at a start.
+  Caller caller;
+  caller.uid = (*owner)->uid;
+  caller.gid = (*owner)->gid;
+  if (access_.PolicyNow().MayUseNetwork(caller, request)) {
+    return true;
+  }
+  const Result<CallContext> call = OwnersCall(**owner);
+  return call && access_.PolicyNow().MayUseNetwork(call->caller, request);
 }
 
 Result<void> NetworkVerbs::TeardownNetwork(const CallContext& call,

@@ -40,6 +40,10 @@ class NetworkVerbs {
                                     const Name& allocation,
                                     const std::string& interface,
                                     const std::vector<PortMapping>& ports);
+  // Returns whether the rules of the allocation's owner now grant the network
+  // and its ports (Networks::Events). False if the owner, or a group that would
+  // make the difference, cannot be read. Called on any thread.
+  bool GrantsPorts(const NetworkRecord& record) const;
   // Removes one network; "" removes all.
   Result<void> TeardownNetwork(const CallContext& call, const Name& allocation,
                                const std::string& interface = "");

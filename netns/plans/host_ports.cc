@@ -8,9 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "mountd/plan/protocols.h"
 #include "netns/plans/host_sockets.h"
@@ -114,19 +114,23 @@ Result<void> CheckHostPorts(
     if (bounds.first > bounds.last) {
       continue;
     }
-    MOUNTD_ASSIGN(const std::vector<HostSocket> sockets,
-                  FindHostSockets(context.kernel, &context.kept.sockets, number,
-                                  bounds.first, bounds.last));
-    for (const HostSocket& socket : sockets) {
-      for (std::size_t i = 0; i < ports.size(); ++i) {
-        if (IsKept(kept, socket) || !Takes(ports[i], protocol, socket)) {
-          continue;
-        }
-        if ((ports[i].if_free & protocol) == 0) {
-          return Listens(protocol, socket);
-        }
-        listened->at(i) |= protocol;
-      }
+    std::optional<HostSocket> taken;
+    MOUNTD_TRY(FindHostSockets(
+        context.kernel, &context.kept.sockets, number, bounds.first,
+        bounds.last, [&](const HostSocket& socket) {
+          for (std::size_t i = 0; i < ports.size(); ++i) {
+            if (IsKept(kept, socket) || !Takes(ports[i], protocol, socket)) {
+              continue;
+            }
+            if ((ports[i].if_free & protocol) != 0) {
+              listened->at(i) |= protocol;
+            } else if (!taken) {
+              taken = socket;
+            }
+          }
+        }));
+    if (taken) {
+      return Listens(protocol, *taken);
     }
   }
   return Ok();

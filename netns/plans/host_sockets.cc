@@ -23,6 +23,7 @@ namespace mountd::netns {
 namespace {
 
 using Sockets = std::vector<HostSocket>;
+using EachSocket = std::function<void(const HostSocket&)>;
 
 constexpr char kObject[] = "sockets of the host";
 // Each thread has a network namespace of its own (setns(2)), so not "self".
@@ -83,40 +84,46 @@ Message DumpRequest(std::uint8_t family, std::uint8_t protocol,
   return message;
 }
 
-Result<void> AddDump(Channel* diag, std::uint8_t family, std::uint8_t protocol,
-                     std::uint16_t first, std::uint16_t last,
-                     Sockets* sockets) {
-  std::vector<Message> messages;
-  messages.push_back(DumpRequest(family, protocol, first, last));
-  MOUNTD_ASSIGN(const std::vector<Answer> answers,
-                diag->Ask(messages, "SOCK_DIAG_BY_FAMILY", kObject));
-  for (const Answer& answer : answers) {
-    if (answer.type != SOCK_DIAG_BY_FAMILY) {
-      continue;
-    }
-    const std::optional<HostSocket> socket = HostSocketOf(answer.payload);
-    if (!socket) {
-      return ErrnoError(EBADMSG, "SOCK_DIAG_BY_FAMILY", kObject);
-    }
-    sockets->push_back(*socket);
-  }
-  return Ok();
+// Fails if a socket may be missing.
+Result<void> StreamDump(Channel* diag, const Message& dump,
+                        const EachSocket& each) {
+  int failed = 0;
+  MOUNTD_TRY(diag->Stream(
+      dump, "SOCK_DIAG_BY_FAMILY", kObject, [&](const Answer& answer) {
+        if (answer.is_interrupted) {
+          failed = EAGAIN;
+        }
+        if (answer.type != SOCK_DIAG_BY_FAMILY) {
+          return;
+        }
+        if (const auto socket = HostSocketOf(answer.payload)) {
+          each(*socket);
+        } else {
+          failed = EBADMSG;
+        }
+      }));
+  return failed == 0
+             ? Ok()
+             : Result<void>(ErrnoError(failed, "SOCK_DIAG_BY_FAMILY", kObject));
 }
 
-Result<Sockets> DumpSockets(exec::Kernel& kernel, std::optional<Channel>* diag,
-                            std::uint8_t protocol, std::uint16_t first,
-                            std::uint16_t last) {
+Result<void> StreamDumps(exec::Kernel& kernel, std::optional<Channel>* diag,
+                         std::uint8_t protocol, std::uint16_t first,
+                         std::uint16_t last, const EachSocket& each) {
   if (!*diag) {
     MOUNTD_ASSIGN(*diag, Channel::Open(kernel, NETLINK_SOCK_DIAG));
   }
-  Sockets sockets;
   for (const std::uint8_t family :
        std::array<std::uint8_t, 2>{AF_INET, AF_INET6}) {
-    // The rest of a dump that was cut off has another sequence number; later
-    // reads drop it.
-    MOUNTD_TRY(AddDump(&**diag, family, protocol, first, last, &sockets));
+    const Result<void> streamed =
+        StreamDump(&**diag, DumpRequest(family, protocol, first, last), each);
+    if (!streamed) {
+      // The socket may have the rest of the dump.
+      diag->reset();
+      return streamed;
+    }
   }
-  return sockets;
+  return Ok();
 }
 
 // ---- /proc/net --------------------------------------------------------------
@@ -283,17 +290,14 @@ Result<Sockets> HostSocketsOfEndpoints(std::string_view table) {
   });
 }
 
-Result<Sockets> FindHostSockets(exec::Kernel& kernel,
-                                std::optional<Channel>* diag,
-                                std::uint8_t protocol, std::uint16_t first,
-                                std::uint16_t last) {
-  if (protocol != IPPROTO_SCTP) {
-    Result<Sockets> dumped = DumpSockets(kernel, diag, protocol, first, last);
-    if (dumped) {
-      return dumped;
-    }
+Result<void> FindHostSockets(exec::Kernel& kernel, std::optional<Channel>* diag,
+                             std::uint8_t protocol, std::uint16_t first,
+                             std::uint16_t last, const EachSocket& each) {
+  if (protocol != IPPROTO_SCTP &&
+      StreamDumps(kernel, diag, protocol, first, last, each)) {
+    return Ok();
   }
-  Result<Sockets> all = ReadTables(kernel, protocol);
+  const Result<Sockets> all = ReadTables(kernel, protocol);
   if (!all) {
     Error error =
         MakeError(Code::kFailedPrecondition, "look for", kObject,
@@ -302,10 +306,12 @@ Result<Sockets> FindHostSockets(exec::Kernel& kernel,
     error.sys_errno = all.error().sys_errno;
     return error;
   }
-  std::erase_if(*all, [&](const HostSocket& socket) {
-    return socket.port < first || socket.port > last;
-  });
-  return all;
+  for (const HostSocket& socket : *all) {
+    if (first <= socket.port && socket.port <= last) {
+      each(socket);
+    }
+  }
+  return Ok();
 }
 
 }  // namespace mountd::netns

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -24,20 +25,21 @@ struct HostSocket {
   std::uint64_t inode = 0;  // in sockfs, as /proc/<pid>/fd shows it
 };
 
-// Returns the sockets on ports from `first` to `last`: listening ones of TCP
-// and SCTP, and bound, unconnected ones of UDP. `protocol` is an IPPROTO_*.
-// `diag` is kept from call to call.
+// Calls `each` for the sockets on ports from `first` to `last`: listening ones
+// of TCP and SCTP, and bound, unconnected ones of UDP. `protocol` is an
+// IPPROTO_*. `diag` is kept from call to call. Keeps no socket, because a user
+// may have any number of them on one port (SO_REUSEPORT). May call `each` twice
+// for a socket, and before a failure.
 //
 // Makes one dump of sock_diag(7) for each family, in which the kernel compares
 // the ports. Where the kernel has no sock_diag (a missing module), and always
 // for SCTP, reads the tables in /proc/net, at most 16 MiB of each.
 // FailedPrecondition if neither can be read, because no port may count as free
 // then.
-Result<std::vector<HostSocket>> FindHostSockets(exec::Kernel& kernel,
-                                                std::optional<Channel>* diag,
-                                                std::uint8_t protocol,
-                                                std::uint16_t first,
-                                                std::uint16_t last);
+Result<void> FindHostSockets(
+    exec::Kernel& kernel, std::optional<Channel>* diag, std::uint8_t protocol,
+    std::uint16_t first, std::uint16_t last,
+    const std::function<void(const HostSocket&)>& each);
 
 // Returns the socket of one message of a dump (inet_diag_msg). Empty if the
 // message is too short.

@@ -1848,7 +1848,8 @@ func (c *Client) Unsubscribe(ctx context.Context, options Options) (err error) {
 // replaces the group, a call without leaves it, and mountd forgets it at a reboot.
 // "lease_required" (b): PublishVolume stages no volume for the allocation unless a
 // lease of it, or of its scope, is held (AcquireLease). A later call cannot take this
-// back.
+// back. After the loss of state.db mountd requires a lease of each allocation that it
+// finds, if boot.db says that its owner had a lease.
 //
 // result_: "host_path" (ay): the allocation's directory. "mount_namespace" (ay): the
 // file of the mount namespace that has mountd's mounts, for setns(2), if this is not
@@ -1882,12 +1883,13 @@ func (c *Client) PrepareAllocation(ctx context.Context, allocation string, optio
 // for any of one family, or one of the host's. NotSupported for "::1", because the
 // kernel cannot map it. Protocols are "tcp", "udp", "sctp", or several with "+". mountd
 // maps a protocol with a "?" behind it, as in "tcp+udp?", only if its ports are free,
-// all `count` of them, and otherwise leaves it out; in mode "bridge" only. The
-// "protocols" of the result are those that are mapped, "" for none. AlreadyExists if an
-// allocation has one of the ports, or a socket of the host listens on it (for UDP: is
-// bound and not connected); mountd then makes nothing, and the message names the
-// address, the user, and how to find the socket. FailedPrecondition if the kernel
-// cannot say who listens; the message names the modules that the kernel needs.
+// all `count` of them, and otherwise leaves it out. A "?" is InvalidArgument in another
+// mode than "bridge", because mountd itself maps no port there. The "protocols" of the
+// result are those that are mapped, "" for none. AlreadyExists if an allocation has one
+// of the ports, or a socket of the host listens on it (for UDP: is bound and not
+// connected); mountd then makes nothing, and the message names the address, the user,
+// and how to find the socket. FailedPrecondition if the kernel cannot say who listens;
+// the message names the modules that the kernel needs.
 //
 // options: "network" (s): a network of the configuration; default "default".
 // "interface" (s): the interface's name inside; default "eth0". "address", "address6"
@@ -2739,6 +2741,11 @@ func (c *Client) CallController(ctx context.Context, plugin string, rpc string, 
 // the tasks if "stop_tasks" says so, searches for tasks' copies of the mounts, and
 // releases the allocation if "on_lapse" says so. mountd repeats a step that fails until
 // it succeeds. GetFence has the receipt. Calls that undo something work as before.
+// mountd itself stages and publishes no volume for such an allocation either: a volume
+// that dies with its plugin, and a publish whose outcome is not known, wait until the
+// lease is acquired again. ReplaceMount and RepairMount cannot be undone: if the lease
+// lapses after the swap, the mount's place in the inbox is empty, also with "keep", and
+// lists show the mount as "lost". After AcquireLease, RepairMount mounts it again.
 //
 // The same call again renews a heartbeat, and takes another pipe. A lapsed lease can be
 // acquired again once its fences are done; the allocations that were kept can then be

@@ -40,6 +40,18 @@ constexpr char kWeb[] = "/run/netns/web";
 constexpr char kHost[] = "/proc/self/ns/net";
 constexpr std::uint16_t kPort = 18080;
 
+using FoundSockets = std::vector<netns::HostSocket>;
+
+Result<FoundSockets> SocketsOn(exec::Kernel& kernel, std::uint8_t protocol,
+                               std::uint16_t first, std::uint16_t last) {
+  std::optional<netns::Channel> diag;
+  FoundSockets sockets;
+  MOUNTD_TRY(netns::FindHostSockets(
+      kernel, &diag, protocol, first, last,
+      [&](const netns::HostSocket& socket) { sockets.push_back(socket); }));
+  return sockets;
+}
+
 // Owns a socket bound to an address of the host.
 class Bound {
  public:
@@ -279,11 +291,8 @@ TEST_F(HostPortsUnknown, AreNotTakenForFree) {
 TEST_F(HostPortsUnknown, ADumpThatFailsIsNoDumpWithoutSockets) {
   constexpr std::uint8_t kNoProtocol = 200;
   kernel_.HideSocketDiag(false);
-  std::optional<netns::Channel> diag;
-  EXPECT_FALSE(netns::FindHostSockets(kernel_, &diag, kNoProtocol, 1, 65535)
-                   .has_value());
-  EXPECT_TRUE(netns::FindHostSockets(kernel_, &diag, IPPROTO_TCP, 1, 65535)
-                  .has_value());
+  EXPECT_FALSE(SocketsOn(kernel_, kNoProtocol, 1, 65535).has_value());
+  EXPECT_TRUE(SocketsOn(kernel_, IPPROTO_TCP, 1, 65535).has_value());
 }
 
 // ---- Attacks ----------------------------------------------------------------
@@ -336,9 +345,7 @@ TEST_F(HostPortAttacks, AServiceOfTheHostIsNotTakenOver) {
   }
   const std::string seen = TextFrom(PathOfOwnNetns(), [&]() -> std::string {
     exec::RealKernel kernel;
-    std::optional<netns::Channel> diag;
-    const auto found =
-        netns::FindHostSockets(kernel, &diag, IPPROTO_TCP, kPort, kPort);
+    const auto found = SocketsOn(kernel, IPPROTO_TCP, kPort, kPort);
     return !found ? found.error().Message() : std::to_string(found->size());
   });
   EXPECT_NAIVE(seen == "0" && NaiveMapTakesOver());
@@ -400,9 +407,7 @@ class Keeper {
 // one is true if the process has a socket that listens there.
 bool Listens(pid_t pid) {
   exec::RealKernel kernel;
-  std::optional<netns::Channel> diag;
-  const auto found =
-      netns::FindHostSockets(kernel, &diag, IPPROTO_TCP, kPort, kPort);
+  const auto found = SocketsOn(kernel, IPPROTO_TCP, kPort, kPort);
   std::set<std::string> sockets;
   for (const netns::HostSocket& one : found.value()) {
     sockets.insert("socket:[" + std::to_string(one.inode) + "]");
@@ -485,9 +490,7 @@ TEST_F(KeptPorts, OfAnotherProcessOfTheSameUserAreNot) {
   const Keeper keeper(
       0, [] { return ListenOn(kPort + 1); }, true);
   EXPECT_EQ(CodeOf(Map(0, keeper.pidfd())), "AlreadyExists");
-  std::optional<netns::Channel> diag;
-  const auto found =
-      netns::FindHostSockets(real_, &diag, IPPROTO_TCP, kPort, kPort);
+  const auto found = SocketsOn(real_, IPPROTO_TCP, kPort, kPort);
   ASSERT_TRUE(found.has_value() && found->size() == 1);
   EXPECT_NAIVE(found->front().uid == UserOf(keeper.pid()) &&
                NaiveMapTakesOver());

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "mountd/base/paths.h"
+#include "mountd/exec/restrict_memory.h"
 #include "tests/support/eventually.h"
 #include "tests/support/node/host_volumes.h"
 #include "tests/support/node/node_fixture.h"
@@ -457,6 +459,30 @@ TEST_F(NodeFewBytes, MountdEndsAndComesBackByItself) {
   }
   ExpectAllIsThere();
 }
+
+#ifndef MOUNTD_SANITIZED
+bool BoundsItself(const UniqueFd& executor) {
+  rlimit own{};
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_DATA, &own) == 0 &&
+         ::prlimit(Node::PidOf(executor), RLIMIT_DATA, nullptr, &limit) == 0 &&
+         limit.rlim_cur == exec::kMaxMemory && limit.rlim_max == own.rlim_max;
+}
+
+// An executor that reaches its bound ends as in the next test, and mountd
+// starts another one, with the same bound.
+TEST_F(NodeFewBytes, EachExecutorBoundsItself) {
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(Eventually([] {
+      const std::vector<UniqueFd> executors = Node::Processes("mountd-exec");
+      return !executors.empty() &&
+             std::all_of(executors.begin(), executors.end(), BoundsItself);
+    }));
+    Node::Kill(Node::Processes("mountd-exec"));
+    ExpectAllIsThere();
+  }
+}
+#endif
 
 // The executor gets less and less memory from its start on, so it ends at many
 // different places.

@@ -152,6 +152,9 @@ void Core::Start() {
     const auto owner = state->allocations.GetAllocation(allocation);
     return owner && *owner ? (*owner)->uid : 0U;
   };
+  network_events.grants_ports = [this](const NetworkRecord& record) {
+    return services->networks.GrantsPorts(record);
+  };
   networks = std::make_unique<Networks>(config, *plans, *boot,
                                         std::move(network_events));
   plugins = std::make_unique<csi::Plugins>(

@@ -2472,6 +2472,12 @@ impl Client {
     /// "stop_tasks" says so, searches for tasks' copies of the mounts, and releases the
     /// allocation if "on_lapse" says so. mountd repeats a step that fails until it
     /// succeeds. GetFence has the receipt. Calls that undo something work as before.
+    /// mountd itself stages and publishes no volume for such an allocation either: a
+    /// volume that dies with its plugin, and a publish whose outcome is not known, wait
+    /// until the lease is acquired again. ReplaceMount and RepairMount cannot be
+    /// undone: if the lease lapses after the swap, the mount's place in the inbox is
+    /// empty, also with "keep", and lists show the mount as "lost". After AcquireLease,
+    /// RepairMount mounts it again.
     ///
     /// The same call again renews a heartbeat, and takes another pipe. A lapsed lease
     /// can be acquired again once its fences are done; the allocations that were kept

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Ports of which a protocol is mapped only if it is free.
+#include <gmock/gmock.h>
+
 #include "tests/unit/mountd/networks/networks_test.h"
 
 namespace mountd {
@@ -104,10 +106,26 @@ TEST_F(NetworksIfFreeTest, AnAnswerThatIsLostLeavesNothing) {
   EXPECT_EQ(SetUpNetwork("web", UdpIfFree(20080)), exec::kTcp);
 }
 
+// In the other modes mountd maps no port itself, so that it could not leave one
+// out. The message says how to go on.
 TEST_F(NetworksIfFreeTest, OnlyABridgeMapsSo) {
-  NetworkRequest host = UdpIfFree(20080);
-  host.mode = NetworkMode::kHost;
-  EXPECT_EQ(Outcome(networks().Setup("web", host)), "InvalidArgument");
+  const auto refusal = [&](NetworkMode mode) {
+    NetworkRequest request = UdpIfFree(20080);
+    request.mode = mode;
+    const auto status = networks().Setup("web", request);
+    EXPECT_EQ(Outcome(status), "InvalidArgument");
+    return MessageOf(status);
+  };
+  using ::testing::HasSubstr;
+  for (const NetworkMode mode : {NetworkMode::kHost, NetworkMode::kCni}) {
+    EXPECT_THAT(refusal(mode), HasSubstr("leave the ? out or use mode bridge"));
+  }
+  for (const NetworkMode mode : {NetworkMode::kNone, NetworkMode::kDriver}) {
+    EXPECT_THAT(refusal(mode),
+                HasSubstr("leave the ports out or use mode bridge"));
+  }
+  EXPECT_TRUE(Existing().empty());
+  EXPECT_FALSE(RecordOf("web").has_value());
 }
 
 TEST_F(NetworksIfFreeTest, AFoundNetworkIsTakenOverWithAndWithout) {

@@ -15,7 +15,21 @@ using Ports = std::vector<PortMapping>;
 class NetworksPortsTest : public NetworksTest {
  protected:
   void SetUp() override {
+    AllocationRecord web;
+    web.id = "web";
+    web.uid = Core::kAgent;
+    ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(web)), "Ok");
     ASSERT_EQ(MessageOf(networks().Setup("web", Spec(20080))), "Ok");
+  }
+  // Leaves the agent these ports. Another user's rule grants more.
+  void GrantAgent(const PortRange& ports) {
+    Config config = core_.config;
+    RuleConfig others = config.rules.front();
+    others.uids = {Core::kOther};
+    config.rules.front().uids = {Core::kAgent};
+    config.rules.front().host_ports = {ports};
+    config.rules.push_back(others);
+    core_.live_config.ReplaceLive(std::move(config));
   }
   std::string Update(const Ports& ports,
                      const std::string& allocation = "web") {
@@ -53,11 +67,12 @@ class NetworksPortsTest : public NetworksTest {
     ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
   }
   // Makes the update fail and leaves its outcome unknown.
-  void LoseUpdate(FailWhen when) {
+  void LoseUpdate(FailWhen when,
+                  const Ports& ports = {Tcp(20081), Tcp(20082)}) {
     executor().FailNext("UpdatePorts", Code::kUnavailable, when);
     executor().FailNext("InspectNetwork", Code::kUnavailable,
                         FailWhen::kBefore);
-    ASSERT_EQ(Update({Tcp(20081), Tcp(20082)}), "Unavailable");
+    ASSERT_EQ(Update(ports), "Unavailable");
     ASSERT_TRUE(RecordOf("web")->next_ports.has_value());
   }
 };
@@ -186,6 +201,43 @@ TEST_F(NetworksPortsTest, NextPortsThatNoRuleGrantsAnyMoreGoBack) {
   ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
   ExpectPorts({20080});
   EXPECT_EQ(Outcome(networks().Setup("db", Spec(20081))), "Ok");
+}
+
+// The executor refuses only ports that no user's rule grants.
+TEST_F(NetworksPortsTest, NextPortsThatOnlyAnotherUsersRuleGrantsGoBack) {
+  LoseUpdate(FailWhen::kAfter);
+  GrantAgent({20080, 20081});  // and not 20082
+  Restart();
+  ExpectPorts({20080});
+  EXPECT_EQ(Outcome(networks().Setup("db", Spec(20082))), "Ok");
+  LoseUpdate(FailWhen::kAfter, {Tcp(20084)});
+  ASSERT_EQ(Outcome(networks().Repair(*RecordOf("web"))), "Ok");
+  ExpectPorts({20080});
+  LoseUpdate(FailWhen::kAfter, {Tcp(20084)});
+  EXPECT_EQ(Update({Tcp(20080), Tcp(20081)}), "Ok");
+  ExpectPorts({20080, 20081});
+  // The agent's own rules grant this port.
+  LoseUpdate(FailWhen::kAfter, {Tcp(20081)});
+  Restart();
+  ExpectPorts({20081});
+}
+
+TEST_F(NetworksPortsTest, NextPortsOfAnUnknownUserGoBack) {
+  LoseUpdate(FailWhen::kAfter);
+  ReceiptRecord receipt;
+  receipt.allocation = "web";
+  receipt.uid = Core::kAgent;
+  ASSERT_EQ(Outcome(core_.state->allocations.FinishAllocation(receipt)), "Ok");
+  Restart();
+  ExpectPorts({20080});
+}
+
+TEST_F(NetworksPortsTest, PortsThatMayNeitherGoOnNorBackStay) {
+  LoseUpdate(FailWhen::kAfter);
+  GrantAgent({20090, 20091});
+  executor().FailNext("UpdatePorts", Code::kInvalidArgument, FailWhen::kBefore);
+  Restart();
+  ExpectPorts({20081, 20082});
 }
 
 TEST_F(NetworksPortsTest, ANetworkIsUsableIfNoRuleGrantsEitherSet) {

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The kernel's tables of sockets, as text; tests/root reads the tables of real
-// sockets.
+// The kernel's tables of sockets, as text, and its dumps, message by message;
+// tests/root reads those of real sockets.
 #include "netns/plans/host_sockets.h"
 
 #include <gtest/gtest.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
 
+#include <cstring>
 #include <string>
+
+#include "tests/fuzz/refusing_kernel.h"
+#include "tests/support/netlink_messages.h"
 
 namespace mountd::netns {
 namespace {
@@ -77,6 +85,83 @@ TEST(HostSocketTables, OfSctpAreThoseThatListen) {
 
 TEST(HostSocketTables, AMessageThatIsTooShortIsNoSocket) {
   EXPECT_FALSE(HostSocketOf({}).has_value());
+}
+
+// Answers each dump with `count` sockets, one for each recv(2). Refuses to read
+// the tables.
+class DumpingKernel final : public fuzz::RefusingKernel {
+ public:
+  exec::Sys<UniqueFd> OpenNetlink(int /*protocol*/) override {
+    ++opened;
+    return UniqueFd();
+  }
+  exec::Sys<void> Send(int /*socket*/,
+                       std::span<const std::byte> bytes) override {
+    nlmsghdr header{};
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    sequence_ = header.nlmsg_seq;
+    left = count;
+    return {};
+  }
+  exec::Sys<std::size_t> Receive(int /*socket*/,
+                                 std::span<std::byte> into) override {
+    inet_diag_msg socket{};
+    socket.idiag_family = AF_INET;
+    std::vector<std::byte> bytes =
+        left == 0 ? NetlinkMessage(NLMSG_DONE, int{0}).Bytes()
+                  : NetlinkMessage(SOCK_DIAG_BY_FAMILY, socket).Bytes();
+    nlmsghdr header{};
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    header.nlmsg_seq = sequence_;
+    header.nlmsg_flags = flags;
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    std::memcpy(into.data(), bytes.data(), bytes.size());
+    left -= left == 0 ? 0 : 1;
+    return bytes.size();
+  }
+
+  std::size_t count = 0;
+  std::size_t left = 0;  // of the last dump
+  std::uint16_t flags = 0;
+  int opened = 0;
+
+ private:
+  std::uint32_t sequence_ = 0;
+};
+
+// A user's sockets on one port (SO_REUSEPORT) must not fill memory.
+TEST(HostSocketDumps, GiveEachSocketBeforeTheNextRead) {
+  DumpingKernel kernel;
+  kernel.count = 1000;
+  std::optional<Channel> diag;
+  std::size_t given = 0;
+  const Result<void> found =
+      FindHostSockets(kernel, &diag, IPPROTO_TCP, 1, 2, [&](const HostSocket&) {
+        ++given;
+        EXPECT_EQ((given + kernel.left) % kernel.count, 0U);
+      });
+  EXPECT_TRUE(found) << found.error().Message();
+  EXPECT_EQ(given, 2 * kernel.count);  // IPv4 and IPv6
+  EXPECT_TRUE(diag);
+}
+
+TEST(HostSocketDumps, ThatMayLackASocketAreNoDumps) {
+  DumpingKernel kernel;
+  kernel.flags = NLM_F_DUMP_INTR;
+  for (const std::size_t count : {0U, 3U}) {
+    kernel.count = count;
+    std::optional<Channel> diag;
+    const Result<void> found = FindHostSockets(kernel, &diag, IPPROTO_UDP, 1, 2,
+                                               [](const HostSocket&) {});
+    ASSERT_FALSE(found) << count;
+    EXPECT_EQ(found.error().code, Code::kFailedPrecondition);
+    EXPECT_FALSE(diag);  // a later dump needs a socket of its own
+  }
+  kernel.flags = 0;
+  std::optional<Channel> diag;
+  EXPECT_TRUE(FindHostSockets(kernel, &diag, IPPROTO_UDP, 1, 2,
+                              [](const HostSocket&) {}));
+  EXPECT_EQ(kernel.opened, 3);
 }
 
 }  // namespace
