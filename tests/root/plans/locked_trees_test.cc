@@ -268,11 +268,16 @@ TEST_F(LockedTrees, AChildThatTakesTooLongOrIsKilledLeavesNothing) {
     const KilledChild killed(call);
     EXPECT_EQ(error_of(&real_, 10s), ECHILD) << call;
   }
-  // A new executor makes its two namespaces first.
+  // A new executor's first two children make its two namespaces.
+  for (const long call : {KilledChild::kAtOnce, long{SYS_unshare}}) {
+    exec::RealKernel kernel;
+    const KilledChild killed(call);
+    EXPECT_EQ(error_of(&kernel, 10s), ECHILD) << call;
+  }
   for (const long call : {KilledChild::kAtOnce, long{SYS_fsmount},
                           long{SYS_pivot_root}, long{SYS_umount2}}) {
     exec::RealKernel kernel;
-    const KilledChild killed(call);
+    const KilledChild killed(call, 2);
     EXPECT_EQ(error_of(&kernel, 10s), ECHILD) << call;
   }
   EXPECT_EQ(error_of(&real_, 0ms), ETIMEDOUT);
