@@ -1848,7 +1848,8 @@ func (c *Client) Unsubscribe(ctx context.Context, options Options) (err error) {
 // replaces the group, a call without leaves it, and mountd forgets it at a reboot.
 // "lease_required" (b): PublishVolume stages no volume for the allocation unless a
 // lease of it, or of its scope, is held (AcquireLease). A later call cannot take this
-// back.
+// back. After the loss of state.db mountd requires a lease of each allocation that it
+// finds, if boot.db says that its owner had a lease.
 //
 // result_: "host_path" (ay): the allocation's directory. "mount_namespace" (ay): the
 // file of the mount namespace that has mountd's mounts, for setns(2), if this is not
@@ -2739,6 +2740,11 @@ func (c *Client) CallController(ctx context.Context, plugin string, rpc string, 
 // the tasks if "stop_tasks" says so, searches for tasks' copies of the mounts, and
 // releases the allocation if "on_lapse" says so. mountd repeats a step that fails until
 // it succeeds. GetFence has the receipt. Calls that undo something work as before.
+// mountd itself stages and publishes no volume for such an allocation either: a volume
+// that dies with its plugin, and a publish whose outcome is not known, wait until the
+// lease is acquired again. ReplaceMount and RepairMount cannot be undone: if the lease
+// lapses after the swap, the mount's place in the inbox is empty, also with "keep", and
+// lists show the mount as "lost". After AcquireLease, RepairMount mounts it again.
 //
 // The same call again renews a heartbeat, and takes another pipe. A lapsed lease can be
 // acquired again once its fences are done; the allocations that were kept can then be
@@ -3057,6 +3063,52 @@ func (c *Client) DroppedPeers(ctx context.Context) (result map[string]uint64, er
 	err = c.property(ctx, "DroppedPeers", &result)
 	return
 }
+
+// PluginProperties has the properties of an object of org.mountd1.Plugin; one that
+// mountd does not have is zero, and Raw has all properties.
+type PluginProperties struct {
+	Id string `dbus:"Id"`
+
+	Type string `dbus:"Type"`
+
+	Allocation string `dbus:"Allocation"`
+
+	Uid uint32 `dbus:"Uid"`
+
+	MountDir string `dbus:"MountDir"`
+
+	StagePublishBaseDir string `dbus:"StagePublishBaseDir"`
+
+	BareDirectories bool `dbus:"BareDirectories"`
+
+	State string `dbus:"State"`
+
+	Reason string `dbus:"Reason"`
+
+	UpdateTime uint64 `dbus:"UpdateTime"`
+
+	Generation uint64 `dbus:"Generation"`
+
+	Provider string `dbus:"Provider"`
+
+	VendorVersion string `dbus:"VendorVersion"`
+
+	NodeId string `dbus:"NodeId"`
+
+	MaxVolumes int64 `dbus:"MaxVolumes"`
+
+	Topology map[string]string `dbus:"Topology"`
+
+	PluginCapabilities []int32 `dbus:"PluginCapabilities"`
+
+	NodeCapabilities []int32 `dbus:"NodeCapabilities"`
+
+	ControllerCapabilities []int32 `dbus:"ControllerCapabilities"`
+
+	Raw map[string]dbus.Variant
+}
+
+func (PluginProperties) isDictionary() {}
 
 // An operation that was answered InProgress has ended.
 type OperationDoneSignal struct {
