@@ -43,6 +43,10 @@ struct ClientOptions {
 
   // The names of all calls, until Client::SetNames.
   CallNames names{};
+  // If true, the client repeats a call without the traceparent if mountd refuses
+  // traces, as 0.1.0 does. For a trace of the environment, because the caller
+  // did not ask for that trace.
+  bool optional_trace = false;
 
   // Each call calls this on its own thread, with the method's name before the
   // call and with "" after it.

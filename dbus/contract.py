@@ -122,8 +122,10 @@ def flat(keys):
 
 
 class Interface:
-    def __init__(self, node):
+    def __init__(self, node, head):
         self.name = node.getAttribute("name")
+        # A released contract has fewer of them.
+        self.of_each_method = [key for key in OF_EACH_METHOD if f'"{key.name}"' in head]
         self.members = []
         texts = {}
         names = {child.getAttribute("name") for child in node.childNodes
@@ -180,6 +182,7 @@ def read(folder):
     interfaces = {}
     for path in sorted(pathlib.Path(folder).glob("org.mountd1.*.xml")):
         document = xml.dom.minidom.parse(str(path))
+        head = path.read_text().split("<node>")[0]
         for node in document.getElementsByTagName("interface"):
-            interfaces[node.getAttribute("name")] = Interface(node)
+            interfaces[node.getAttribute("name")] = Interface(node, head)
     return interfaces

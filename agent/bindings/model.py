@@ -11,6 +11,7 @@ sys.path.insert(0, str(CONTRACT))
 import contract  # noqa: E402  (the folder has to be in the path first)
 
 MANAGER = "org.mountd1.Manager"
+PLUGIN = "org.mountd1.Plugin"
 
 
 class Type:
@@ -47,6 +48,8 @@ class Model:
             else:
                 self.properties.append(
                     (member, self.type_of(member, "value", member.type, {})))
+        self.plugin = [(member.name, self.type_of(member, "property", member.type, {}))
+                       for member in interfaces[PLUGIN].members]
         head = contract_head(folder / f"{MANAGER}.xml")
         found = re.search(r"org\.mountd1\.Error\.\{([^}]*)\}", head)
         self.errors = re.findall(r"\w+", found[1])
@@ -84,7 +87,7 @@ class Model:
             if "{sv}" in argument.type:
                 keys = self.manager.keys(member, argument)
                 if argument.name == "options":
-                    keys.update({key.name: key for key in contract.OF_EACH_METHOD})
+                    keys.update({key.name: key for key in self.manager.of_each_method})
             kind = self.type_of(member, argument.name, argument.type, keys)
             if is_input:
                 self.note_input(kind)
@@ -134,7 +137,7 @@ class Model:
             return Type("map", parts=[Type("s"), Type("v")])
         if not name:
             name = "Options" if (
-                path == "options" and len(keys) == len(contract.OF_EACH_METHOD)) else (
+                path == "options" and len(keys) == len(self.manager.of_each_method)) else (
                 member.name + camel(path.split(".")[-1]))
         if keys and name not in self.dicts:
             self.dicts[name] = []  # known from now on, for one that contains itself

@@ -15,6 +15,7 @@ using std::chrono::steady_clock;
 // mountd's default (timeouts.patience_ms).
 constexpr milliseconds kDefaultPatience{20'000};
 constexpr milliseconds kJoinPause{10};
+constexpr char kTraceParent[] = "traceparent";
 
 }  // namespace
 
@@ -49,12 +50,15 @@ Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
 
 Result<void> Client::Impl::Connect() {
   MOUNTD_ASSIGN(connection_, Connection::Open(options_, nullptr));
+  trace_is_unknown_ = false;  // because this may be another mountd
   return Ok();
 }
 
 Result<void> Client::Impl::Run(const std::string& op, const std::string& object,
                                dbus::Dict options, const Step& call) {
-  AddText(options, "traceparent", names_.traceparent);
+  if (!trace_is_unknown_) {
+    AddText(options, kTraceParent, names_.traceparent);
+  }
   AddText(options, "request_id", names_.request_id);
   if (!options_.on_call) {
     return RunJoining(op, object, std::move(options), call);
@@ -136,6 +140,12 @@ Result<void> Client::Impl::Once(const std::string& op,
     if (failure.connection_lost) {
       connection_.reset();
       was_there = true;
+    }
+    if (options_.optional_trace && failure.unknown_option == kTraceParent &&
+        options.erase(kTraceParent) > 0) {
+      // mountd checks all options before it does anything.
+      trace_is_unknown_ = true;
+      continue;
     }
     if (!failure.connection_lost || !may_reconnect) {
       return failure.error;

@@ -80,6 +80,7 @@ class Client::Impl {
 
   const ClientOptions options_;
   CallNames names_;
+  bool trace_is_unknown_ = false;  // to the mountd of this connection
   std::unique_ptr<Connection> connection_;
 };
 

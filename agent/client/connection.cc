@@ -211,14 +211,26 @@ Away AwayOf(const std::string& name, const std::string& message) {
   return IsAbsent(name) ? Away::kDaemon : Away::kNone;
 }
 
-// Returns true for mountd's refusal of an option that it does not know, in the
-// words of this release or of 0.1.0.
-bool IsOfAnUnknownOption(const sdbus::Error& error) {
+// Returns the key of an option that mountd refuses because it does not know it,
+// in the words of this release or of 0.1.0; "" for another error.
+std::string UnknownOptionOf(const sdbus::Error& error) {
   const std::string_view message = error.getMessage();
-  return error.getName() == "org.mountd1.Error.InvalidArgument" &&
-         message.starts_with("check ") &&
-         (message.ends_with("\"]: is not an option of this method") ||
-          message.ends_with("\"]: is not known"));
+  if (error.getName() != "org.mountd1.Error.InvalidArgument" ||
+      !message.starts_with("check ")) {
+    return "";
+  }
+  for (const std::string_view words :
+       {"\"]: is not an option of this method", "\"]: is not known"}) {
+    if (message.ends_with(words)) {
+      const std::string_view named =
+          message.substr(0, message.size() - words.size());
+      const std::size_t before = named.rfind("[\"");
+      return before == std::string_view::npos
+                 ? ""
+                 : std::string(named.substr(before + 2));
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -242,7 +254,8 @@ CallFailure FailureOf(const sdbus::Error& error, const std::string& op,
 CallFailure FailureOfOwnCall(const sdbus::Error& error, const std::string& op,
                              const std::string& object) {
   CallFailure failure = FailureOf(error, op, object);
-  if (IsOfAnUnknownOption(error) ||
+  failure.unknown_option = UnknownOptionOf(error);
+  if (!failure.unknown_option.empty() ||
       CodeOfBusError(error.getName()) == Code::kNotSupported) {
     failure.error.code = Code::kNotSupported;
     failure.error.detail =

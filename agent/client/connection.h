@@ -117,6 +117,8 @@ class Connection {
 struct CallFailure {
   Error error;
   bool connection_lost = false;
+  // The key of the option that mountd does not know; only of FailureOfOwnCall.
+  std::string unknown_option{};
 };
 
 // Turns org.mountd1.Error.X into Code X. Turns D-Bus's own errors:

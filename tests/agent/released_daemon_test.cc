@@ -273,6 +273,30 @@ TEST_F(OldDaemon, IsNamedAsOlderByNewerOptions) {
   });
 }
 
+TEST_F(OldDaemon, GetsCallsWithoutAnOptionalTrace) {
+  const CallNames names{.traceparent =
+                            "00-0af7651916cd43dd8448eb211c80319c-"
+                            "b7ad6b7169203331-01"};
+  Result<Client> client = Client::Connect(
+      {.address = server_.address(), .names = names, .optional_trace = true});
+  ASSERT_TRUE(client) << client.error().Message();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(ErrorOf(client->GetAllocation("web")), "");
+    EXPECT_EQ(ErrorOf(client->BindMount("web", Mount())), "");
+  }
+  // Without the trace, another option is refused all the same.
+  const Result<std::string> newer =
+      client->PrepareAllocation("web", {.group = 100000});
+  ASSERT_FALSE(newer);
+  EXPECT_EQ(newer.error().code, Code::kNotSupported);
+  ExpectOlder({{"a trace", [&](Client& c) {
+                  c.SetNames(names);
+                  const std::string error = ErrorOf(c.GetAllocation("web"));
+                  c.SetNames({});
+                  return error;
+                }}});
+}
+
 TEST_F(OldDaemon, SendsItsSignals) {
   SignalLog log;
   const auto subscriber =

@@ -2,8 +2,9 @@
 """Records the calls that a client sends to mountd's socket.
 
 Reads the handshake and the messages as the D-Bus Specification has them ("Authentication
-Protocol", "Message Protocol"), in little endian, without file descriptors.
+Protocol", "Message Protocol"), in little endian. Passes file descriptors on, and keeps none.
 """
+import os
 import socket
 import struct
 import threading
@@ -11,6 +12,7 @@ import threading
 FIXED = {"y": "B", "b": "I", "n": "h", "q": "H", "i": "i", "u": "I", "x": "q", "t": "Q",
          "d": "d", "h": "I"}
 CALL = 1
+MOST_FDS = 16
 
 
 class Reader:
@@ -103,6 +105,17 @@ def message_of(data):
     return begin + body, (named.get(2, ""), named[3], named.get(8, ""), arguments)
 
 
+def pass_on(to, part, fds):
+    """Sends the bytes, with the fds beside the first of them."""
+    try:
+        sent = socket.send_fds(to, [part], fds) if fds else 0
+    finally:
+        for fd in fds:
+            os.close(fd)
+    if part[sent:]:
+        to.sendall(part[sent:])
+
+
 class Recorder:
     """Listens beside mountd's socket, passes everything on, and keeps the calls."""
 
@@ -132,9 +145,8 @@ class Recorder:
         data, begun = b"", False
         while True:
             try:
-                part = source.recv(65536)
-                if part:
-                    to.sendall(part)
+                part, fds, _, _ = socket.recv_fds(source, 65536, MOST_FDS)
+                pass_on(to, part, fds)
             except OSError:
                 part = b""
             if not part:

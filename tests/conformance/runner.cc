@@ -3,16 +3,23 @@
 // The conformance script's runner in C++, by the client library.
 //
 //   conformance_runner ADDRESS
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <iostream>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/client.h"
 #include "agent/fields/grant_fields.h"
 #include "agent/fields/lease_fields.h"
 #include "agent/mountctl/output/json.h"
+#include "agent/subscriber.h"
 
 namespace mountd::agent {
 namespace {
@@ -129,6 +136,7 @@ VolumeSpec VolumeOf(Arguments a) {
   spec.usage.access_mode = a[4].value("access_mode", "");
   spec.publish_context = TextsOf(a[5]);
   spec.volume_context = TextsOf(a[6]);
+  spec.secrets = TextsOf(a[7].value("secrets", Json::object()));
   return spec;
 }
 
@@ -217,6 +225,10 @@ const std::map<std::string, Method>& Methods() {
        }},
       {"GetPlugin",
        [](Client& c, Arguments a) { return Answer(c.GetPlugin(Text(a[0]))); }},
+      {"UnregisterPlugin",
+       [](Client& c, Arguments a) {
+         return AnswerNothing(c.UnregisterPlugin(Text(a[0])));
+       }},
       {"PublishVolume",
        [](Client& c, Arguments a) {
          return Answer(c.PublishVolume(Text(a[0]), VolumeOf(a)));
@@ -271,6 +283,60 @@ const std::map<std::string, Method>& Methods() {
   return all;
 }
 
+// Owns the signals that no step has taken. The handlers run on another thread.
+class Signals {
+ public:
+  Json Subscribe(const std::string& address) {
+    SignalHandlers handlers;
+    handlers.plugin_added = [this](const SignalHandlers::PluginInstance& one) {
+      Keep("PluginAdded", one);
+    };
+    handlers.plugin_removed =
+        [this](const SignalHandlers::PluginInstance& one) {
+          Keep("PluginRemoved", one);
+        };
+    Result<Subscriber> subscriber =
+        Subscriber::Start({.address = address}, std::move(handlers));
+    if (!subscriber) {
+      return Answer(Result<bool>(subscriber.error()));
+    }
+    subscriber_.emplace(std::move(*subscriber));
+    return {{"result", nullptr}};
+  }
+
+  // Returns the first signal of that name, and removes it.
+  Json TakeSignal(const std::string& name) {
+    std::unique_lock lock(mutex_);
+    const auto find = [&] {
+      return std::find_if(kept_.begin(), kept_.end(),
+                          [&](const auto& one) { return one.first == name; });
+    };
+    if (!changed_.wait_for(lock, std::chrono::seconds(10),
+                           [&] { return find() != kept_.end(); })) {
+      return {{"error", "runner"}, {"message", "there was no " + name}};
+    }
+    const auto found = find();
+    Json arguments = std::move(found->second);
+    kept_.erase(found);
+    return {{"result", std::move(arguments)}};
+  }
+
+ private:
+  void Keep(const char* name, const SignalHandlers::PluginInstance& one) {
+    const std::lock_guard lock(mutex_);
+    kept_.emplace_back(name, Json{{"plugin", one.plugin},
+                                  {"type", one.type},
+                                  {"allocation", one.allocation},
+                                  {"object", one.object}});
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::pair<std::string, Json>> kept_;  // guarded by mutex_
+  std::optional<Subscriber> subscriber_;  // the last, because it ends first
+};
+
 // A step with a patience of its own is made by a client of its own.
 Json Make(const std::string& address, Client& client, const Json& step) {
   const auto method = Methods().find(Text(step["call"]));
@@ -297,8 +363,14 @@ int RunSteps(const std::string& address) {
     std::cerr << client.error().Message() << "\n";
     return 1;
   }
+  Signals signals;
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << Make(address, *client, Json::parse(line)).dump() << std::endl;
+    const Json step = Json::parse(line);
+    const Json answer = step.contains("signals") ? signals.Subscribe(address)
+                        : step.contains("signal")
+                            ? signals.TakeSignal(Text(step["signal"]))
+                            : Make(address, *client, step);
+    std::cout << answer.dump() << std::endl;
   }
   return 0;
 }

@@ -8,9 +8,13 @@ Takes signatures from the contract in FOLDER (default dbus/), as a client that w
 for that contract. A call with a method or a key that this contract has not is
 {"unknown": true}.
 """
+import ctypes
+import fcntl
 import json
+import os
 import pathlib
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.dont_write_bytecode = True
@@ -19,6 +23,7 @@ sys.path.insert(0, str(ROOT / "agent/bindings"))
 try:
     import dbus
     import dbus.connection
+    import dbus.mainloop.glib
 except ImportError as missing:
     print(f"SKIPPED: {missing}: install python3-dbus", file=sys.stderr)
     sys.exit(77)
@@ -32,12 +37,30 @@ BASIC = {"y": dbus.Byte, "b": dbus.Boolean, "n": dbus.Int16, "q": dbus.UInt16,
          "d": dbus.Double, "s": dbus.String, "o": dbus.ObjectPath}
 
 
+SIGNAL = 4  # the type of a message, as the D-Bus Specification has it
+PROPERTIES = "org.freedesktop.DBus.Properties"
+SEALS = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
+         fcntl.F_SEAL_WRITE)
+
+
 class NotInContract(Exception):
     """The contract has no such method or key."""
 
 
+def sealed(secrets, level):
+    fd = os.memfd_create("mountd-secrets", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with os.fdopen(fd, "wb") as file:
+        file.write("".join(f"{key}\0{one}\0" for key, one in secrets.items()).encode())
+        file.flush()
+        file.seek(0)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
+        return dbus.types.UnixFd(fd, variant_level=level)  # has a copy of the fd
+
+
 def to_wire(kind, value, types, level=0):
     """The JSON value as dbus-python sends it; `level` is 1 for the value of a key."""
+    if kind.kind == "h":
+        return sealed(value, level)
     if kind.kind == "dict":
         keys = dict(types.dicts.get(kind.name, []))
         if unknown := set(value) - set(keys):
@@ -105,6 +128,59 @@ class Client:
         self.connection = None
         self.methods = {member.name: (inputs, outputs)
                         for member, inputs, outputs in types.methods}
+        self.signals = {member.name: arguments for member, arguments in types.signals}
+        self.received = []
+
+    def subscribe(self):
+        """Keeps all signals, of a connection of their own, from now on."""
+        loop = dbus.mainloop.glib.DBusGMainLoop()
+        self.subscribed = dbus.connection.Connection(self.address, mainloop=loop)
+        self.subscribed.add_message_filter(self.keep)
+        self.subscribed.call_blocking(None, "/org/mountd1", "org.mountd1.Manager",
+                                      "Subscribe", "a{sv}", [{}])
+
+    def keep(self, _, message):
+        if message.get_type() == SIGNAL:
+            self.received.append((message.get_interface(), message.get_member(),
+                                  message.get_path(), message.get_args_list()))
+
+    def signal(self, name):
+        """Returns the arguments of the first signal of that name, and removes it."""
+        # dbus-python needs GLib, and GLib's other bindings need not be there.
+        glib = ctypes.CDLL("libglib-2.0.so.0")
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            for one in self.received:
+                if one[1] == name:
+                    self.received.remove(one)
+                    return self.arguments_of(*one)
+            if not glib.g_main_context_iteration(None, False):
+                time.sleep(0.01)
+        raise TimeoutError(name)
+
+    def arguments_of(self, interface, name, path, values):
+        if interface == PROPERTIES:
+            return {"object": str(path), "properties": self.properties_of(values[1])}
+        return {key: from_wire(kind, one, self.types)
+                for (key, kind), one in zip(self.signals[name], values)}
+
+    def properties_of(self, values):
+        kinds = dict(self.types.plugin)
+        return {str(key): from_wire(kinds[key], one, self.types) if key in kinds
+                else plain(one) for key, one in values.items()}
+
+    def plugin_properties(self, path):
+        return self.properties_of(self.connection.call_blocking(
+            None, path, PROPERTIES, "GetAll", "s", ["org.mountd1.Plugin"]))
+
+    def answer(self, step):
+        if "signals" in step:
+            return self.subscribe()
+        if "signal" in step:
+            return self.signal(step["signal"])
+        if step["call"] == "PluginProperties":
+            return self.plugin_properties(*step["arguments"])
+        return self.call(step["call"], step["arguments"], step.get("patience_ms"))
 
     def call(self, method, arguments, patience_ms=None):
         if method not in self.methods:
@@ -141,10 +217,11 @@ def main():
     for line in sys.stdin:
         step = json.loads(line)
         try:
-            answer = {"result": client.call(step["call"], step["arguments"],
-                                            step.get("patience_ms"))}
+            answer = {"result": client.answer(step)}
         except NotInContract:
             answer = {"unknown": True}
+        except TimeoutError as missing:
+            answer = {"error": "runner", "message": f"there was no {missing}"}
         except dbus.DBusException as error:
             answer = {"error": error.get_dbus_name().replace(ERROR, ""),
                       "message": error.get_dbus_message()}

@@ -7,6 +7,7 @@
 // Prints the address, and then reads commands, one a line. Answers each by
 // "ok": "hold METHOD MS" makes that method of the executor wait for so long,
 // and "restart" ends this mountd and starts the next one on its stores.
+// "secrets" is "ok" if the last RPC of a plugin had secrets.
 #include <unistd.h>
 
 #include <chrono>
@@ -71,6 +72,11 @@ int Serve(const std::string& folder) {
     } else if (command == "restart") {
       server.reset();
       server = StartServer(folder);
+    } else if (command == "secrets") {
+      if (!server->csi().last_had_secrets()) {
+        std::cout << "the plugin got no secrets" << std::endl;
+        continue;
+      }
     } else {
       std::cerr << "unknown command: " << line << "\n";
       return 1;

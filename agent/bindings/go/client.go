@@ -26,7 +26,8 @@ const (
 	service    = "org.mountd1"
 	object     = dbus.ObjectPath("/org/mountd1")
 	manager    = "org.mountd1.Manager"
-	properties = "org.freedesktop.DBus.Properties.Get"
+	plugin     = "org.mountd1.Plugin"
+	properties = "org.freedesktop.DBus.Properties."
 
 	// Socket is the address of mountd's own socket.
 	Socket = "unix:path=/run/mountd/bus"
@@ -160,10 +161,30 @@ func offer(signals chan any, signal any) {
 	}
 }
 
+// PluginPropertiesChanged is PropertiesChanged of an object of
+// org.mountd1.Plugin, with all its properties.
+type PluginPropertiesChanged struct {
+	Object dbus.ObjectPath `dbus:"object"`
+
+	Properties PluginProperties `dbus:"properties"`
+}
+
+func decodePropertiesChanged(received *dbus.Signal) any {
+	signal := &PluginPropertiesChanged{Object: received.Path}
+	if len(received.Body) < 2 || received.Body[0] != plugin ||
+		fromWire(received.Body[1], reflect.ValueOf(&signal.Properties).Elem()) != nil {
+		return nil
+	}
+	return signal
+}
+
 // decodeSignal returns nil for a signal that the contract did not have, or that
 // does not follow it.
 func decodeSignal(received *dbus.Signal) any {
 	const prefix = manager + "."
+	if received.Name == properties+"PropertiesChanged" {
+		return decodePropertiesChanged(received)
+	}
 	if len(received.Name) <= len(prefix) || received.Name[:len(prefix)] != prefix {
 		return nil
 	}
@@ -200,22 +221,36 @@ func (c *Client) call(ctx context.Context, method string, result any, arguments 
 	for i, argument := range arguments {
 		wire[i] = toWire(reflect.ValueOf(argument))
 	}
-	return c.repeat(ctx, method, result, manager+"."+method, wire)
+	return c.repeat(ctx, method, result, object, manager+"."+method, wire)
 }
 
 func (c *Client) property(ctx context.Context, name string, result any) error {
 	var value dbus.Variant
-	if err := c.repeat(ctx, name, &value, properties, []any{manager, name}); err != nil {
+	arguments := []any{manager, name}
+	if err := c.repeat(ctx, name, &value, object, properties+"Get", arguments); err != nil {
 		return err
 	}
 	return fromWire(value.Value(), reflect.ValueOf(result).Elem())
 }
 
-func (c *Client) repeat(ctx context.Context, method string, result any, member string,
-	arguments []any) error {
+// PluginProperties returns the properties of an object of org.mountd1.Plugin,
+// which GetPlugin and PluginAdded name. ErrNotSupported if there is no such
+// object.
+func (c *Client) PluginProperties(ctx context.Context, path dbus.ObjectPath) (
+	result PluginProperties, err error) {
+	if !path.IsValid() {
+		return result, fmt.Errorf("PluginProperties: %w: %q is no object path",
+			ErrInvalidArgument, path)
+	}
+	err = c.repeat(ctx, "PluginProperties", &result, path, properties+"GetAll", []any{plugin})
+	return
+}
+
+func (c *Client) repeat(ctx context.Context, method string, result any,
+	path dbus.ObjectPath, member string, arguments []any) error {
 	var lost time.Time // when the first of the tries in a row failed
 	for pause := firstPause; ; pause = nextPause(pause) {
-		body, err := c.try(ctx, member, arguments)
+		body, err := c.try(ctx, path, member, arguments)
 		switch {
 		case err == nil:
 			return store(method, body, result)
@@ -246,12 +281,13 @@ func (c *Client) repeat(ctx context.Context, method string, result any, member s
 }
 
 // try makes the call once. The error is ErrAway if mountd did not answer.
-func (c *Client) try(ctx context.Context, member string, arguments []any) ([]any, error) {
+func (c *Client) try(ctx context.Context, path dbus.ObjectPath, member string,
+	arguments []any) ([]any, error) {
 	conn, err := c.connection(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrAway, err)
 	}
-	call := conn.Object(service, object).CallWithContext(ctx, member, 0, arguments...)
+	call := conn.Object(service, path).CallWithContext(ctx, member, 0, arguments...)
 	if isLost(call.Err) {
 		c.drop(conn)
 		return nil, fmt.Errorf("%w: %v", ErrAway, call.Err)

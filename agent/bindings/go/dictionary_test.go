@@ -110,3 +110,28 @@ func TestOnlyTheEndOfMountdCountsAsLost(t *testing.T) {
 		}
 	}
 }
+
+func TestPropertiesOfPluginsAreRead(t *testing.T) {
+	properties := map[string]dbus.Variant{"State": dbus.MakeVariant("healthy"),
+		"Topology":         dbus.MakeVariant(map[string]string{"zone": "a"}),
+		"NodeCapabilities": dbus.MakeVariant([]int32{1, 3}),
+		"Later":            dbus.MakeVariant(true)}
+	path := dbus.ObjectPath("/org/mountd1/plugin/csi/0")
+	signal := decodeSignal(&dbus.Signal{Path: path,
+		Name: "org.freedesktop.DBus.Properties.PropertiesChanged",
+		Body: []any{"org.mountd1.Plugin", properties, []string{}}})
+	changed, ok := signal.(*PluginPropertiesChanged)
+	if !ok {
+		t.Fatalf("read %v", signal)
+	}
+	read := changed.Properties
+	if changed.Object != path || read.State != "healthy" || read.Topology["zone"] != "a" ||
+		len(read.NodeCapabilities) != 2 || read.Raw["Later"].Value() != true {
+		t.Errorf("read %+v", changed)
+	}
+	other := decodeSignal(&dbus.Signal{Name: "org.freedesktop.DBus.Properties.PropertiesChanged",
+		Body: []any{"org.mountd1.Manager", properties, []string{}}})
+	if other != nil {
+		t.Errorf("another interface's properties are %v", other)
+	}
+}

@@ -3065,6 +3065,52 @@ func (c *Client) DroppedPeers(ctx context.Context) (result map[string]uint64, er
 	return
 }
 
+// PluginProperties has the properties of an object of org.mountd1.Plugin; one that
+// mountd does not have is zero, and Raw has all properties.
+type PluginProperties struct {
+	Id string `dbus:"Id"`
+
+	Type string `dbus:"Type"`
+
+	Allocation string `dbus:"Allocation"`
+
+	Uid uint32 `dbus:"Uid"`
+
+	MountDir string `dbus:"MountDir"`
+
+	StagePublishBaseDir string `dbus:"StagePublishBaseDir"`
+
+	BareDirectories bool `dbus:"BareDirectories"`
+
+	State string `dbus:"State"`
+
+	Reason string `dbus:"Reason"`
+
+	UpdateTime uint64 `dbus:"UpdateTime"`
+
+	Generation uint64 `dbus:"Generation"`
+
+	Provider string `dbus:"Provider"`
+
+	VendorVersion string `dbus:"VendorVersion"`
+
+	NodeId string `dbus:"NodeId"`
+
+	MaxVolumes int64 `dbus:"MaxVolumes"`
+
+	Topology map[string]string `dbus:"Topology"`
+
+	PluginCapabilities []int32 `dbus:"PluginCapabilities"`
+
+	NodeCapabilities []int32 `dbus:"NodeCapabilities"`
+
+	ControllerCapabilities []int32 `dbus:"ControllerCapabilities"`
+
+	Raw map[string]dbus.Variant
+}
+
+func (PluginProperties) isDictionary() {}
+
 // An operation that was answered InProgress has ended.
 type OperationDoneSignal struct {
 	Operation string `dbus:"operation"`

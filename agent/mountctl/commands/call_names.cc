@@ -52,6 +52,7 @@ void TakeTraceOfEnvironment(Context& context) {
   const char* const text = std::getenv("TRACEPARENT");
   if (traceparent.empty() && text != nullptr && ParseTraceParent(text)) {
     traceparent = text;
+    context.options.optional_trace = true;
   }
 }
 

@@ -10,7 +10,8 @@ namespace mountd::agent {
 // Adds the global options --traceparent and --request-id.
 void AddNameOptions(CLI::App& app, Context& context);
 
-// Takes the trace of the environment (TRACEPARENT) if no option gave one. Call
+// Takes the trace of the environment (TRACEPARENT) if no option gave one. That
+// trace is an optional one, because an old mountd refuses traces. Call
 // it after the options are read.
 void TakeTraceOfEnvironment(Context& context);
 

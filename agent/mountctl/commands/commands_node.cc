@@ -61,10 +61,16 @@ Result<void> ShowCapabilities(Client& client, bool json) {
   return Ok();
 }
 
+// Shows nothing if mountd is so old that it does not count them.
 Result<void> ShowDroppedPeers(Client& client) {
-  MOUNTD_ASSIGN(const auto dropped, client.DroppedPeers());
+  const auto dropped = client.DroppedPeers();
+  if (!dropped) {
+    return dropped.error().code == Code::kNotSupported
+               ? Ok()
+               : Result<void>(dropped.error());
+  }
   Table table({"PEERS DROPPED", "COUNT"});
-  for (const auto& [reason, count] : dropped) {
+  for (const auto& [reason, count] : *dropped) {
     table.Add({reason, std::to_string(count)});
   }
   std::cout << "\n";

@@ -414,6 +414,30 @@ Result<void> AppendAll(sdbus::MethodCall& call, std::string_view signature,
   return Ok();
 }
 
+// Throws sdbus::Error if mountd refuses the call.
+Result<Json> CallOnce(Connection& connection, const std::string& method,
+                      std::string_view signature, const Json& args,
+                      const CallNames& names) {
+  auto proxy = sdbus::createProxy(connection.bus(),
+                                  sdbus::ServiceName(connection.service()),
+                                  sdbus::ObjectPath(kObject));
+  auto call = proxy->createMethodCall(
+      sdbus::InterfaceName(method == "Introspect"
+                               ? "org.freedesktop.DBus.Introspectable"
+                               : kInterface),
+      sdbus::MethodName(method));
+  MOUNTD_TRY(AppendAll(call, signature, args, names));
+  sdbus::MethodReply reply = proxy->callMethod(call);
+  Json answers = Json::array();
+  while (reply.peekType().first != '\0') {
+    answers.push_back(Read(reply));
+  }
+  if (answers.size() > 1) {
+    return answers;
+  }
+  return answers.empty() ? Json() : answers[0];
+}
+
 }  // namespace
 
 std::string ArgumentsOf(const std::string& method, bool& known) {
@@ -434,27 +458,17 @@ Result<Json> RawCall(const ClientOptions& options, const std::string& method,
                            : "org.mountd1.Manager has no such method");
   }
   MOUNTD_ASSIGN(auto connection, Connection::Open(options, nullptr));
-  try {
-    auto proxy = sdbus::createProxy(connection->bus(),
-                                    sdbus::ServiceName(connection->service()),
-                                    sdbus::ObjectPath(kObject));
-    auto call = proxy->createMethodCall(
-        sdbus::InterfaceName(method == "Introspect"
-                                 ? "org.freedesktop.DBus.Introspectable"
-                                 : kInterface),
-        sdbus::MethodName(method));
-    MOUNTD_TRY(AppendAll(call, signature, args, options.names));
-    sdbus::MethodReply reply = proxy->callMethod(call);
-    Json answers = Json::array();
-    while (reply.peekType().first != '\0') {
-      answers.push_back(Read(reply));
+  CallNames names = options.names;
+  for (;;) {
+    try {
+      return CallOnce(*connection, method, signature, args, names);
+    } catch (const sdbus::Error& error) {
+      if (!options.optional_trace || names.traceparent.empty() ||
+          FailureOfOwnCall(error, method, "").unknown_option != "traceparent") {
+        return FailureOf(error, method, "").error;
+      }
+      names.traceparent.clear();  // mountd is older, and has no traces
     }
-    if (answers.size() > 1) {
-      return answers;
-    }
-    return answers.empty() ? Json() : answers[0];
-  } catch (const sdbus::Error& error) {
-    return FailureOf(error, method, "").error;
   }
 }
 

@@ -20,7 +20,8 @@ std::string ArgumentsOf(const std::string& method, bool& known);
 // strings, booleans and arrays of strings keep their type; a number is `u` if
 // it fits, else `t` or `x`; {"@sig": value} names the type. For an `h`, the
 // element is the path of a file, which this function opens read-only. The
-// names of `options` become options of the call.
+// names of `options` become options of the call. Repeats the call without an
+// optional trace if mountd is so old that it refuses traces.
 //
 // InvalidArgument with op "call", before anything is sent, if the arguments do
 // not fit the signature. Returns null, the one value, or an array of several.

@@ -139,6 +139,18 @@ Result<void> CountMounts(Client& client, const std::string& allocation,
   return Ok();
 }
 
+// Counts none if mountd is so old that it does not count them.
+Result<void> CountDroppedPeers(Client& client, NodeMetrics& node) {
+  auto dropped = client.DroppedPeers();
+  if (!dropped) {
+    return dropped.error().code == Code::kNotSupported
+               ? Ok()
+               : Result<void>(std::move(dropped).error());
+  }
+  node.dropped_peers = *std::move(dropped);
+  return Ok();
+}
+
 }  // namespace
 
 Result<NodeMetrics> CollectMetrics(Client& client) {
@@ -151,7 +163,7 @@ Result<NodeMetrics> CollectMetrics(Client& client) {
   MOUNTD_ASSIGN(node.offers, client.GetCapabilities());
   MOUNTD_ASSIGN(node.statistics, client.GetStatistics());
   MOUNTD_ASSIGN(node.free_host_ports, client.FreeHostPorts());
-  MOUNTD_ASSIGN(node.dropped_peers, client.DroppedPeers());
+  MOUNTD_TRY(CountDroppedPeers(client, node));
   MOUNTD_ASSIGN(const OwedSummary owed, client.Owed());
   node.owed = owed.count;
   if (owed.count > 0) {

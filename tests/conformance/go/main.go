@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -24,11 +26,16 @@ type step struct {
 	Call       string
 	Arguments  []any
 	PatienceMs *uint32 `json:"patience_ms"`
+	Signals    bool
+	Signal     string
 }
 
 // fill stores the JSON value in `into`, whose struct fields have the contract's
 // names as tags.
 func fill(value any, into reflect.Value) error {
+	if into.Type() == reflect.TypeOf(dbus.UnixFD(0)) {
+		return fillSecrets(value, into)
+	}
 	switch into.Kind() {
 	case reflect.Pointer:
 		into.Set(reflect.New(into.Type().Elem()))
@@ -66,6 +73,25 @@ func fill(value any, into reflect.Value) error {
 		err = json.Unmarshal(text, into.Addr().Interface())
 	}
 	return err
+}
+
+// fillSecrets stores the fd of a memfd with the object's texts.
+func fillSecrets(value any, into reflect.Value) error {
+	secrets := map[string]string{}
+	if err := fill(value, reflect.ValueOf(&secrets).Elem()); err != nil {
+		return err
+	}
+	file, err := mountd1.SealSecrets(secrets)
+	if err != nil {
+		return err
+	}
+	// The call sends this copy, which stays open until this program ends.
+	fd, err := syscall.Dup(int(file.Fd()))
+	if err != nil {
+		return err
+	}
+	into.SetInt(int64(fd))
+	return file.Close()
 }
 
 func fieldOf(into reflect.Value, key string) reflect.Value {
@@ -138,6 +164,65 @@ func arguments(one step, kind reflect.Type) ([]reflect.Value, error) {
 	return values, nil
 }
 
+// received has the signals that no step has taken, and where later ones come from.
+type received struct {
+	client *mountd1.Client
+	kept   []any
+	later  <-chan any
+}
+
+func (r *received) subscribe() (err error) {
+	r.later, err = r.client.Signals(context.Background())
+	return
+}
+
+// take returns the first signal of that name, and removes it.
+func (r *received) take(name string) (any, error) {
+	deadline := time.After(10 * time.Second)
+	for {
+		for i, one := range r.kept {
+			if nameOf(one) == name {
+				r.kept = append(r.kept[:i], r.kept[i+1:]...)
+				return plain(reflect.ValueOf(one).Elem()), nil
+			}
+		}
+		select {
+		case one := <-r.later:
+			if one != nil {
+				r.kept = append(r.kept, one)
+			}
+		case <-deadline:
+			return nil, fmt.Errorf("there was no %s", name)
+		}
+	}
+}
+
+// nameOf returns the name of the signal in the contract.
+func nameOf(signal any) string {
+	name := reflect.TypeOf(signal).Elem().Name()
+	if name == "PluginPropertiesChanged" {
+		return "PropertiesChanged"
+	}
+	return strings.TrimSuffix(name, "Signal")
+}
+
+func (r *received) answer(one step) map[string]any {
+	var result any
+	var err error
+	switch {
+	case one.Signals:
+		err = r.subscribe()
+	case one.Signal != "":
+		result, err = r.take(one.Signal)
+	default:
+		return answer(r.client, one)
+	}
+	if err != nil {
+		return map[string]any{"error": "runner", "message": err.Error()}
+	}
+	return map[string]any{"result": result}
+}
+
 func answer(client *mountd1.Client, one step) map[string]any {
 	method := reflect.ValueOf(client).MethodByName(one.Call)
 	if !method.IsValid() {
@@ -171,6 +256,7 @@ func main() {
 	}
 	client := mountd1.Dial(os.Args[1])
 	defer client.Close()
+	signals := &received{client: client}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		var one step
@@ -180,7 +266,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		text, err := json.Marshal(answer(client, one))
+		text, err := json.Marshal(signals.answer(one))
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

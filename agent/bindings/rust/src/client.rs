@@ -8,14 +8,15 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 use zbus::blocking::connection::Builder;
 use zbus::blocking::{Connection, MessageIterator};
-use zbus::zvariant::{DynamicType, OwnedValue, Type};
+use zbus::zvariant::{DynamicType, ObjectPath, OwnedValue, Type};
 
 use crate::error::{is_in_progress, is_lost};
-use crate::{Error, Result, Signal};
+use crate::{Error, PluginProperties, Result, Signal};
 
 const SERVICE: &str = "org.mountd1";
 const OBJECT: &str = "/org/mountd1";
 const MANAGER: &str = "org.mountd1.Manager";
+const PLUGIN: &str = "org.mountd1.Plugin";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
 /// The address of mountd's own socket.
@@ -23,6 +24,12 @@ pub const SOCKET: &str = "unix:path=/run/mountd/bus";
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Where a call goes.
+struct Target<'a> {
+    object: &'a str,
+    interface: &'a str,
+}
 
 /// Owns a connection to mountd, and makes another one when it is lost. Every
 /// method blocks until its answer, and may be called on several threads.
@@ -93,15 +100,15 @@ impl Client {
         *self.connection.lock().unwrap_or_else(|held| held.into_inner()) = None;
     }
 
-    fn try_once<B, R>(&self, interface: &str, method: &str, body: &B) -> zbus::Result<R>
+    fn try_once<B, R>(&self, to: &Target, method: &str, body: &B) -> zbus::Result<R>
     where
         B: Serialize + DynamicType,
         R: DeserializeOwned + Type,
     {
         let answer = self.connection()?.call_method(
             Some(SERVICE),
-            OBJECT,
-            Some(interface),
+            to.object,
+            Some(to.interface),
             method,
             body,
         )?;
@@ -109,7 +116,7 @@ impl Client {
         Ok(body.deserialize::<R>()?)
     }
 
-    fn repeat<B, R>(&self, interface: &str, method: &str, body: &B) -> Result<R>
+    fn repeat<B, R>(&self, to: &Target, method: &str, body: &B) -> Result<R>
     where
         B: Serialize + DynamicType,
         R: DeserializeOwned + Type,
@@ -119,7 +126,7 @@ impl Client {
         let mut lost: Option<Instant> = None;
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match self.try_once(interface, method, body) {
+            let error = match self.try_once(to, method, body) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -145,7 +152,21 @@ impl Client {
         B: Serialize + DynamicType,
         R: DeserializeOwned + Type,
     {
-        self.repeat(MANAGER, method, body)
+        let manager = Target {
+            object: OBJECT,
+            interface: MANAGER,
+        };
+        self.repeat(&manager, method, body)
+    }
+
+    /// Returns the properties of an object of org.mountd1.Plugin, which GetPlugin
+    /// and PluginAdded name. NotSupported if there is no such object.
+    pub fn plugin_properties(&self, object: &ObjectPath<'_>) -> Result<PluginProperties> {
+        let object = Target {
+            object: object.as_str(),
+            interface: PROPERTIES,
+        };
+        self.repeat(&object, "GetAll", &(PLUGIN,))
     }
 
     pub(crate) fn property<R>(&self, name: &str) -> Result<R>
@@ -153,7 +174,11 @@ impl Client {
         R: TryFrom<OwnedValue>,
         zbus::zvariant::Error: From<R::Error>,
     {
-        let value: OwnedValue = self.repeat(PROPERTIES, "Get", &(MANAGER, name))?;
+        let manager = Target {
+            object: OBJECT,
+            interface: PROPERTIES,
+        };
+        let value: OwnedValue = self.repeat(&manager, "Get", &(MANAGER, name))?;
         R::try_from(value)
             .map_err(|error| Error::Contract(zbus::zvariant::Error::from(error).into()))
     }
@@ -170,13 +195,59 @@ impl Iterator for Signals {
     fn next(&mut self) -> Option<Signal> {
         loop {
             let message = self.received.next()?.ok()?;
-            let header = message.header();
-            let ours = header.interface().is_some_and(|name| name.as_str() == MANAGER);
-            if let (true, Some(name)) = (ours, header.member()) {
-                if let Some(signal) = Signal::read(name.as_str(), &message) {
-                    return Some(signal);
-                }
+            if let Some(signal) = read(&message) {
+                return Some(signal);
             }
         }
+    }
+}
+
+/// Returns `None` for a message that is no signal of the contract.
+fn read(message: &zbus::Message) -> Option<Signal> {
+    let header = message.header();
+    let member = header.member()?.as_str();
+    match header.interface()?.as_str() {
+        MANAGER => Signal::read(member, message),
+        PROPERTIES if member == "PropertiesChanged" => {
+            let body = message.body();
+            let (interface, properties, _): (String, PluginProperties, Vec<String>) =
+                body.deserialize().ok()?;
+            (interface == PLUGIN).then_some(Signal::PluginPropertiesChanged {
+                object: header.path()?.to_owned().into(),
+                properties: Box::new(properties),
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+    use zbus::zvariant::Value;
+
+    fn changed(interface: &str) -> zbus::Message {
+        let properties = HashMap::from([
+            ("State", Value::from("healthy")),
+            ("Later", Value::from(true)),
+        ]);
+        let none = Vec::<&str>::new();
+        zbus::Message::signal("/org/mountd1/plugin/csi/0", PROPERTIES, "PropertiesChanged")
+            .unwrap()
+            .build(&(interface, properties, none))
+            .unwrap()
+    }
+
+    #[test]
+    fn properties_of_plugins_are_read() {
+        let Some(Signal::PluginPropertiesChanged { object, properties }) = read(&changed(PLUGIN))
+        else {
+            panic!("is no change of properties");
+        };
+        assert_eq!(object.as_str(), "/org/mountd1/plugin/csi/0");
+        assert_eq!(properties.state.as_deref(), Some("healthy"));
+        assert_eq!(properties.node_id, None);
+        assert!(read(&changed(MANAGER)).is_none());
     }
 }

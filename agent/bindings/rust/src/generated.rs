@@ -1829,6 +1829,52 @@ pub struct NodeInfo {
     pub changed: Option<Vec<String>>,
 }
 
+/// The properties of an object of org.mountd1.Plugin; `None` stands for one that mountd
+/// does not have.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
+pub struct PluginProperties {
+    #[serde(rename = "Id", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(rename = "Type", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub r#type: Option<String>,
+    #[serde(rename = "Allocation", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<String>,
+    #[serde(rename = "Uid", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(rename = "MountDir", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub mount_dir: Option<String>,
+    #[serde(rename = "StagePublishBaseDir", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub stage_publish_base_dir: Option<String>,
+    #[serde(rename = "BareDirectories", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub bare_directories: Option<bool>,
+    #[serde(rename = "State", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    #[serde(rename = "Reason", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(rename = "UpdateTime", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub update_time: Option<u64>,
+    #[serde(rename = "Generation", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+    #[serde(rename = "Provider", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    #[serde(rename = "VendorVersion", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub vendor_version: Option<String>,
+    #[serde(rename = "NodeId", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    #[serde(rename = "MaxVolumes", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub max_volumes: Option<i64>,
+    #[serde(rename = "Topology", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub topology: Option<HashMap<String, String>>,
+    #[serde(rename = "PluginCapabilities", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub plugin_capabilities: Option<Vec<i32>>,
+    #[serde(rename = "NodeCapabilities", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub node_capabilities: Option<Vec<i32>>,
+    #[serde(rename = "ControllerCapabilities", with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub controller_capabilities: Option<Vec<i32>>,
+}
+
 impl Client {
     /// mountd sends signals to this connection from now on, of all objects that the
     /// caller may see.
@@ -2850,6 +2896,11 @@ pub enum Signal {
     /// whose plans they had got an error.
     StuckChanged {
         count: u32,
+    },
+    /// PropertiesChanged of an object of org.mountd1.Plugin, with all its properties.
+    PluginPropertiesChanged {
+        object: OwnedObjectPath,
+        properties: Box<PluginProperties>,
     },
 }
 

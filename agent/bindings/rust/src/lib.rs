@@ -13,8 +13,10 @@
 mod client;
 mod error;
 mod generated;
+mod sealed_secrets;
 
 pub use client::{Client, Signals, SOCKET};
 pub use error::{Error, Result};
 pub use generated::*;
+pub use sealed_secrets::seal_secrets;
 pub use zbus::zvariant;

@@ -28,25 +28,25 @@ row!(MethodStatistics { method, calls, errors, p50_us, p99_us });
 row!(OwedCount { count, since });
 dictionary!(SubscribeOptions { "spans" spans, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(Options { "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
-dictionary!(PrepareAllocationOptions { "scope" scope, "group" group, "lease_required" lease_required, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(PrepareAllocationOptions { "scope" scope, "cgroup" cgroup, "group" group, "lease_required" lease_required, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(PreparedAllocation { "host_path" host_path, "mount_namespace" mount_namespace });
-dictionary!(SetupNetworkOptions { "network" network, "interface" interface, "address" address, "address6" address6, "isolated" isolated, "default_route" default_route, "hostname" hostname, "hosts" hosts, "dns_servers" dns_servers, "dns_searches" dns_searches, "dns_options" dns_options, "cni_args" cni_args, "mac" mac, "ips" ips, "bandwidth" bandwidth, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
-dictionary!(Network { "mode" mode, "network" network, "interface" interface, "netns_path" netns_path, "netns_inode" netns_inode, "address" address, "address6" address6, "gateway" gateway, "gateway6" gateway6, "host_interface" host_interface, "ports" ports, "isolated" isolated, "default_route" default_route, "files" files, "dns_servers" dns_servers, "dns_searches" dns_searches, "dns_options" dns_options, "mac" mac });
+dictionary!(SetupNetworkOptions { "network" network, "interface" interface, "address" address, "address6" address6, "isolated" isolated, "default_route" default_route, "hostname" hostname, "hosts" hosts, "dns_servers" dns_servers, "dns_searches" dns_searches, "dns_options" dns_options, "netns" netns, "ports_keeper" ports_keeper, "cni_args" cni_args, "mac" mac, "ips" ips, "bandwidth" bandwidth, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(Network { "mode" mode, "network" network, "interface" interface, "netns_path" netns_path, "netns_inode" netns_inode, "address" address, "address6" address6, "gateway" gateway, "gateway6" gateway6, "host_interface" host_interface, "ports" ports, "isolated" isolated, "default_route" default_route, "files" files, "dns_servers" dns_servers, "dns_searches" dns_searches, "dns_options" dns_options, "mac" mac, "netns" netns });
 dictionary!(GetNetworkOptions { "interface" interface, "netns_fd" netns_fd, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(UpdatePortsOptions { "interface" interface, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(TeardownNetworkOptions { "interface" interface, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(VolumeUsage { "read_only" read_only, "access_mode" access_mode, "attachment_mode" attachment_mode, "fs_type" fs_type, "volume_mount_group" volume_mount_group, "mount_flags" mount_flags });
-dictionary!(PublishVolumeOptions { "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(PublishVolumeOptions { "secrets" secrets, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(PublishedVolume { "host_path" host_path, "read_only" read_only, "is_device" is_device, "device_major" device_major, "device_minor" device_minor, "device_rule" device_rule });
 dictionary!(UnpublishVolumeOptions { "tasks" tasks, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
-dictionary!(BindMountOptions { "task_path" task_path, "noexec" noexec, "noatime" noatime, "nosymfollow" nosymfollow, "idmap" idmap, "uidmap" uidmap, "gidmap" gidmap, "size" size, "inodes" inodes, "mode" mode, "uid" uid, "gid" gid, "noswap" noswap, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(BindMountOptions { "task_path" task_path, "noexec" noexec, "noatime" noatime, "nosymfollow" nosymfollow, "idmap" idmap, "uidmap" uidmap, "gidmap" gidmap, "directory" directory, "source_directory" source_directory, "container" container, "size" size, "inodes" inodes, "mode" mode, "uid" uid, "gid" gid, "noswap" noswap, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(MountConfig { "host_path" host_path, "task_path" task_path, "read_only" read_only, "propagation" propagation, "required_rootfs_propagation" required_rootfs_propagation, "mount_id" mount_id, "peer_group" peer_group, "master" master });
-dictionary!(MountSpec { "task_path" task_path, "noexec" noexec, "noatime" noatime, "nosymfollow" nosymfollow, "idmap" idmap, "uidmap" uidmap, "gidmap" gidmap, "size" size, "inodes" inodes, "mode" mode, "uid" uid, "gid" gid, "noswap" noswap, "task" task, "name" name, "source_type" source_type, "source" source, "read_only" read_only, "propagation" propagation });
-dictionary!(ReplaceMountOptions { "task_path" task_path, "noexec" noexec, "noatime" noatime, "nosymfollow" nosymfollow, "idmap" idmap, "uidmap" uidmap, "gidmap" gidmap, "size" size, "inodes" inodes, "mode" mode, "uid" uid, "gid" gid, "noswap" noswap, "tasks" tasks, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(MountSpec { "task_path" task_path, "noexec" noexec, "noatime" noatime, "nosymfollow" nosymfollow, "idmap" idmap, "uidmap" uidmap, "gidmap" gidmap, "directory" directory, "source_directory" source_directory, "container" container, "size" size, "inodes" inodes, "mode" mode, "uid" uid, "gid" gid, "noswap" noswap, "task" task, "name" name, "source_type" source_type, "source" source, "read_only" read_only, "propagation" propagation });
+dictionary!(ReplaceMountOptions { "task_path" task_path, "noexec" noexec, "noatime" noatime, "nosymfollow" nosymfollow, "idmap" idmap, "uidmap" uidmap, "gidmap" gidmap, "directory" directory, "source_directory" source_directory, "container" container, "size" size, "inodes" inodes, "mode" mode, "uid" uid, "gid" gid, "noswap" noswap, "tasks" tasks, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(ReplacedMount { "host_path" host_path, "task_path" task_path, "read_only" read_only, "propagation" propagation, "required_rootfs_propagation" required_rootfs_propagation, "mount_id" mount_id, "peer_group" peer_group, "master" master, "replaced_mount_id" replaced_mount_id, "old_holders" old_holders });
 dictionary!(RepairedMount { "host_path" host_path, "task_path" task_path, "read_only" read_only, "propagation" propagation, "required_rootfs_propagation" required_rootfs_propagation, "mount_id" mount_id, "peer_group" peer_group, "master" master, "replaced_mount_id" replaced_mount_id, "old_holders" old_holders, "reaches_task" reaches_task, "reason" reason });
 dictionary!(PrepareInboxOptions { "open" open, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
-dictionary!(Inbox { "host_path" host_path, "propagation" propagation, "required_rootfs_propagation" required_rootfs_propagation, "mount_namespace" mount_namespace });
+dictionary!(Inbox { "host_path" host_path, "propagation" propagation, "required_rootfs_propagation" required_rootfs_propagation, "tree" tree, "mount_namespace" mount_namespace });
 dictionary!(UnmountOptions { "mode" mode, "tasks" tasks, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(RemovedTree { "done" done });
 dictionary!(ListHoldersOptions { "scope" scope, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
@@ -64,7 +64,7 @@ dictionary!(VolumeStatus { "alias" alias, "plugin" plugin, "volume" volume, "sta
 dictionary!(MountStatus { "host_path" host_path, "task_path" task_path, "read_only" read_only, "propagation" propagation, "required_rootfs_propagation" required_rootfs_propagation, "mount_id" mount_id, "peer_group" peer_group, "master" master, "task" task, "name" name, "source_type" source_type, "source" source, "state" state, "health" health });
 dictionary!(ListAllocationsOptions { "all_users" all_users, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(ReconciledAllocation { "allocation" allocation, "outcome" outcome, "reason" reason, "needs" needs, "holders" holders });
-dictionary!(ExpandVolumeOptions { "limit_bytes" limit_bytes, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(ExpandVolumeOptions { "limit_bytes" limit_bytes, "secrets" secrets, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(VolumeStats { "usage" usage, "abnormal" abnormal, "condition" condition });
 dictionary!(ListVolumesOptions { "all_users" all_users, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(StagedVolume { "plugin" plugin, "volume" volume, "state" state, "attachment_mode" attachment_mode, "access_mode" access_mode, "fs_type" fs_type, "needs_secrets" needs_secrets, "users" users, "abnormal" abnormal, "condition" condition });
@@ -72,23 +72,23 @@ dictionary!(RegisterPluginOptions { "mount_dir" mount_dir, "stage_publish_base_d
 dictionary!(PluginRegistration { "host_path" host_path, "endpoint" endpoint, "mounts" mounts });
 dictionary!(UnregisterPluginOptions { "type" r#type, "allocation" allocation, "force" force, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(PluginStatus { "id" id, "type" r#type, "uid" uid, "allocation" allocation, "mount_dir" mount_dir, "stage_publish_base_dir" stage_publish_base_dir, "bare_directories" bare_directories, "state" state, "reason" reason, "update_time" update_time, "provider" provider, "vendor_version" vendor_version, "node_id" node_id, "max_volumes" max_volumes, "topology" topology, "node_capabilities" node_capabilities, "controller_capabilities" controller_capabilities, "plugin_capabilities" plugin_capabilities, "generation" generation, "instances" instances, "object" object });
-dictionary!(ControllerPublishVolumeOptions { "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
-dictionary!(ControllerUnpublishVolumeOptions { "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
-dictionary!(ValidateVolumeOptions { "parameters" parameters, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(ControllerPublishVolumeOptions { "secrets" secrets, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(ControllerUnpublishVolumeOptions { "secrets" secrets, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(ValidateVolumeOptions { "parameters" parameters, "secrets" secrets, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(VolumeValidation { "confirmed" confirmed, "message" message });
 dictionary!(VolumeCreation { "required_bytes" required_bytes, "limit_bytes" limit_bytes, "usages" usages, "parameters" parameters, "mutable_parameters" mutable_parameters, "source_snapshot" source_snapshot, "source_volume" source_volume, "requisite" requisite, "preferred" preferred });
-dictionary!(CreateVolumeOptions { "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(CreateVolumeOptions { "secrets" secrets, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(CreatedVolume { "volume" volume, "capacity_bytes" capacity_bytes, "volume_context" volume_context, "source_snapshot" source_snapshot, "source_volume" source_volume, "topology" topology });
-dictionary!(DeleteVolumeOptions { "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
-dictionary!(ControllerExpandVolumeOptions { "limit_bytes" limit_bytes, "usage" usage, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(DeleteVolumeOptions { "secrets" secrets, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(ControllerExpandVolumeOptions { "limit_bytes" limit_bytes, "usage" usage, "secrets" secrets, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(ControllerExpansion { "capacity_bytes" capacity_bytes, "node_expansion_required" node_expansion_required });
 dictionary!(ListPluginVolumesOptions { "max_entries" max_entries, "starting_token" starting_token, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(PluginVolumePage { "volumes" volumes, "next_token" next_token });
 dictionary!(PluginVolume { "volume" volume, "capacity_bytes" capacity_bytes, "volume_context" volume_context, "source_snapshot" source_snapshot, "source_volume" source_volume, "topology" topology, "published_node_ids" published_node_ids, "abnormal" abnormal, "condition" condition });
 dictionary!(GetCapacityOptions { "usages" usages, "parameters" parameters, "topology" topology, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(PluginCapacity { "available_bytes" available_bytes, "maximum_volume_bytes" maximum_volume_bytes, "minimum_volume_bytes" minimum_volume_bytes });
-dictionary!(CallControllerOptions { "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
-dictionary!(AcquireLeaseOptions { "allocation" allocation, "scope" scope, "timeout_ms" timeout_ms, "on_lapse" on_lapse, "stop_tasks" stop_tasks, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(CallControllerOptions { "secrets" secrets, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(AcquireLeaseOptions { "allocation" allocation, "scope" scope, "pipe" pipe, "timeout_ms" timeout_ms, "on_lapse" on_lapse, "stop_tasks" stop_tasks, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(Lease { "lease" lease, "uid" uid, "allocation" allocation, "scope" scope, "kind" kind, "timeout_ms" timeout_ms, "on_lapse" on_lapse, "stop_tasks" stop_tasks, "state" state, "deadline_boottime" deadline_boottime, "reason" reason });
 dictionary!(ReleaseLeaseOptions { "uid" uid, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(ListLeasesOptions { "all_users" all_users, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
@@ -103,6 +103,147 @@ dictionary!(FilesystemGrant { "type" r#type, "options" options });
 dictionary!(ListNetworksOptions { "uid" uid, "all_users" all_users, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(NetworkGrant { "network" network, "mode" mode, "host_ports" host_ports, "host_namespaces" host_namespaces, "limits" limits, "ipv4" ipv4, "ipv6" ipv6, "mtu" mtu, "unusable" unusable });
 dictionary!(NodeInfo { "node_id" node_id, "max_volumes" max_volumes, "topology" topology, "changed" changed });
+dictionary!(PluginProperties { "Id" id, "Type" r#type, "Allocation" allocation, "Uid" uid, "MountDir" mount_dir, "StagePublishBaseDir" stage_publish_base_dir, "BareDirectories" bare_directories, "State" state, "Reason" reason, "UpdateTime" update_time, "Generation" generation, "Provider" provider, "VendorVersion" vendor_version, "NodeId" node_id, "MaxVolumes" max_volumes, "Topology" topology, "PluginCapabilities" plugin_capabilities, "NodeCapabilities" node_capabilities, "ControllerCapabilities" controller_capabilities });
+
+/// The signal's name, and its arguments as an object.
+pub fn signal(signal: &Signal) -> (&'static str, Value) {
+    let mut arguments = serde_json::Map::new();
+    let name = match signal {
+        Signal::OperationDone { operation, error, message } => {
+            arguments.insert("operation".to_owned(), operation.to_json());
+            arguments.insert("error".to_owned(), error.to_json());
+            arguments.insert("message".to_owned(), message.to_json());
+            "OperationDone"
+        }
+        Signal::OperationProgress { operation, method, done } => {
+            arguments.insert("operation".to_owned(), operation.to_json());
+            arguments.insert("method".to_owned(), method.to_json());
+            arguments.insert("done".to_owned(), done.to_json());
+            "OperationProgress"
+        }
+        Signal::OperationStep { operation, status } => {
+            arguments.insert("operation".to_owned(), operation.to_json());
+            arguments.insert("status".to_owned(), status.to_json());
+            "OperationStep"
+        }
+        Signal::MountLost { allocation, task, name, reason } => {
+            arguments.insert("allocation".to_owned(), allocation.to_json());
+            arguments.insert("task".to_owned(), task.to_json());
+            arguments.insert("name".to_owned(), name.to_json());
+            arguments.insert("reason".to_owned(), reason.to_json());
+            "MountLost"
+        }
+        Signal::MountHealth { allocation, task, name, state, reason } => {
+            arguments.insert("allocation".to_owned(), allocation.to_json());
+            arguments.insert("task".to_owned(), task.to_json());
+            arguments.insert("name".to_owned(), name.to_json());
+            arguments.insert("state".to_owned(), state.to_json());
+            arguments.insert("reason".to_owned(), reason.to_json());
+            "MountHealth"
+        }
+        Signal::PluginAdded { plugin, r#type, allocation, object } => {
+            arguments.insert("plugin".to_owned(), plugin.to_json());
+            arguments.insert("type".to_owned(), r#type.to_json());
+            arguments.insert("allocation".to_owned(), allocation.to_json());
+            arguments.insert("object".to_owned(), object.to_json());
+            "PluginAdded"
+        }
+        Signal::PluginRemoved { plugin, r#type, allocation, object } => {
+            arguments.insert("plugin".to_owned(), plugin.to_json());
+            arguments.insert("type".to_owned(), r#type.to_json());
+            arguments.insert("allocation".to_owned(), allocation.to_json());
+            arguments.insert("object".to_owned(), object.to_json());
+            "PluginRemoved"
+        }
+        Signal::VolumeHealth { plugin, volume, state, reason } => {
+            arguments.insert("plugin".to_owned(), plugin.to_json());
+            arguments.insert("volume".to_owned(), volume.to_json());
+            arguments.insert("state".to_owned(), state.to_json());
+            arguments.insert("reason".to_owned(), reason.to_json());
+            "VolumeHealth"
+        }
+        Signal::SecretsNeeded { allocation, alias, plugin, volume } => {
+            arguments.insert("allocation".to_owned(), allocation.to_json());
+            arguments.insert("alias".to_owned(), alias.to_json());
+            arguments.insert("plugin".to_owned(), plugin.to_json());
+            arguments.insert("volume".to_owned(), volume.to_json());
+            "SecretsNeeded"
+        }
+        Signal::PluginChanged { plugin, state, reason } => {
+            arguments.insert("plugin".to_owned(), plugin.to_json());
+            arguments.insert("state".to_owned(), state.to_json());
+            arguments.insert("reason".to_owned(), reason.to_json());
+            "PluginChanged"
+        }
+        Signal::LeaseLapsed { lease, uid, reason } => {
+            arguments.insert("lease".to_owned(), lease.to_json());
+            arguments.insert("uid".to_owned(), uid.to_json());
+            arguments.insert("reason".to_owned(), reason.to_json());
+            "LeaseLapsed"
+        }
+        Signal::FenceDone { allocation, lease } => {
+            arguments.insert("allocation".to_owned(), allocation.to_json());
+            arguments.insert("lease".to_owned(), lease.to_json());
+            "FenceDone"
+        }
+        Signal::AddressesScarce { network, capacity, free } => {
+            arguments.insert("network".to_owned(), network.to_json());
+            arguments.insert("capacity".to_owned(), capacity.to_json());
+            arguments.insert("free".to_owned(), free.to_json());
+            "AddressesScarce"
+        }
+        Signal::PluginEvent { plugin, r#type, allocation, event, message } => {
+            arguments.insert("plugin".to_owned(), plugin.to_json());
+            arguments.insert("type".to_owned(), r#type.to_json());
+            arguments.insert("allocation".to_owned(), allocation.to_json());
+            arguments.insert("event".to_owned(), event.to_json());
+            arguments.insert("message".to_owned(), message.to_json());
+            "PluginEvent"
+        }
+        Signal::NodeInfoChanged { plugin, r#type, allocation, node, text } => {
+            arguments.insert("plugin".to_owned(), plugin.to_json());
+            arguments.insert("type".to_owned(), r#type.to_json());
+            arguments.insert("allocation".to_owned(), allocation.to_json());
+            arguments.insert("node".to_owned(), node.to_json());
+            arguments.insert("text".to_owned(), text.to_json());
+            "NodeInfoChanged"
+        }
+        Signal::NetworkRepaired { allocation, interface, what } => {
+            arguments.insert("allocation".to_owned(), allocation.to_json());
+            arguments.insert("interface".to_owned(), interface.to_json());
+            arguments.insert("what".to_owned(), what.to_json());
+            "NetworkRepaired"
+        }
+        Signal::NetworkLost { allocation, interface, reason } => {
+            arguments.insert("allocation".to_owned(), allocation.to_json());
+            arguments.insert("interface".to_owned(), interface.to_json());
+            arguments.insert("reason".to_owned(), reason.to_json());
+            "NetworkLost"
+        }
+        Signal::RulesetRestored => {
+            "RulesetRestored"
+        }
+        Signal::OwedChanged { count } => {
+            arguments.insert("count".to_owned(), count.to_json());
+            "OwedChanged"
+        }
+        Signal::OwedOverdue { count, since } => {
+            arguments.insert("count".to_owned(), count.to_json());
+            arguments.insert("since".to_owned(), since.to_json());
+            "OwedOverdue"
+        }
+        Signal::StuckChanged { count } => {
+            arguments.insert("count".to_owned(), count.to_json());
+            "StuckChanged"
+        }
+        Signal::PluginPropertiesChanged { object, properties } => {
+            arguments.insert("object".to_owned(), object.to_json());
+            arguments.insert("properties".to_owned(), properties.to_json());
+            "PropertiesChanged"
+        }
+    };
+    (name, Value::Object(arguments))
+}
 
 /// Makes the call. `None` for one that this runner does not know.
 pub fn make(client: &Client, call: &str, list: &[Value], patience: Option<u32>)

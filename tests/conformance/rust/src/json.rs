@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use mountd1::zvariant::{OwnedObjectPath, OwnedValue};
+use mountd1::zvariant::{OwnedFd, OwnedObjectPath, OwnedValue};
 use serde_json::{Map, Value};
 
 pub trait Json: Sized {
@@ -89,6 +89,16 @@ impl Json for OwnedObjectPath {
     }
     fn to_json(&self) -> Value {
         Value::from(self.as_str())
+    }
+}
+
+/// A memfd of secrets, which are an object of texts.
+impl Json for OwnedFd {
+    fn from_json(value: &Value) -> Self {
+        mountd1::seal_secrets(&Json::from_json(value)).expect("a memfd")
+    }
+    fn to_json(&self) -> Value {
+        Value::Null
     }
 }
 
