@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "agent/mountctl/commands/port_text.h"
+#include "agent/mountctl/job/directory.h"
 #include "agent/mountctl/job/job.h"
 #include "agent/mountctl/output/snapshot_message.h"
 #include "agent/mountd-cni/attachment_ids.h"
@@ -27,7 +28,7 @@ void CheckJob(std::string_view text) {
 
 void CheckWords(std::string_view text) {
   agent::BindMountSpec mount;
-  (void)agent::ParseSource(text, mount);
+  (void)agent::ParseMountSource(text, mount);
   (void)agent::ParseExtent(text);
   (void)agent::ParsePropagation(text);
   const auto port = agent::ParsePort(text);
