@@ -206,8 +206,9 @@ Result<Image> ImageStore::MakeImage(const Call& call, int lock) const {
                      "was replaced during the call; call again");
   }
   MOUNTD_ASSIGN(Image image, Settle(job, manifest, call));
-  MOUNTD_TRY(RememberedDigests(Path(kNames))
-                 .Put(call.key, call.identity, manifest.digest));
+  MOUNTD_TRY(
+      RememberedDigests(Path(kNames))
+          .Put(call.key, call.identity, manifest.digest, job.Path("name")));
   return image;
 }
 
@@ -224,7 +225,7 @@ Result<Image> ImageStore::Settle(const UnpackJob& job,
     Result<KeyLock> mine =
         KeyLock::TryTake(Path(kLock), manifest.digest, Mode::kExclusive);
     if (mine) {
-      return UnpackOnce(job, manifest, std::move(mine).value());
+      return MakeAlone(job, manifest, std::move(mine).value());
     }
     if (mine.error().code != Code::kBusy || Clock::now() >= call.deadline) {
       return std::move(mine).error();
@@ -233,16 +234,16 @@ Result<Image> ImageStore::Settle(const UnpackJob& job,
   }
 }
 
-Result<Image> ImageStore::UnpackOnce(const UnpackJob& job,
-                                     const Descriptor& manifest,
-                                     KeyLock mine) const {
+Result<Image> ImageStore::MakeAlone(const UnpackJob& job,
+                                    const Descriptor& manifest,
+                                    KeyLock mine) const {
   // Another call may have made it before this one got the lock.
   if (Result<Image> made = ReadImage(manifest.digest, UniqueFd());
       !made && made.error().code == Code::kNotFound) {
     // Somebody has removed a part of an image by hand.
     MOUNTD_TRY(
         RemoveImage(manifest.digest, mine.fd(), job.work.user_namespace));
-    MOUNTD_TRY(UnpackImage(job, manifest));
+    MOUNTD_TRY(MakeRootfs(job, manifest));
     MOUNTD_TRY(SyncFileSystemOf(job.Path("image"), job.object));
     if (std::rename(job.Path("image").c_str(), Path(manifest.digest).c_str()) !=
         0) {

@@ -26,8 +26,9 @@ struct ImageStoreOptions {
   std::string directory;
   std::string skopeo = "/usr/bin/skopeo";
   std::string umoci = "/usr/bin/umoci";
-  // Bounds of one unpacked image, and of its copy before. The unpack stops a
-  // little beyond them, because the store looks from time to time.
+  // Bounds of all files that one Prepare makes: the copy of the image and the
+  // unpacked files. The unpack stops a little beyond them, because the store
+  // looks from time to time.
   std::uint64_t max_bytes = std::uint64_t{16} << 30U;
   std::uint64_t max_files = 2'000'000;
   // The time of one Prepare, with its wait for another call of the same image.
@@ -87,8 +88,8 @@ class ImageStore {
   Result<Image> MakeImage(const Call& call, int lock) const;
   Result<Image> Settle(const UnpackJob& job, const Descriptor& manifest,
                        const Call& call) const;
-  Result<Image> UnpackOnce(const UnpackJob& job, const Descriptor& manifest,
-                           KeyLock mine) const;
+  Result<Image> MakeAlone(const UnpackJob& job, const Descriptor& manifest,
+                          KeyLock mine) const;
   Result<Image> ReadImage(const std::string& digest, UniqueFd hold) const;
   Result<void> RemoveImage(const std::string& digest, int lock,
                            int user_namespace) const;

@@ -95,12 +95,12 @@ std::optional<std::string> RememberedDigests::Find(
 
 Result<void> RememberedDigests::Put(const std::string& key,
                                     const std::string& identity,
-                                    const std::string& digest) const {
+                                    const std::string& digest,
+                                    const std::string& beside) const {
   const std::string path = directory_ + "/" + key;
-  const std::string beside = path + ".new";
   {
     const UniqueFd file(::open(beside.c_str(),
-                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                                S_IRUSR | S_IWUSR));
     if (!file.valid()) {
       return ErrnoError(errno, "open", beside);
@@ -118,8 +118,6 @@ void RememberedDigests::KeepOnly(const std::set<std::string>& kept) const {
   for (const auto& entry :
        std::filesystem::directory_iterator(directory_, failed)) {
     const std::string name = entry.path().filename();
-    // "<key>.new" is another call's; that call, or the next of its key, writes
-    // it again.
     if (IsSha256Hex(name) &&
         kept.count(DigestIn(ReadKnown(directory_, name))) == 0) {
       std::error_code ignored;

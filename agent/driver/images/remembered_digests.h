@@ -27,9 +27,10 @@ class RememberedDigests {
   std::optional<std::string> Find(const std::string& key,
                                   const std::string& identity) const;
 
-  // One caller at a time for each key.
+  // Writes the file `beside`, which must not exist yet, and renames it. One
+  // caller at a time for each key.
   Result<void> Put(const std::string& key, const std::string& identity,
-                   const std::string& digest) const;
+                   const std::string& digest, const std::string& beside) const;
 
   // Forgets the references of digests that `kept` does not have.
   void KeepOnly(const std::set<std::string>& kept) const;

@@ -62,6 +62,10 @@ Result<std::optional<std::string>> ReadAccounts(int rootfs, const char* path) {
   if (text.error().code == Code::kNotFound) {
     return std::optional<std::string>();
   }
+  if (text.error().code == Code::kPermissionDenied) {
+    text.error().detail =
+        "must be readable by the image's root; mend the image";
+  }
   return std::move(text).error();
 }
 

@@ -149,7 +149,7 @@ Result<Descriptor> CopyImage(const UnpackJob& job,
   return FindImage(layout.get(), "image", job.object);
 }
 
-Result<void> UnpackImage(const UnpackJob& job, const Descriptor& manifest) {
+Result<void> MakeRootfs(const UnpackJob& job, const Descriptor& manifest) {
   MOUNTD_ASSIGN(const UniqueFd layout, OpenTree(job.Path(kLayout)));
   MOUNTD_ASSIGN(const ImageManifest image,
                 ReadManifest(layout.get(), manifest, job.object));

@@ -35,6 +35,6 @@ Result<Descriptor> CopyImage(const UnpackJob& job,
 
 // Checks the manifest and the configuration of the copy, and unpacks it to
 // "image/rootfs"; "image/config.json" is the configuration.
-Result<void> UnpackImage(const UnpackJob& job, const Descriptor& manifest);
+Result<void> MakeRootfs(const UnpackJob& job, const Descriptor& manifest);
 
 }  // namespace mountd::driver

@@ -54,6 +54,14 @@ class Store : public StoreTest {
         "umoci", "echo umoci >" + File("fifo") + "\n" + then, options.umoci);
     return options;
   }
+  int NamesIn(const std::string& directory) const {
+    int names = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(File(directory))) {
+      names += entry.path().empty() ? 0 : 1;
+    }
+    return names;
+  }
   static int LinesIn(const UniqueFd& fifo) {
     ::fcntl(fifo.get(), F_SETFL, O_NONBLOCK);
     char text[4096];
@@ -188,6 +196,32 @@ TEST_F(Store, AKilledUnpackLeavesWhatTheNextCallRemoves) {
   EXPECT_EQ(ReadWholeFile(image.rootfs + "/srv/index"), "index");
   EXPECT_EQ(FactsOf(image.rootfs + "/half"), "");
   EXPECT_THAT(Work(), ::testing::ElementsAre());
+}
+
+// Kills a process at many moments of its Prepare and its RemoveUnused.
+TEST_F(Store, AKillAtAnyMomentIsMended) {
+  const std::string digest = WriteWeb();
+  for (int moment = 0; moment < 24; ++moment) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (;;) {
+        IgnoreBecauseBestEffort(Prepare(Oci()));
+        IgnoreBecauseBestEffort(OpenStore().RemoveUnused({}, TaskNamespace()));
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5 + 13 * moment));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ASSERT_OK_AND_ASSIGN(const Image image, Prepare(Oci()));
+    EXPECT_EQ(ReadWholeFile(image.rootfs + "/srv/index"), "index");
+    EXPECT_EQ(FactsOf(image.rootfs + "/old/new"), "0:0 81a4 regular file");
+    ASSERT_THAT(OpenStore().RemoveUnused({image.digest}, TaskNamespace()),
+                IsOk());
+    EXPECT_THAT(Work(), ::testing::ElementsAre()) << moment;
+    EXPECT_EQ(NamesIn("images"), 4) << moment;
+    EXPECT_EQ(NamesIn("images/names"), 1) << moment;
+    EXPECT_EQ(NamesIn("images/" + digest), 2) << moment;
+  }
 }
 
 TEST_F(Store, RemovesLeftoversOfOtherImages) {

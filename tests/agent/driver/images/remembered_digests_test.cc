@@ -14,6 +14,11 @@ namespace {
 
 class Remembered : public ::testing::Test {
  protected:
+  Result<void> Put(const std::string& key, const std::string& identity,
+                   const std::string& digest) {
+    return digests_.Put(key, identity, digest, directory_.File("new"));
+  }
+
   TempDirectory directory_;
   const RememberedDigests digests_{directory_.File(".")};
   const std::string key_ = std::string(64, '1');
@@ -22,15 +27,15 @@ class Remembered : public ::testing::Test {
 
 TEST_F(Remembered, KnowsADigestForTheSameIdentityAlone) {
   EXPECT_EQ(digests_.Find(key_, "file 1"), std::nullopt);
-  ASSERT_THAT(digests_.Put(key_, "file 1", digest_), IsOk());
+  ASSERT_THAT(Put(key_, "file 1", digest_), IsOk());
   EXPECT_EQ(digests_.Find(key_, "file 1"), digest_);
   EXPECT_EQ(digests_.Find(key_, "file 2"), std::nullopt);
-  ASSERT_THAT(digests_.Put(key_, "file 2", digest_), IsOk());
+  ASSERT_THAT(Put(key_, "file 2", digest_), IsOk());
   EXPECT_EQ(digests_.Find(key_, "file 1"), std::nullopt);
 }
 
 TEST_F(Remembered, TakesACutOffFileForNone) {
-  ASSERT_THAT(digests_.Put(key_, "file 1", digest_), IsOk());
+  ASSERT_THAT(Put(key_, "file 1", digest_), IsOk());
   std::string whole;
   std::getline(std::ifstream(directory_.File(key_)), whole, '\0');
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -41,8 +46,8 @@ TEST_F(Remembered, TakesACutOffFileForNone) {
 
 TEST_F(Remembered, ForgetsTheDigestsThatAreGone) {
   const std::string other(64, '2');
-  ASSERT_THAT(digests_.Put(key_, "file 1", digest_), IsOk());
-  ASSERT_THAT(digests_.Put(other, "file 2", std::string(64, 'e')), IsOk());
+  ASSERT_THAT(Put(key_, "file 1", digest_), IsOk());
+  ASSERT_THAT(Put(other, "file 2", std::string(64, 'e')), IsOk());
   digests_.KeepOnly({digest_});
   EXPECT_EQ(digests_.Find(key_, "file 1"), digest_);
   EXPECT_EQ(digests_.Find(other, "file 2"), std::nullopt);
