@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "agent/driver/images/foreign_tree.h"
+#include "mountd/base/number.h"
 #include "tests/agent/driver/images/store_fixture.h"
 #include "tests/support/matchers.h"
 
@@ -136,7 +137,9 @@ TEST_F(Confined, EndsWithTheProcessThatRunsIt) {
   }
   char text[32] = {};
   ASSERT_GT(::read(fifo.get(), text, sizeof(text) - 1), 0);
-  const int program = std::atoi(text);
+  const std::string line = text;
+  const int program =
+      ParseNumber<int>(line.substr(0, line.find('\n'))).value_or(0);
   ASSERT_GT(program, 1);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);

@@ -298,17 +298,24 @@ TEST_F(HostileImage, AnArchiveOfLinksStaysInTheWorkingDirectory) {
   ExpectOutsideUntouched();
 }
 
-TEST_F(HostileImage, AnArchiveThatIsABombMeetsTheBound) {
+TEST_F(HostileImage, AnArchiveWithAHugeFileMeetsTheBound) {
   ImageStoreOptions options = Options();
   options.max_bytes = 16 << 20;
-  std::vector<TarMember> files;
-  const std::string content(10 << 20, '\0');
-  for (int i = 0; i < 6; ++i) {
-    files.push_back(TarFile("f" + std::to_string(i), content));
-  }
-  WriteFile(File("a.tar"), Tar(files));
+  WriteFile(File("a.tar"), Tar({TarFile("f", std::string(20 << 20, '\0'))}));
   EXPECT_THAT(PrepareWith(options, "oci-archive:" + File("a.tar")),
-              IsErr(Code::kResourceExhausted));
+              IsErrOf(Code::kResourceExhausted, "give a smaller image"));
+  ExpectOutsideUntouched();
+}
+
+TEST_F(HostileImage, ACopyWithoutEndMeetsTheBound) {
+  ImageStoreOptions options = Options();
+  options.max_bytes = 16 << 20;
+  options.skopeo = Wrapper("skopeo",
+                           "i=0; while :; do i=$((i+1)); "
+                           "head -c 1000000 /dev/zero >$i; done",
+                           "/bin/false");
+  EXPECT_THAT(UnpackWith(options, {{TarFile("a", "x")}}),
+              IsErrOf(Code::kResourceExhausted, "give a smaller image"));
   ExpectOutsideUntouched();
 }
 

@@ -79,12 +79,12 @@ class Namespace : public ::testing::Environment {
 };
 
 // GoogleTest owns it.
-Namespace* const the_namespace =
+Namespace* const kTheNamespace =
     static_cast<Namespace*>(::testing::AddGlobalTestEnvironment(new Namespace));
 
 }  // namespace
 
-int TaskNamespace() { return the_namespace->fd(); }
+int TaskNamespace() { return kTheNamespace->fd(); }
 
 void StoreTest::SetUp() {
   if (TaskNamespace() < 0) {
