@@ -9,6 +9,7 @@
 #include "agent/driver/images/task_user.h"
 #include "tests/agent/driver/images/store_fixture.h"
 #include "tests/support/matchers.h"
+#include "tests/support/naive.h"
 #include "tests/support/program.h"
 
 namespace mountd::driver::test {
@@ -54,6 +55,18 @@ class HostileImage : public StoreTest {
     EXPECT_EQ(facts.st_nlink, 1U);
     EXPECT_THAT(Work(), ::testing::ElementsAre());
   }
+  // Unpacks members as one would at first, by tar with the names as they are.
+  // Returns the directory.
+  std::string NaivelyUnpack(const std::vector<TarMember>& members) {
+    std::filesystem::remove_all(File("naive"));
+    std::filesystem::create_directory(File("naive"));
+    WriteFile(File("naive.tar"), Tar(members));
+    mountd::test::RunProgram(
+        {"/bin/tar", "-P", "-C", File("naive"), "-xf", File("naive.tar")});
+    return File("naive");
+  }
+  // Says whether a file came into the directory outside, and removes it.
+  bool HasEvil() const { return std::filesystem::remove(File("outside/evil")); }
   // Path of `name` for a member, relative from any depth.
   std::string Up(const std::string& name) const {
     return "../../../../../../../.." + File(name);
@@ -61,6 +74,10 @@ class HostileImage : public StoreTest {
 };
 
 TEST_F(HostileImage, NamesWithDotsStayInTheImage) {
+  NaivelyUnpack({TarFile(Up("outside/evil"), "x")});
+  EXPECT_NAIVE(HasEvil());
+  NaivelyUnpack({TarFile(File("outside/evil"), "x")});
+  EXPECT_NAIVE(HasEvil());
   IgnoreBecauseBestEffort(Unpack(
       {{TarFile(Up("outside/evil"), "x"), TarFile(File("outside/evil"), "x"),
         TarFile("a/../../../../evil", "x")}}));
@@ -68,6 +85,8 @@ TEST_F(HostileImage, NamesWithDotsStayInTheImage) {
 }
 
 TEST_F(HostileImage, WritesThroughALinkStayInTheImage) {
+  NaivelyUnpack({TarSymlink("out", File("outside")), TarFile("out/evil", "x")});
+  EXPECT_NAIVE(HasEvil());
   IgnoreBecauseBestEffort(
       Unpack({{TarSymlink("out", File("outside")), TarFile("out/evil", "x"),
                TarFile("out/secret", "changed")},
@@ -76,6 +95,8 @@ TEST_F(HostileImage, WritesThroughALinkStayInTheImage) {
 }
 
 TEST_F(HostileImage, RelativeLinksStayInTheImage) {
+  NaivelyUnpack({TarSymlink("out", Up("outside")), TarFile("out/evil", "x")});
+  EXPECT_NAIVE(HasEvil());
   IgnoreBecauseBestEffort(
       Unpack({{TarSymlink("out", Up("outside")), TarFile("out/evil", "x"),
                TarDirectory("out/directory")}}));
@@ -93,6 +114,10 @@ TEST_F(HostileImage, TheRootItselfAsALinkStaysInTheImage) {
 }
 
 TEST_F(HostileImage, HardLinksReachNothingOutside) {
+  const std::string naive =
+      NaivelyUnpack({TarHardLink("one", Up("outside/secret"))});
+  EXPECT_NAIVE(std::filesystem::hard_link_count(File("outside/secret")) == 2);
+  std::filesystem::remove_all(naive);
   IgnoreBecauseBestEffort(Unpack({{TarHardLink("one", Up("outside/secret"))}}));
   ExpectOutsideUntouched();
   IgnoreBecauseBestEffort(
@@ -147,6 +172,7 @@ TEST_F(HostileImage, AUsersFileThatLeadsOutIsTheImagesOwn) {
   ASSERT_OK_AND_ASSIGN(
       const Image image,
       Unpack({{TarSymlink("etc/passwd", File("outside/passwd"))}}));
+  EXPECT_NAIVE(ReadWholeFile(image.rootfs + "/etc/passwd").starts_with("evil"));
   ASSERT_OK_AND_ASSIGN(const UniqueFd root, OpenTree(image.rootfs));
   EXPECT_THAT(ResolveUser(root.get(), "evil"), ::testing::Not(IsOk()));
   std::filesystem::remove(File("outside/passwd"));
@@ -163,6 +189,9 @@ TEST_F(HostileImage, AFifoForPasswdDoesNotWait) {
 TEST_F(HostileImage, OneHugeFileMeetsTheBound) {
   ImageStoreOptions options = Options();
   options.max_bytes = 4 << 20;
+  const std::string naive =
+      NaivelyUnpack({TarFile("huge", std::string(8 << 20, 'x'))});
+  EXPECT_NAIVE(std::filesystem::file_size(naive + "/huge") > options.max_bytes);
   EXPECT_THAT(
       UnpackWith(options, {{TarFile("huge", std::string(8 << 20, 'x'))}}),
       IsErrOf(Code::kResourceExhausted, "give a smaller image"));

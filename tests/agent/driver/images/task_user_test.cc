@@ -10,6 +10,7 @@
 
 #include "agent/driver/images/beneath.h"
 #include "tests/support/matchers.h"
+#include "tests/support/naive.h"
 #include "tests/support/temp_directory.h"
 
 namespace mountd::driver {
@@ -122,6 +123,7 @@ TEST_F(ResolveUserIn, LinksLeadToFilesOfTheImage) {
         std::string("../../../../../../../../etc/passwd")}) {
     Remove("root/etc/passwd");
     std::filesystem::create_symlink(target, directory_.File("root/etc/passwd"));
+    EXPECT_NAIVE(std::filesystem::exists(directory_.File("root/etc/passwd")));
     EXPECT_THAT(Resolve("evil"), ::testing::Not(IsOk())) << target;
     EXPECT_THAT(Resolve("daemon"), ::testing::Not(IsOk())) << target;
   }
