@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace mountd::driver {
+
+// All that the child of RunConfined needs. The child allocates nothing and
+// takes no lock, because this process may have had threads at the fork.
+struct ChildPlan {
+  int user_namespace = -1;
+  const char* writable = nullptr;  // nullptr: none
+  int inherited = -1;
+  std::uint64_t max_file_bytes = 0;
+  char* const* argv = nullptr;
+  char* const* environment = nullptr;
+  int null_fd = -1;    // becomes stdin
+  int out_fd = -1;     // becomes stdout
+  int error_fd = -1;   // becomes stderr
+  int report_fd = -1;  // gets a ChildReport if a step fails
+  pid_t parent = 0;
+};
+
+struct ChildReport {
+  int step = 0;
+  int err = 0;
+};
+
+// Returns the name of a step, for an error.
+const char* ChildStepName(int step);
+
+// Takes the steps of `plan`, and becomes the program. Never returns. Async-
+// signal-safe (signal-safety(7)).
+[[noreturn]] void BecomeConfined(const ChildPlan& plan);
+
+}  // namespace mountd::driver

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/driver/images/foreign_tree.h"
+
+#include <optional>
+#include <string_view>
+
+#include "agent/driver/images/confined.h"
+#include "mountd/base/number.h"
+#include "mountd/base/one_line.h"
+
+namespace mountd::driver {
+namespace {
+
+constexpr std::uint64_t kBlock = 512;
+
+// Sums up the lines "<blocks> <links>" of find.
+class SizeLines {
+ public:
+  SizeLines(const TreeSize& most, TreeSize& sum) : most_(most), sum_(sum) {}
+
+  // Returns false once the sum is beyond the bound.
+  bool Take(std::string_view bytes) {
+    rest_ += bytes;
+    std::size_t begin = 0;
+    for (std::size_t end = rest_.find('\n'); end != std::string::npos;
+         end = rest_.find('\n', begin)) {
+      Add(std::string_view(rest_).substr(begin, end - begin));
+      begin = end + 1;
+    }
+    rest_.erase(0, begin);
+    return !IsBeyond(sum_, most_);
+  }
+
+ private:
+  void Add(std::string_view line) {
+    const std::size_t space = line.find(' ');
+    const auto blocks = ParseNumber<std::uint64_t>(line.substr(0, space));
+    const auto links = space == std::string_view::npos
+                           ? std::nullopt
+                           : ParseNumber<std::uint64_t>(line.substr(space + 1));
+    ++sum_.files;
+    if (blocks && links && *links > 0) {
+      // A share for each name, so that the names of one file sum up to it.
+      sum_.bytes += *blocks * kBlock / *links;
+    }
+  }
+
+  const TreeSize most_;
+  TreeSize& sum_;
+  std::string rest_;
+};
+
+}  // namespace
+
+Result<TreeSize> MeasureTree(const ForeignTree& tree, const TreeSize& most,
+                             std::chrono::steady_clock::time_point deadline) {
+  TreeSize sum;
+  SizeLines lines(most, sum);
+  Confinement confinement;
+  confinement.user_namespace = tree.user_namespace;
+  Supervision supervision;
+  supervision.deadline = deadline;
+  supervision.output = [&lines](std::string_view bytes) {
+    return lines.Take(bytes);
+  };
+  // "%b %n": blocks, and number of links; a directory counts its subdirectories
+  // as links, so it gets a share of 1 (-type d).
+  MOUNTD_ASSIGN(const ProgramEnd end,
+                RunConfined(confinement,
+                            {"/usr/bin/find", tree.directory + "/" + tree.name,
+                             "-xdev", "(", "-type", "d", "-printf", "%b 1\\n",
+                             ")", "-o", "-printf", "%b %n\\n"},
+                            supervision));
+  // 1: a file went away meanwhile.
+  if (!end.stopped && end.status != 0 && end.status != 1) {
+    return MakeError(Code::kInternal, "find", tree.name, OnOneLine(end.text));
+  }
+  return sum;
+}
+
+Result<void> RemoveTree(const ForeignTree& tree, int inherited,
+                        std::chrono::steady_clock::time_point deadline) {
+  Confinement confinement;
+  confinement.user_namespace = tree.user_namespace;
+  confinement.writable = tree.directory;
+  confinement.inherited = inherited;
+  Supervision supervision;
+  supervision.deadline = deadline;
+  MOUNTD_ASSIGN(
+      const ProgramEnd end,
+      RunConfined(confinement,
+                  {"/usr/bin/rm", "-rf", "--one-file-system", "--", tree.name},
+                  supervision));
+  if (end.status != 0) {
+    return MakeError(Code::kInternal, "rm", tree.name, OnOneLine(end.text));
+  }
+  return Ok();
+}
+
+}  // namespace mountd::driver
