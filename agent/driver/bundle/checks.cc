@@ -3,6 +3,7 @@
 
 #include <linux/limits.h>
 
+#include <algorithm>
 #include <cstddef>
 
 #include "mountd/base/names.h"
