@@ -83,6 +83,10 @@ class DriverCrun : public ::testing::Test {
   }
 
   ContainerConfig config_;
+  // The shell commands that use the runtime.
+  std::string runtime_ = "crun run --bundle=$BUNDLE mountd-test";
+  bool one_id_ = false;    // as on a machine without uidmap
+  ContainerProcess exec_;  // becomes $BUNDLE/exec.json if it has a program
 
  private:
   std::string RunHere() const {
@@ -98,7 +102,14 @@ class DriverCrun : public ::testing::Test {
       return ErrorText(text.error());
     }
     std::ofstream(path("bundle/config.json")) << *text << std::flush;
-    const auto maps = ChooseIdMaps();
+    if (const auto exec = ProcessFile(exec_)) {
+      std::ofstream(path("bundle/exec.json")) << *exec << std::flush;
+    }
+    IdSources sources;
+    if (one_id_) {
+      sources.newuidmap = "/nowhere/newuidmap";
+    }
+    const auto maps = ChooseIdMaps(sources);
     if (!maps) {
       return ErrorText(maps.error());
     }
@@ -128,16 +139,16 @@ class DriverCrun : public ::testing::Test {
     if (::dup2(out, 1) < 0 || ::dup2(out, 2) < 0 ||
         ::setns(made.user.get(), CLONE_NEWUSER) != 0 ||
         ::setns(made.network.get(), CLONE_NEWNET) != 0 ||
-        ::syscall(SYS_setgroups, 0, nullptr) != 0 ||
+        (::syscall(SYS_setgroups, 0, nullptr) != 0 && !one_id_) ||
         ::syscall(SYS_setresgid, 0, 0, 0) != 0 ||
         ::syscall(SYS_setresuid, 0, 0, 0) != 0 || ::unshare(CLONE_NEWNS) != 0 ||
         ::chdir("/") != 0) {
       return 98;
     }
-    const std::string root = "--root=" + path("crun");
-    const std::string bundle = "--bundle=" + path("bundle");
-    ::execl("/usr/bin/crun", "crun", root.c_str(), "--cgroup-manager=disabled",
-            "run", bundle.c_str(), "mountd-test", nullptr);
+    ::setenv("BUNDLE", path("bundle").c_str(), 1);
+    const std::string crun = "crun() { /usr/bin/crun --root=" + path("crun") +
+                             " --cgroup-manager=disabled \"$@\"; }; ";
+    ::execl("/bin/sh", "sh", "-c", (crun + runtime_).c_str(), nullptr);
     return 99;
   }
 
@@ -163,6 +174,19 @@ TEST_F(DriverCrun, AnotherUserHasNoCapability) {
   EXPECT_EQ(Run(),
             "1000\n1001\n1001 5 27\n/tmp\n100\n200\n"
             "CapEff:\t0000000000000000\nshm\n");
+}
+
+TEST_F(DriverCrun, AMachineWithoutUidmapRunsRootsTasks) {
+  one_id_ = true;
+  config_.default_mounts.has_tty_group = false;
+  Shell("id -u; id -G; cat /proc/self/uid_map; test -e /dev/pts/ptmx");
+  std::string text = Run();
+  EXPECT_EQ(text.substr(0, 4), "0\n0\n") << text;
+  EXPECT_EQ(text.find("rc "), std::string::npos) << text;
+  config_.default_mounts.has_tty_group = true;
+  fs::remove_all(path("bundle"));
+  text = Run();
+  EXPECT_NE(text.find("devpts"), std::string::npos) << text;
 }
 
 TEST_F(DriverCrun, AnAddedCapabilityIsAnotherUsersToo) {
@@ -216,6 +240,25 @@ call("unknown", 10000)
       "clone3 Function not implemented\n"
       "unknown Function not implemented\n";
   EXPECT_EQ(Run(), expected);
+}
+
+// exec takes neither of noNewPrivileges and the environment from config.json.
+TEST_F(DriverCrun, ExecHasTheSameLimits) {
+  Shell("sleep 100");
+  exec_ = config_.process;
+  exec_.env = {{"PATH", "/usr/bin:/bin"}, {"ONLY", "this"}};
+  exec_.user = {1000, 1001, {5}};
+  exec_.cwd = "/tmp";
+  exec_.args = {"/bin/sh", "-c",
+                "id -u; id -G; pwd; echo $ONLY; grep -E "
+                "'NoNewPrivs|Seccomp:|CapEff' /proc/self/status; exit 9"};
+  runtime_ =
+      "crun run --detach --bundle=$BUNDLE mountd-test; crun exec "
+      "--process=$BUNDLE/exec.json mountd-test; rc=$?; crun delete --force "
+      "mountd-test; exit $rc";
+  EXPECT_EQ(Run(),
+            "1000\n1001 5\n/tmp\nthis\nCapEff:\t0000000000000000\n"
+            "NoNewPrivs:\t1\nSeccomp:\t2\nrc 9");
 }
 
 // The kernel, and not the filter, keeps a debugger to the container.
