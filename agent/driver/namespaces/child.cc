@@ -91,6 +91,22 @@ Result<EndOfProcess> AwaitEnd(int process, const Deadline& deadline,
                    "the process was killed at its deadline; call again");
 }
 
+Result<UniqueFd> PidfdOfChild(pid_t child, const char* what) {
+  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0U)));
+  if (process.valid()) {
+    return process;
+  }
+  const int failed = errno;
+  if (failed == ESRCH) {
+    return ForkError(ECHILD, what, "");
+  }
+  // The pid is still the child's, because nobody has waited for it yet.
+  ::kill(child, SIGKILL);
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return ErrnoError(failed, "pidfd_open", what);
+}
+
 Child::Child(pid_t pid, UniqueFd process, UniqueFd socket)
     : pid_(pid), process_(std::move(process)), socket_(std::move(socket)) {}
 
@@ -135,13 +151,7 @@ Result<Child> Child::Fork(Body body, const void* data, std::vector<int> kept) {
   if (pid < 0) {
     return ForkError(failed, "fork", "");
   }
-  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
-  if (!process.valid()) {
-    // The child ends by itself, because its socket hangs up.
-    const int error = errno;
-    return error == ESRCH ? ForkError(ECHILD, "pidfd_open", "")
-                          : ErrnoError(error, "pidfd_open", "");
-  }
+  MOUNTD_ASSIGN(UniqueFd process, PidfdOfChild(pid, "fork"));
   return Child(pid, std::move(process), std::move(ours));
 }
 

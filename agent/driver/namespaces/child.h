@@ -61,6 +61,11 @@ class Child {
 void ReportStep(int socket, int step, int error);
 void AwaitParent(int socket);
 
+// Returns a pidfd of a child. An error with ECHILD if somebody else has waited
+// for the child. Kills the child and waits for it after any other error, such
+// as EMFILE.
+Result<UniqueFd> PidfdOfChild(pid_t child, const char* what);
+
 // Waits until the process of this pidfd ends, and kills it at the deadline.
 // Returns its status as waitid(2) gives it: si_code and si_status; -1 as code
 // if somebody else has waited for it; DeadlineExceeded if it was killed here.

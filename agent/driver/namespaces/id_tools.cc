@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,14 +105,14 @@ Result<void> RunIdTool(const std::string& tool, pid_t process, const IdMap& map,
   if (failed != 0) {
     return ErrnoError(failed, "posix_spawn", tool);
   }
-  const UniqueFd running(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
-  if (!running.valid()) {
-    // Somebody else has waited for the tool; the map says whether it did well.
-    return errno == ESRCH ? Ok()
-                          : Result<void>(ErrnoError(errno, "pidfd_open", tool));
+  const Result<UniqueFd> running = PidfdOfChild(pid, tool.c_str());
+  if (!running) {
+    // Where somebody else has waited for the tool, the map says how it went.
+    return running.error().sys_errno == ECHILD ? Ok()
+                                               : Result<void>(running.error());
   }
   MOUNTD_ASSIGN(const EndOfProcess end,
-                AwaitEnd(running.get(), deadline, tool.c_str()));
+                AwaitEnd(running->get(), deadline, tool.c_str()));
   if (end.code == CLD_KILLED || end.code == CLD_DUMPED) {
     return ForkError(ECHILD, tool, "");
   }

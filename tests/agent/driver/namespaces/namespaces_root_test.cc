@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -306,6 +307,36 @@ TEST_F(DriverNamespaces, AProcessThatIgnoresItsChildrenHasThemToo) {
               }
               const auto made = MakeNamespaces(*maps, WithNetwork::kYes);
               return made ? "" : TextOfError(made.error());
+            }),
+            "");
+}
+
+// Each call that needs a file fails once, and nothing is left of any attempt.
+TEST_F(DriverNamespaces, AtTheLimitOfFilesNothingIsLeft) {
+  EXPECT_EQ(RunAsUser([]() -> std::string {
+              const auto maps = ChooseIdMaps();
+              if (!maps) {
+                return TextOfError(maps.error());
+              }
+              const std::ptrdiff_t before = OpenFiles();
+              const rlimit usual{1024, 1024};
+              bool refused = false;
+              for (rlim_t files = 3; files < 40; ++files) {
+                const rlimit few{files, 1024};
+                ::setrlimit(RLIMIT_NOFILE, &few);
+                const auto made = MakeNamespaces(*maps, WithNetwork::kYes);
+                ::setrlimit(RLIMIT_NOFILE, &usual);
+                refused = refused || !made;
+                if (made) {
+                  break;
+                }
+                if (made.error().code != Code::kResourceExhausted ||
+                    !ChildLeft().empty() || OpenFiles() != before) {
+                  return std::to_string(files) + ": " +
+                         TextOfError(made.error()) + ChildLeft();
+                }
+              }
+              return refused ? "" : "no limit was met";
             }),
             "");
 }
