@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/driver/bundle/mounts.h"
+#include "agent/driver/bundle/process.h"
+#include "mountd/base/result.h"
+
+// The OCI runtime configuration of a task's container (config.json). crun and
+// runc take it alike.
+namespace mountd::driver {
+
+// Limits of cgroup v2. A member without a value is not in the file, because a
+// runtime fails where the member's controller is not delegated.
+struct ContainerResources {
+  std::optional<std::uint64_t> memory_max;  // bytes
+  // Bytes of swap beside memory_max; 0 without a value, so that a limit of
+  // memory is a limit.
+  std::optional<std::uint64_t> memory_swap_max;
+  std::optional<std::uint64_t> memory_low;  // bytes
+  std::optional<bool> memory_oom_group;
+  std::optional<std::uint32_t> cpu_weight;     // 1 to 10000
+  std::optional<std::uint64_t> cpu_quota_us;   // of each period
+  std::optional<std::uint64_t> cpu_period_us;  // 1000 to 1000000
+  std::optional<std::uint64_t> pids_max;
+  std::string cpuset_cpus;  // "0-3,7"; "" for all
+};
+
+struct ContainerConfig {
+  ContainerProcess process;
+  // As the process that starts the runtime sees it. It is a mount of its own,
+  // because the runtime makes the mount private that has the rootfs, and
+  // nothing propagates from that mount to the task.
+  std::string rootfs;
+  bool read_only_rootfs = false;
+  std::string hostname;
+  DefaultMounts default_mounts;
+  std::vector<TaskMount> mounts;
+  Inbox inbox;
+  // The cgroup beneath /sys/fs/cgroup. "" leaves the container in the
+  // runtime's own cgroup, for `--cgroup-manager=disabled`.
+  std::string cgroups_path;
+  ContainerResources resources;
+};
+
+// Returns the file. The runtime runs as 0 of the task's user and network
+// namespace and joins neither, so the file names neither. InvalidArgument names
+// the member that is wrong; NotSupported for a bidirectional mount.
+// There is no way to leave out the seccomp filter, the masked paths, or
+// noNewPrivileges.
+Result<std::string> ConfigFile(const ContainerConfig& config);
+
+}  // namespace mountd::driver

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+
+namespace mountd::driver {
+
+// Propagation of a task's mount, in the words of mountd's API.
+enum class TaskPropagation {
+  kPrivate,
+  kHostToTask,
+  // CheckTaskMounts refuses it, because a mount of a user namespace reaches no
+  // peer group of the host's.
+  kBidirectional,
+};
+
+// A mount of mountd's (`host_path` of BindMount), or one of mountd's files
+// (hosts, hostname, resolv.conf). It never has set-user-ID programs or devices.
+struct TaskMount {
+  std::string source;
+  std::string destination;
+  bool read_only = false;
+  bool no_exec = false;
+  TaskPropagation propagation = TaskPropagation::kPrivate;
+};
+
+// A symlink of the task's that leads to a mount in the inbox, so that
+// ReplaceMount and Repair reach the running task.
+struct InboxLink {
+  std::string destination;
+  std::string mount;  // the mount's name, which is a directory of the inbox
+};
+
+// The task's inbox (`host_path` of PrepareInbox).
+struct Inbox {
+  std::string source;  // "" for a task without an inbox
+  std::string destination = "/inbox";
+  std::vector<InboxLink> links;
+};
+
+// Checks all destinations together: absolute, without "..", not over /proc,
+// /sys or /dev, none twice, and none beneath a link. NotSupported for a
+// bidirectional mount. InvalidArgument names the mount.
+Result<void> CheckTaskMounts(const std::vector<TaskMount>& mounts,
+                             const Inbox& inbox);
+
+// Returns the text of the link, such as "/inbox/data".
+std::string TargetOfLink(const Inbox& inbox, const InboxLink& link);
+
+// The mounts that each container has.
+struct DefaultMounts {
+  std::uint64_t shm_bytes = std::uint64_t{64} << 20U;
+  // The map of the user namespace has group 5 (tty). Without it devpts does not
+  // take "gid=5".
+  bool has_tty_group = true;
+};
+
+// Returns `mounts` of the OCI configuration: the default ones, then the task's
+// own and the inbox, a parent before all that is beneath the parent.
+nlohmann::json MountsJson(const DefaultMounts& defaults,
+                          const std::vector<TaskMount>& mounts,
+                          const Inbox& inbox);
+
+}  // namespace mountd::driver

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/driver/cgroups/task_cgroup.h"
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::driver {
+
+// Owns the directory of a cgroup that somebody delegated to the agent, such as
+// a unit with Delegate=yes (cgroups(7), "Delegation"). Any thread.
+class CgroupSubtree {
+ public:
+  // The leaf that keeps the agent's own processes.
+  static constexpr char kAgentLeaf[] = "agent";
+
+  // Opens the directory, moves the processes in it to the leaf, because a
+  // cgroup with processes gives no controller to its children, and enables each
+  // of memory, cpu, cpuset and pids that is there. The same call again is
+  // right. NotFound if the directory is no cgroup of version 2.
+  // PermissionDenied if it is not delegated.
+  static Result<CgroupSubtree> Open(const std::string& path);
+
+  // The controllers that tasks have.
+  const std::set<std::string>& controllers() const { return controllers_; }
+  // The others, each with the reason; a person reads them in the fingerprint.
+  const std::vector<std::string>& left_out() const { return left_out_; }
+
+  // Makes the cgroup of a task, or opens the one that is there.
+  // InvalidArgument unless `name` is a name (mountd/base/names.h) other than
+  // that of the leaf.
+  Result<TaskCgroup> Make(const std::string& name) const;
+  // Opens the cgroup of a task. NotFound if there is none.
+  Result<TaskCgroup> Find(const std::string& name) const;
+  // Kills all processes of a task's cgroup and of those beneath it, and removes
+  // these cgroups. Success if there is none. DeadlineExceeded if a process does
+  // not end.
+  Result<void> Remove(const std::string& name,
+                      std::chrono::milliseconds patience) const;
+
+ private:
+  explicit CgroupSubtree(UniqueFd directory)
+      : directory_(std::move(directory)) {}
+  Result<void> MoveProcesses() const;
+  Result<void> EnableControllers();
+
+  UniqueFd directory_;
+  std::set<std::string> controllers_;
+  std::vector<std::string> left_out_;
+};
+
+}  // namespace mountd::driver
