@@ -37,13 +37,17 @@ enum class Kind : std::uint16_t {
   kSignal = 19,        // kSignalNumber; kDone
   kStop = 20,          // kSignalNumber, kTimeoutMs; kExited
   kGetStatus = 21,     // kStatus; fd: as of kAwaitCreated, while there is one
-  kDelete = 23,        // kForce; kDone, and the shim ends
+  // fds: process.json, stdin, stdout, stderr; with kConsole only process.json.
+  // kExecStarted, and at the end of the process kExited.
+  kExec = 22,
+  kDelete = 23,  // kForce; kDone, and the shim ends
 
   // Answers.
   kDone = 64,
   kFailed = 65,
   kStatus = 66,
-  kExited = 67,  // also the bytes of the file "exit"
+  kExited = 67,       // also the bytes of the file "exit"
+  kExecStarted = 68,  // fds: the pidfd, and with kConsole the pty's master
 };
 
 enum class Tag : std::uint16_t {
@@ -69,7 +73,8 @@ enum class Tag : std::uint16_t {
   // Fields of requests.
   kSignalNumber = 32,
   kTimeoutMs = 33,
-  kForce = 34,  // 1: end the task first
+  kForce = 34,    // 1: end the task first
+  kConsole = 35,  // 1: with a terminal
 
   // Fields of answers.
   kCode = 64,  // of kFailed: mountd::Code

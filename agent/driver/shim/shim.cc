@@ -169,13 +169,13 @@ void Shim::WaitAndServe() {
       Serve(connection);
     }
   }
-  DropClosed();
   if (waiting[1].revents != 0) {
     Accept();
   }
   if (waiting[0].revents != 0) {
     ReadSignals();
   }
+  DropClosed();
 }
 
 void Shim::PumpLogs() {
@@ -215,6 +215,12 @@ void Shim::Reap() {
       ++program;
     }
   }
+  for (Exec& exec : execs_) {
+    if (exec.pid > 0 && ::waitpid(exec.pid, &status, WNOHANG) == exec.pid) {
+      OnExecEnded(exec, status);
+    }
+  }
+  execs_.remove_if([](const Exec& exec) { return exec.pid == 0; });
   if (init_ > 0 && !exit_ && ::waitpid(init_, &status, WNOHANG) == init_) {
     OnInitEnded(status);
   }
@@ -231,7 +237,11 @@ void Shim::ReapOrphans() {
   while (::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
          ended.si_pid != 0) {
     const pid_t pid = ended.si_pid;
-    if (pid == init_ && !exit_) {
+    const bool is_the_tasks =
+        (pid == init_ && !exit_) ||
+        std::any_of(execs_.begin(), execs_.end(),
+                    [&](const Exec& exec) { return exec.pid == pid; });
+    if (is_the_tasks) {
       // It ended after Reap looked at it.
       Reap();
       return;
@@ -250,6 +260,13 @@ void Shim::OnRunEnded(Program program, int status) {
     case Purpose::kStart:
       OnStartEnded(program.run, status);
       break;
+    case Purpose::kExec:
+      for (Exec& exec : execs_) {
+        if (exec.id == program.exec) {
+          OnExecMade(exec, program.run, status);
+        }
+      }
+      break;
     case Purpose::kDelete:
       OnDeleteEnded(program.run, status);
       break;
@@ -261,8 +278,10 @@ void Shim::OnRunEnded(Program program, int status) {
 
 void Shim::OnCreateEnded(const RuntimeRun& run, int status) {
   if (status == 0) {
-    const auto adopted = AdoptInit();
+    auto adopted = Adopt(kPidFile);
     if (adopted) {
+      init_ = adopted->pid;
+      init_pidfd_ = std::move(adopted->pidfd);
       state_ = State::kCreated;
       for (Connection& connection : connections_) {
         if (std::exchange(connection.awaits_created, false)) {
@@ -289,22 +308,25 @@ void Shim::OnCreateEnded(const RuntimeRun& run, int status) {
   }
 }
 
-Result<void> Shim::AdoptInit() {
-  std::string text = Head(setup_.task_directory.get(), kPidFile);
+Result<Shim::Child> Shim::Adopt(const std::string& pid_file) const {
+  const std::string text = Head(setup_.task_directory.get(), pid_file.c_str());
   const auto pid =
       ParseNumber<pid_t>(std::string_view(text).substr(0, text.find('\n')));
-  if (!pid || *pid <= 1) {
-    return MakeError(Code::kInternal, "create", "the OCI runtime",
-                     "wrote no pid of the task");
-  }
-  // The pid is that of a child that nobody has waited for, so it cannot be
+  siginfo_t ignored{};
+  // A child that nobody has waited for keeps its pid, so the pidfd cannot be
   // another process's.
-  init_pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
-  if (!init_pidfd_.valid()) {
+  if (!pid || *pid <= 1 ||
+      ::waitid(P_PID, static_cast<id_t>(*pid), &ignored,
+               WEXITED | WNOHANG | WNOWAIT) != 0) {
+    return MakeError(Code::kInternal, "read", pid_file,
+                     "has no pid of a child of the shim");
+  }
+  Child child{*pid,
+              UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)))};
+  if (!child.pidfd.valid()) {
     return ErrnoError(errno, "pidfd_open", setup_.container);
   }
-  init_ = *pid;
-  return Ok();
+  return child;
 }
 
 void Shim::OnStartEnded(const RuntimeRun& run, int status) {

@@ -42,11 +42,26 @@ class Shim {
     bool awaits_exit = false;
     bool awaits_deleted = false;
   };
-  enum class Purpose { kCreate, kStart, kDelete, kCleanUp };
+  enum class Purpose { kCreate, kStart, kExec, kDelete, kCleanUp };
   // A program of the runtime that runs.
   struct Program {
     Purpose purpose;
     RuntimeRun run;
+    std::uint64_t exec = 0;  // of kExec
+  };
+  // A process that a caller has added to the container. It belongs to the
+  // caller's connection, and the shim kills it if the connection ends first.
+  struct Exec {
+    std::uint64_t id = 0;
+    std::uint64_t connection = 0;  // 0: the caller has gone
+    pid_t pid = -1;                // -1: the runtime makes it; 0: it has ended
+    UniqueFd pidfd{};
+    UniqueFd console{};  // where the runtime sends the pty's master
+  };
+  // A child that the runtime has made.
+  struct Child {
+    pid_t pid = -1;
+    UniqueFd pidfd{};
   };
   // shim.cc
   Result<void> Begin();
@@ -63,7 +78,7 @@ class Shim {
   void OnStartEnded(const RuntimeRun& run, int status);
   void OnDeleteEnded(const RuntimeRun& run, int status);
   void OnInitEnded(int status);
-  Result<void> AdoptInit();
+  Result<Child> Adopt(const std::string& pid_file) const;
   void GiveUp(Error error);
   void KillTask();
   void KillStrays() const;
@@ -79,12 +94,24 @@ class Shim {
   void HandleStop(Connection& connection, const Message& request);
   void HandleDelete(Connection& connection, const Message& request);
   void StartDelete();
+  void AnswerTo(std::uint64_t connection, const Message& message,
+                std::span<const int> fds = {});
   void AnswerStatus(Connection& connection);
   void Answer(Connection& connection, const Message& message,
               std::span<const int> fds = {});
   // Answers all connections that have the flag, and takes the flag off.
   void AnswerAll(bool Connection::*awaits, const Message& message);
   void DropClosed();
+
+  // shim_exec.cc
+  Result<void> HandleExec(const Connection& connection,
+                          const Incoming& incoming);
+  static Result<void> OpenConsole(Exec& exec);
+  void OnExecMade(Exec& exec, const RuntimeRun& run, int status);
+  Result<void> TellExec(Exec& exec);
+  void OnExecEnded(Exec& exec, int status);
+  void KillExecsOf(std::uint64_t connection);
+  static std::string ExecFile(const Exec& exec, const char* suffix);
 
   Setup setup_;
   LogPump output_;
@@ -94,6 +121,7 @@ class Shim {
   UniqueFd new_exit_;  // the file of the exit record, before its rename
   std::list<Connection> connections_;
   std::list<Program> programs_;
+  std::list<Exec> execs_;
   std::uint64_t last_id_ = 0;  // of connections and execs
   State state_ = State::kCreating;
   bool is_starting_ = false;

@@ -95,6 +95,12 @@ void Shim::Handle(Connection& connection, const Incoming& incoming) {
     case Kind::kSignal:
       done = HandleSignal(request);
       break;
+    case Kind::kExec:
+      done = HandleExec(connection, incoming);
+      if (done) {
+        return;  // OnExecMade answers
+      }
+      break;
     default:
       done = MakeError(Code::kNotSupported, "request",
                        std::to_string(static_cast<int>(request.kind())),
@@ -230,7 +236,21 @@ void Shim::AnswerAll(bool Connection::*awaits, const Message& message) {
   }
 }
 
+void Shim::AnswerTo(std::uint64_t connection, const Message& message,
+                    std::span<const int> fds) {
+  for (Connection& other : connections_) {
+    if (other.id == connection) {
+      Answer(other, message, fds);
+    }
+  }
+}
+
 void Shim::DropClosed() {
+  for (const Connection& connection : connections_) {
+    if (!connection.socket.valid()) {
+      KillExecsOf(connection.id);
+    }
+  }
   connections_.remove_if(
       [](const Connection& connection) { return !connection.socket.valid(); });
 }

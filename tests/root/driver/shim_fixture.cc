@@ -20,7 +20,6 @@
 #include <iostream>
 #include <iterator>
 
-#include "agent/driver/protocol/task_files.h"
 #include "tests/support/eventually.h"
 
 namespace mountd::testing {
@@ -246,7 +245,7 @@ shim::ShimConnection ShimFixture::Connect(const Task& task) {
   return connection ? *std::move(connection) : shim::ShimConnection(UniqueFd());
 }
 
-std::string ShimFixture::ExitOf(const Result<shim::Answer>& answer) {
+std::string ShimExitOf(const Result<shim::Answer>& answer) {
   if (!answer) {
     return answer.error().Message();
   }
@@ -291,9 +290,6 @@ pid_t ShimFixture::InitOf(const Task& task) {
 }
 
 pid_t ShimFixture::ShimOf(const Task& task) {
-  const std::string path = "/proc/self/fd/" +
-                           std::to_string(task.directory_fd.get()) + "/" +
-                           shim::kSocketFile;
   const shim::ShimConnection connection = Connect(task);
   ucred peer{};
   socklen_t size = sizeof(peer);

@@ -21,6 +21,9 @@ namespace mountd::testing {
 inline constexpr uid_t kTaskUser = 60002;
 inline constexpr std::chrono::milliseconds kSoon{60'000};
 
+// Returns "code N", "signal N", either with " oom", or the error.
+std::string ShimExitOf(const Result<shim::Answer>& answer);
+
 // Owns a delegated cgroup, a user namespace with a network namespace, and tasks
 // of mountd-task-shim in them. All of it belongs to an ordinary user, except
 // that the test is root and so may look. Skips the test where one of these
@@ -49,8 +52,9 @@ class ShimFixture : public PrivateNamespaces {
 
   // Opens another connection to the task's shim.
   static shim::ShimConnection Connect(const Task& task);
-  // Returns "code N", "signal N", either with " oom", or the error.
-  static std::string ExitOf(const Result<shim::Answer>& answer);
+  static std::string ExitOf(const Result<shim::Answer>& answer) {
+    return ShimExitOf(answer);
+  }
   static std::string WaitFor(const Task& task);
   static Result<shim::Answer> Ask(const Task& task, shim::Kind kind);
   static Result<shim::Answer> Stop(const Task& task, int signal,

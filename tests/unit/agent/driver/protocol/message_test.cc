@@ -35,11 +35,13 @@ TEST(ShimMessage, HasAHeaderOfEachKind) {
   EXPECT_EQ(HeadOf(Kind::kSignal), "4d54534801001300");
   EXPECT_EQ(HeadOf(Kind::kStop), "4d54534801001400");
   EXPECT_EQ(HeadOf(Kind::kGetStatus), "4d54534801001500");
+  EXPECT_EQ(HeadOf(Kind::kExec), "4d54534801001600");
   EXPECT_EQ(HeadOf(Kind::kDelete), "4d54534801001700");
   EXPECT_EQ(HeadOf(Kind::kDone), "4d54534801004000");
   EXPECT_EQ(HeadOf(Kind::kFailed), "4d54534801004100");
   EXPECT_EQ(HeadOf(Kind::kStatus), "4d54534801004200");
   EXPECT_EQ(HeadOf(Kind::kExited), "4d54534801004300");
+  EXPECT_EQ(HeadOf(Kind::kExecStarted), "4d54534801004400");
 }
 
 // Returns the bytes of a field "x" with the tag.
@@ -78,6 +80,7 @@ TEST(ShimMessage, HasEachNumberInEightBytes) {
   EXPECT_EQ(NumberField(Tag::kSignalNumber), "20" + number);
   EXPECT_EQ(NumberField(Tag::kTimeoutMs), "21" + number);
   EXPECT_EQ(NumberField(Tag::kForce), "22" + number);
+  EXPECT_EQ(NumberField(Tag::kConsole), "23" + number);
   EXPECT_EQ(NumberField(Tag::kCode), "40" + number);
   EXPECT_EQ(NumberField(Tag::kErrno), "41" + number);
   EXPECT_EQ(NumberField(Tag::kState), "45" + number);
