@@ -289,8 +289,7 @@ pid_t ShimFixture::InitOf(const Task& task) {
   return status ? static_cast<pid_t>(status->message.Number(Tag::kPid)) : -1;
 }
 
-pid_t ShimFixture::ShimOf(const Task& task) {
-  const shim::ShimConnection connection = Connect(task);
+pid_t ShimFixture::PeerOf(const shim::ShimConnection& connection) {
   ucred peer{};
   socklen_t size = sizeof(peer);
   EXPECT_EQ(

@@ -61,7 +61,8 @@ class ShimFixture : public PrivateNamespaces {
                                    std::uint64_t timeout_ms);
   static std::string Delete(const Task& task, bool force);
   static pid_t InitOf(const Task& task);
-  static pid_t ShimOf(const Task& task);
+  static pid_t PeerOf(const shim::ShimConnection& connection);
+  static pid_t ShimOf(const Task& task) { return PeerOf(Connect(task)); }
 
   std::string CgroupOf(const std::string& name) const;
   bool IsPopulated(const std::string& name) const;
