@@ -329,19 +329,25 @@ Result<Shim::Child> Shim::Adopt(const std::string& pid_file) const {
   return child;
 }
 
+std::string Shim::ExecFifoPath() const {
+  return setup_.runtime_root + "/" + setup_.container + "/exec.fifo";
+}
+
 void Shim::OnStartEnded(const RuntimeRun& run, int status) {
   is_starting_ = false;
-  // The runtime removes the FIFO when it lets the task go. A runtime that was
-  // killed after that has started the task.
-  const std::string fifo =
-      setup_.runtime_root + "/" + setup_.container + "/exec.fifo";
-  const bool is_started =
-      status == 0 || (WIFSIGNALED(status) && ::access(fifo.c_str(), F_OK) != 0);
+  bool is_started = status == 0;
+  if (WIFSIGNALED(status) && ::access(ExecFifoPath().c_str(), F_OK) != 0) {
+    // crun removes the FIFO, and then writes the byte that lets the task go.
+    // A second byte does no harm.
+    IgnoreBecauseBestEffort(WriteAll(exec_fifo_.get(), "0", "exec.fifo"));
+    is_started = true;
+  }
   if (!is_started) {
     AnswerAll(&Connection::awaits_started,
               Message::Failed(RunError(run, status, "start")));
     return;
   }
+  exec_fifo_.reset();
   if (state_ == State::kCreated) {
     state_ = State::kRunning;
   }

@@ -75,6 +75,7 @@ class Shim {
   void ReapOrphans();
   void OnRunEnded(Program run, int status);
   void OnCreateEnded(const RuntimeRun& run, int status);
+  std::string ExecFifoPath() const;
   void OnStartEnded(const RuntimeRun& run, int status);
   void OnDeleteEnded(const RuntimeRun& run, int status);
   void OnInitEnded(int status);
@@ -131,6 +132,7 @@ class Shim {
   std::optional<Error> failure_;  // of kCreate
   pid_t init_ = -1;
   UniqueFd init_pidfd_;
+  UniqueFd exec_fifo_;  // during kStart
   std::uint64_t oom_kills_before_ = 0;
   std::optional<Milliseconds> kill_at_;  // of kStop
   std::optional<Message> exit_;

@@ -138,6 +138,11 @@ void Shim::HandleStart(Connection& connection) {
   if (std::exchange(is_starting_, true)) {
     return;
   }
+  // crun's first process of the task reads from this FIFO. That process would
+  // take the end of a killed `crun start` for an error without another writer.
+  // runc has the FIFO the other way round, so the shim cannot open it.
+  exec_fifo_.reset(::open(ExecFifoPath().c_str(),
+                          O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   auto run = StartRuntime(setup_, Place::kShim, {"start", setup_.container},
                           {null.get(), null.get(), null.get()});
