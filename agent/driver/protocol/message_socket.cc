@@ -74,9 +74,13 @@ Result<Incoming> Receive(int socket) {
   // A buffer of the message's own size, because 64 KiB on the stack would stay
   // in the memory of each shim.
   ssize_t size = 0;
+  bool was_reset = false;
   do {
     size = ::recv(socket, nullptr, 0, MSG_PEEK | MSG_TRUNC);
-  } while (size < 0 && errno == EINTR);
+    // The kernel tells once that the peer has closed without reading all, and
+    // then gives what the peer has sent.
+  } while (size < 0 && (errno == EINTR || (errno == ECONNRESET &&
+                                           !std::exchange(was_reset, true))));
   if (size < 0) {
     return SocketError(errno, "recv");
   }

@@ -25,9 +25,27 @@ const char* BecomeRootOf(int user_namespace) {
   return nullptr;
 }
 
+}  // namespace
+
+const char* JoinNamespaces(const Setup& setup) {
+  if (setup.user_namespace.valid()) {
+    if (const char* failed = BecomeRootOf(setup.user_namespace.get())) {
+      return failed;
+    }
+  }
+  if (setup.network_namespace.valid() &&
+      ::setns(setup.network_namespace.get(), CLONE_NEWNET) != 0) {
+    return "join the network namespace";
+  }
+  return nullptr;
+}
+
 // The kernel makes each mount of the new namespace a slave, because the
 // namespace has another owner. So later mounts of the host arrive.
 const char* MountRoot(const Setup& setup) {
+  if (setup.mount_type.empty()) {
+    return nullptr;
+  }
   if (::unshare(CLONE_NEWNS) != 0) {
     return "make a mount namespace";
   }
@@ -39,21 +57,6 @@ const char* MountRoot(const Setup& setup) {
     return "mount the root file system";
   }
   return nullptr;
-}
-
-}  // namespace
-
-const char* EnterNamespaces(const Setup& setup) {
-  if (setup.user_namespace.valid()) {
-    if (const char* failed = BecomeRootOf(setup.user_namespace.get())) {
-      return failed;
-    }
-  }
-  if (setup.network_namespace.valid() &&
-      ::setns(setup.network_namespace.get(), CLONE_NEWNET) != 0) {
-    return "join the network namespace";
-  }
-  return setup.mount_type.empty() ? nullptr : MountRoot(setup);
 }
 
 }  // namespace mountd::shim

@@ -5,10 +5,14 @@
 
 namespace mountd::shim {
 
+// Both run in a child of the shim that then becomes the runtime, and return
+// what failed, with errno set, or null.
+
 // Joins the task's user namespace as its root, then the task's network
-// namespace, and mounts the root file system in a mount namespace of its own,
-// as far as the setup has each. Runs in a child of the shim that then becomes
-// the runtime. Returns what failed, with errno set, or null.
-const char* EnterNamespaces(const Setup& setup);
+// namespace, as far as the setup has each.
+const char* JoinNamespaces(const Setup& setup);
+// Mounts the root file system in a mount namespace of its own, if the setup has
+// one.
+const char* MountRoot(const Setup& setup);
 
 }  // namespace mountd::shim

@@ -71,9 +71,12 @@ void UnblockSignals() {
   UnblockSignals();
   if (place != Place::kShim) {
     JoinCgroup(setup, log);
+    if (const char* failed = JoinNamespaces(setup)) {
+      FailChild(failed, log);
+    }
   }
   if (place == Place::kContainer) {
-    if (const char* failed = EnterNamespaces(setup)) {
+    if (const char* failed = MountRoot(setup)) {
       FailChild(failed, log);
     }
   }

@@ -15,9 +15,11 @@ namespace mountd::shim {
 
 // Where a program of the runtime runs.
 enum class Place {
-  kShim,       // as the shim itself
-  kCgroup,     // in the container's cgroup
-  kContainer,  // also in the task's namespaces, with its root file system
+  kShim,  // as the shim itself
+  // In the container's cgroup, and in the task's user and network namespaces,
+  // because config.json does not name these two to the runtime.
+  kNamespaces,
+  kContainer,  // also with the root file system
 };
 
 // A program of the runtime (crun, runc) that runs.

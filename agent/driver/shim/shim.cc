@@ -92,6 +92,7 @@ Result<void> Shim::Begin() {
   if (!signals_.valid() || ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
     return ErrnoError(errno, "signalfd", setup_.container);
   }
+  MOUNTD_TRY(Listen());
   new_exit_.reset(::openat(setup_.task_directory.get(), kNewExitFile,
                            O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
                            0600));
@@ -101,7 +102,6 @@ Result<void> Shim::Begin() {
     return ErrnoError(errno, "open", "the new exit record");
   }
   oom_kills_before_ = OomKills();
-  MOUNTD_TRY(Listen());
   return StartCreate();
 }
 
@@ -114,13 +114,19 @@ Result<void> Shim::Listen() {
       .copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
   const auto* generic =
       static_cast<const sockaddr*>(static_cast<const void*>(&address));
-  // The working directory is the task's directory. Never removes a socket that
-  // is there already, because another shim may have the task.
+  // A directory is for one start of a task. A socket or a record that is there
+  // already is another shim's, so this shim leaves both alone.
+  if (::faccessat(setup_.task_directory.get(), kExitFile, F_OK, 0) == 0) {
+    return ErrnoError(EEXIST, "create", "the task", "has ended already");
+  }
+  // The working directory is the task's directory.
   if (!listener_.valid() ||
       ::bind(listener_.get(), generic, sizeof(address)) != 0 ||
       ::listen(listener_.get(), kBacklog) != 0) {
-    return ErrnoError(errno, "bind", kSocketFile);
+    return ErrnoError(errno, "bind", kSocketFile,
+                      "the task has a shim already");
   }
+  has_task_ = true;
   return Ok();
 }
 
@@ -385,8 +391,8 @@ void Shim::OnDeleteEnded(const RuntimeRun& run, int status) {
 // Ends without a container, and leaves the reason for drivers.
 void Shim::GiveUp(Error error) {
   const Message failed = Message::Failed(error);
-  IgnoreBecauseBestEffort(WriteExit(failed));
-  if (listener_.valid()) {
+  if (has_task_) {
+    IgnoreBecauseBestEffort(WriteExit(failed));
     ::unlinkat(setup_.task_directory.get(), kSocketFile, 0);
   }
   AnswerAll(&Connection::awaits_deleted, Message(Kind::kDone));

@@ -125,6 +125,7 @@ class Shim {
   std::list<Exec> execs_;
   std::uint64_t last_id_ = 0;  // of connections and execs
   State state_ = State::kCreating;
+  bool has_task_ = false;  // false: another shim has it
   bool is_starting_ = false;
   bool is_done_ = false;
   bool has_failed_run_ = false;

@@ -82,7 +82,7 @@ Result<void> Shim::HandleExec(const Connection& connection,
   }
   arguments.push_back(setup_.container);
   auto run =
-      StartRuntime(setup_, Place::kCgroup, arguments, stdio, fds[0].get());
+      StartRuntime(setup_, Place::kNamespaces, arguments, stdio, fds[0].get());
   if (!run) {
     ::unlinkat(setup_.task_directory.get(), ExecFile(exec, ".sock").c_str(), 0);
     return run.error();

@@ -187,16 +187,34 @@ ShimFixture::Task ShimFixture::MakeTask(const std::string& name) {
 
 shim::Launch ShimFixture::MakeLaunch(const Task& task,
                                      const std::string& script) {
+  shim::Launch launch = LaunchWithoutRoot(task, script);
+  launch.create.Add(Tag::kMountType, "bind")
+      .Add(Tag::kMountSource, kImage)
+      .Add(Tag::kMountTarget, task.directory + "/bundle/rootfs");
+  return launch;
+}
+
+shim::Launch ShimFixture::MakeOverlayLaunch(const Task& task,
+                                            const std::string& script) {
+  shim::Launch launch = LaunchWithoutRoot(task, script);
+  launch.create.Add(Tag::kMountType, "overlay")
+      .Add(Tag::kMountSource, "overlay")
+      .Add(Tag::kMountTarget, task.directory + "/bundle/rootfs")
+      .Add(Tag::kMountOptions,
+           std::string("userxattr,lowerdir=") + kImage + ",upperdir=" +
+               task.directory + "/upper,workdir=" + task.directory + "/work");
+  return launch;
+}
+
+shim::Launch ShimFixture::LaunchWithoutRoot(const Task& task,
+                                            const std::string& script) {
   WriteText(task.directory + "/bundle/config.json", ConfigText(script));
   shim::Launch launch;
   launch.program = kShimAsUser;
   launch.create.Add(Tag::kContainer, task.name)
       .Add(Tag::kRuntime, runtime_)
       .Add(Tag::kRuntimeRoot, kRuntimeRoot)
-      .Add(Tag::kBundle, task.directory + "/bundle")
-      .Add(Tag::kMountType, "bind")
-      .Add(Tag::kMountSource, kImage)
-      .Add(Tag::kMountTarget, task.directory + "/bundle/rootfs");
+      .Add(Tag::kBundle, task.directory + "/bundle");
   if (runtime_ == "crun") {
     launch.create.Add(Tag::kRuntime, "--cgroup-manager=disabled");
   }
@@ -304,6 +322,15 @@ std::string ShimFixture::CgroupOf(const std::string& name) const {
 bool ShimFixture::IsPopulated(const std::string& name) const {
   return TextOf(CgroupOf(name) + "/cgroup.events").find("populated 1") !=
          std::string::npos;
+}
+
+bool ShimFixture::LimitMemory(const std::string& name,
+                              const std::string& bytes) const {
+  WriteText(std::string(kCgroups) + "/cgroup.subtree_control", "+memory");
+  WriteText(top_ + "/cgroup.subtree_control", "+memory");
+  WriteText(CgroupOf(name) + "/memory.swap.max", "0");
+  WriteText(CgroupOf(name) + "/memory.max", bytes);
+  return TextOf(CgroupOf(name) + "/memory.max") == bytes + "\n";
 }
 
 }  // namespace mountd::testing

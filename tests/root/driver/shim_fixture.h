@@ -44,6 +44,8 @@ class ShimFixture : public PrivateNamespaces {
   // The launch of a task that runs `script` in a shell. A test may change it.
   // `directory` and all that the launch borrows belong to the fixture.
   shim::Launch MakeLaunch(const Task& task, const std::string& script);
+  // The same with an overlay over the image as the root file system.
+  shim::Launch MakeOverlayLaunch(const Task& task, const std::string& script);
   Task MakeTask(const std::string& name);
   // Starts a shim, and waits for the container.
   Task Create(const std::string& name, const std::string& script);
@@ -66,12 +68,15 @@ class ShimFixture : public PrivateNamespaces {
 
   std::string CgroupOf(const std::string& name) const;
   bool IsPopulated(const std::string& name) const;
+  // Returns whether the task's cgroup has that limit now.
+  bool LimitMemory(const std::string& name, const std::string& bytes) const;
   std::string runtime_ = "crun";
 
  private:
   void MakeCgroups();
   void MakeNamespaces();
   void MakeImage();
+  shim::Launch LaunchWithoutRoot(const Task& task, const std::string& script);
 
   std::string top_;
   std::vector<std::string> cgroups_;

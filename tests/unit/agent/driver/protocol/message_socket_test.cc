@@ -91,6 +91,15 @@ TEST_F(MessageSocket, ReadsTheReasonThatAnEndedShimHasLeft) {
             Code::kUnavailable);
 }
 
+TEST_F(MessageSocket, ReadsTheReasonOfAShimThatHasNotReadTheRequest) {
+  ASSERT_TRUE(Send(near_.get(), Message(Kind::kAwaitCreated)));
+  const Error reason = MakeError(Code::kFailedPrecondition, "create", "web");
+  ASSERT_TRUE(Send(far_.get(), Message::Failed(reason)));
+  far_.reset();
+  EXPECT_EQ(ShimConnection(std::move(near_)).Next().error().Message(),
+            reason.Message());
+}
+
 TEST(ShimLaunch, KeepsTheNumbersOfFds) {
   EXPECT_EQ(static_cast<int>(PassedFd::kCreateMessage), 3);
   EXPECT_EQ(static_cast<int>(PassedFd::kTaskDirectory), 4);
