@@ -14,7 +14,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -83,7 +82,7 @@ void ShimFixture::SetUp() {
   if (IsSkipped()) {
     return;
   }
-  if (std::system("command -v crun >/dev/null") != 0) {
+  if (!IsInstalled("crun")) {
     GTEST_SKIP() << "crun is not installed";
   }
   ASSERT_NO_FATAL_FAILURE(MakeCgroups());
@@ -322,6 +321,11 @@ std::string ShimFixture::CgroupOf(const std::string& name) const {
 bool ShimFixture::IsPopulated(const std::string& name) const {
   return TextOf(CgroupOf(name) + "/cgroup.events").find("populated 1") !=
          std::string::npos;
+}
+
+bool ShimFixture::IsInstalled(const std::string& program) {
+  return fs::exists("/usr/bin/" + program) ||
+         fs::exists("/usr/sbin/" + program);
 }
 
 bool ShimFixture::LimitMemory(const std::string& name,

@@ -70,6 +70,7 @@ class ShimFixture : public PrivateNamespaces {
   bool IsPopulated(const std::string& name) const;
   // Returns whether the task's cgroup has that limit now.
   bool LimitMemory(const std::string& name, const std::string& bytes) const;
+  static bool IsInstalled(const std::string& program);
   std::string runtime_ = "crun";
 
  private:

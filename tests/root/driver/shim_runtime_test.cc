@@ -10,7 +10,6 @@
 
 #include <array>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -76,6 +75,25 @@ TEST_F(TaskShimRuntime, SaysWhyItCannotRunTheRuntime) {
   ASSERT_FALSE(created);
   EXPECT_THAT(created.error().Message(),
               ::testing::HasSubstr("cannot run the runtime: No such file"));
+}
+
+TEST_F(TaskShimRuntime, DeletesATaskWhoseRuntimeHangs) {
+  runtime_ = "/run/hanging-runtime";
+  std::ofstream(runtime_) << "#!/bin/sh\n"
+                             "case \"$*\" in *create*) exec sleep 1000;; esac\n"
+                             "exec crun \"$@\"\n";
+  ASSERT_EQ(::chmod(runtime_.c_str(), 0755), 0);
+  const Task task = MakeTask("web");
+  auto shim = shim::LaunchShim(MakeLaunch(task, "exit 0"));
+  ASSERT_TRUE(shim) << shim.error().Message();
+  const auto early = shim->Call(Message(Kind::kStart), {}, kSoon);
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(Delete(task, true), "Ok");
+  EXPECT_FALSE(IsPopulated("web"));
+  const auto record = shim::ReadExit(task.directory_fd.get());
+  ASSERT_TRUE(record) << record.error().Message();
+  EXPECT_EQ(record->kind(), Kind::kFailed);
 }
 
 TEST_F(TaskShimRuntime, TellsThatTheKernelHadNoMemory) {
@@ -190,7 +208,7 @@ class TaskShimRunc : public ShimFixture {
  protected:
   void SetUp() override {
     ShimFixture::SetUp();
-    if (!IsSkipped() && std::system("command -v runc >/dev/null") != 0) {
+    if (!IsSkipped() && !IsInstalled("runc")) {
       GTEST_SKIP() << "runc is not installed";
     }
     runtime_ = "runc";
