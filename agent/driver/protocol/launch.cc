@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/driver/protocol/launch.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "mountd/base/memory_file.h"
+
+namespace mountd::shim {
+namespace {
+
+constexpr int kFirstFreeFd = kLastPassedFd + 1;
+constexpr int kNoFd = -1;
+
+// Number in the shim -> the caller's fd.
+using PassedFds = std::array<int, kLastPassedFd + 1>;
+
+// Moves the fds to their numbers in the shim, and closes all others. Each fd
+// first gets a number above all of these, because a move must not overwrite an
+// fd that waits for its own move. Async-signal-safe.
+bool Arrange(PassedFds fds) {
+  for (int& fd : fds) {
+    if (fd != kNoFd) {
+      fd = ::fcntl(fd, F_DUPFD, kFirstFreeFd);
+      if (fd < 0) {
+        return false;
+      }
+    }
+  }
+  for (int number = 0; number <= kLastPassedFd; ++number) {
+    const int fd = fds.at(static_cast<std::size_t>(number));
+    if (fd == kNoFd) {
+      ::close(number);
+    } else if (::dup2(fd, number) < 0) {
+      return false;
+    }
+  }
+  return ::syscall(SYS_close_range, static_cast<unsigned>(kFirstFreeFd), ~0U,
+                   0U) == 0;
+}
+
+// The shim itself, before its program. Async-signal-safe.
+void BecomeShim(const char* program, const PassedFds& fds, int procs) {
+  if (procs >= 0 && ::write(procs, "0", 1) != 1) {
+    ::_exit(126);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (!Arrange(fds)) {
+    ::_exit(126);
+  }
+  std::array<char*, 2> arguments = {const_cast<char*>(program), nullptr};
+  ::execv(program, arguments.data());
+  ::_exit(127);
+}
+
+// Forks twice, so that the shim has no parent that has to wait for it.
+Result<void> ForkShim(const char* program, const PassedFds& fds, int procs) {
+  const pid_t child = ::fork();
+  if (child < 0) {
+    return ForkError(errno, "fork", "mountd-task-shim");
+  }
+  if (child == 0) {
+    ::setsid();
+    const pid_t shim = ::fork();
+    if (shim == 0) {
+      BecomeShim(program, fds, procs);
+    }
+    ::_exit(shim > 0 ? 0 : 1);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status != 0) {
+    return ForkError(EAGAIN, "fork", "mountd-task-shim");
+  }
+  return Ok();
+}
+
+Message WithPassedFds(Message create, const PassedFds& fds) {
+  std::uint64_t bits = 0;
+  for (std::size_t number = 0; number < fds.size(); ++number) {
+    bits |= fds.at(number) == kNoFd ? 0 : std::uint64_t{1} << number;
+  }
+  create.Add(Tag::kPassedFds, bits);
+  return create;
+}
+
+}  // namespace
+
+Result<ShimConnection> LaunchShim(Launch launch) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) !=
+      0) {
+    return ErrnoError(errno, "socketpair", "mountd-task-shim");
+  }
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  UniqueFd procs;
+  if (launch.shim_cgroup >= 0) {
+    procs.reset(
+        ::openat(launch.shim_cgroup, "cgroup.procs", O_WRONLY | O_CLOEXEC));
+    if (!procs.valid()) {
+      return ErrnoError(errno, "open", "cgroup.procs of the shim's cgroup");
+    }
+  }
+  PassedFds fds = {null.get(),
+                   null.get(),
+                   null.get(),
+                   kNoFd,
+                   launch.task_directory,
+                   theirs.get(),
+                   launch.user_namespace,
+                   launch.network_namespace,
+                   launch.cgroup,
+                   launch.stdout_fd,
+                   launch.stderr_fd};
+  const Message create = WithPassedFds(std::move(launch.create), fds);
+  MOUNTD_ASSIGN(const UniqueFd memory,
+                MemoryWith("mountd-task-shim", create.bytes()));
+  fds.at(static_cast<std::size_t>(PassedFd::kCreateMessage)) = memory.get();
+  MOUNTD_TRY(ForkShim(launch.program.c_str(), fds, procs.get()));
+  return ShimConnection(std::move(ours));
+}
+
+}  // namespace mountd::shim

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/driver/protocol/shim_connection.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "agent/driver/protocol/message_socket.h"
+#include "agent/driver/protocol/task_files.h"
+#include "mountd/base/memory_file.h"
+#include "mountd/base/unix_socket.h"
+
+namespace mountd::shim {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostExitBytes = 16384;
+
+Error ShimEnded() {
+  return MakeError(Code::kUnavailable, "recvmsg", "mountd-task-shim",
+                   "has ended; look for the task by its cgroup");
+}
+
+// Waits until the socket can be read.
+Result<void> Await(int socket, std::optional<Clock::time_point> deadline) {
+  for (;;) {
+    int left = -1;
+    if (deadline) {
+      const auto rest = std::chrono::ceil<std::chrono::milliseconds>(
+          *deadline - Clock::now());
+      left =
+          static_cast<int>(std::clamp<std::int64_t>(rest.count(), 0, 1 << 30));
+    }
+    pollfd waiting = {socket, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, left);
+    if (ready > 0) {
+      return Ok();
+    }
+    if (ready == 0) {
+      return MakeError(Code::kDeadlineExceeded, "poll", "mountd-task-shim",
+                       "gave no answer in time");
+    }
+    if (errno != EINTR) {
+      return ErrnoError(errno, "poll", "mountd-task-shim");
+    }
+  }
+}
+
+}  // namespace
+
+Result<ShimConnection> ShimConnection::Open(int task_directory) {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket.valid()) {
+    return ErrnoError(errno, "socket", "mountd-task-shim");
+  }
+  // The path through /proc is short, however long the directory's own path is.
+  const std::string path =
+      "/proc/self/fd/" + std::to_string(task_directory) + "/" + kSocketFile;
+  const int error = ConnectUnix(socket.get(), path);
+  if (error == ENOENT) {
+    return ErrnoError(error, "connect", "mountd-task-shim",
+                      "the task's directory has no socket of a shim");
+  }
+  if (error != 0) {
+    Error away = ErrnoError(error, "connect", "mountd-task-shim");
+    away.code = Code::kUnavailable;
+    return away;
+  }
+  return ShimConnection(std::move(socket));
+}
+
+Result<Answer> ShimConnection::Call(
+    const Message& request, std::span<const int> fds,
+    std::optional<std::chrono::milliseconds> timeout) {
+  const auto sent = Send(socket_.get(), request, fds);
+  if (!sent) {
+    // A shim that has given up has left the reason.
+    const auto reason = Next(std::chrono::milliseconds(0));
+    return reason ? sent.error() : reason.error();
+  }
+  return Next(timeout);
+}
+
+Result<Answer> ShimConnection::Next(
+    std::optional<std::chrono::milliseconds> timeout) {
+  std::optional<Clock::time_point> deadline;
+  if (timeout) {
+    deadline = Clock::now() + *timeout;
+  }
+  MOUNTD_TRY(Await(socket_.get(), deadline));
+  MOUNTD_ASSIGN(Incoming incoming, Receive(socket_.get()));
+  if (!incoming.message) {
+    return ShimEnded();
+  }
+  if (incoming.message->kind() == Kind::kFailed) {
+    return incoming.message->ToError();
+  }
+  return Answer{*std::move(incoming.message), std::move(incoming.fds)};
+}
+
+Result<Message> ReadExit(int task_directory) {
+  const UniqueFd file(::openat(task_directory, kExitFile,
+                               O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file.valid()) {
+    return ErrnoError(errno, "open", "exit record of the task");
+  }
+  MOUNTD_ASSIGN(const std::string bytes,
+                ReadMemory(file.get(), kMostExitBytes));
+  return Message::Parse(bytes);
+}
+
+}  // namespace mountd::shim

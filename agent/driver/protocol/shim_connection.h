@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/driver/protocol/message.h"
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::shim {
+
+struct Answer {
+  Message message;
+  std::vector<UniqueFd> fds;
+};
+
+// Owns a connection to a shim. Not thread-safe. A caller that waits for the
+// task's end uses a connection of its own.
+class ShimConnection {
+ public:
+  explicit ShimConnection(UniqueFd socket) : socket_(std::move(socket)) {}
+  // Connects to the shim of the task. Unavailable if the shim has ended;
+  // NotFound if there never was a shim.
+  static Result<ShimConnection> Open(int task_directory);
+
+  // Sends the request, and returns its answer. A kFailed is its Error.
+  // Unavailable if the shim ends; DeadlineExceeded if no answer comes in time.
+  // The connection is of no use after either.
+  Result<Answer> Call(const Message& request, std::span<const int> fds = {},
+                      std::optional<std::chrono::milliseconds> timeout = {});
+  // Returns the next answer, such as kExited after kExecStarted.
+  Result<Answer> Next(std::optional<std::chrono::milliseconds> timeout = {});
+  int fd() const { return socket_.get(); }
+
+ private:
+  UniqueFd socket_;
+};
+
+// Returns the exit record of the task: kExited, or kFailed if the container
+// could not be made. NotFound if the shim has written none.
+Result<Message> ReadExit(int task_directory);
+
+}  // namespace mountd::shim

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+// The names of a shim's files in the task's directory.
+namespace mountd::shim {
+
+inline constexpr char kSocketFile[] = "shim.sock";
+// The message kExited, or kFailed if the container could not be made. The shim
+// renames the whole file to this name before it tells anybody.
+inline constexpr char kExitFile[] = "exit";
+inline constexpr char kNewExitFile[] = "exit.new";
+inline constexpr char kPidFile[] = "init.pid";
+
+}  // namespace mountd::shim
