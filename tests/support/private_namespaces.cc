@@ -75,7 +75,9 @@ void AddFiles(std::set<std::string>* items) {
 }
 
 // Names a file by its path at the open. ctest's log, which each test inherits,
-// may be removed meanwhile, because a test may run another ctest.
+// may be removed meanwhile, because a test may run another ctest. Names no
+// socket by its inode, because code that keeps a socket opens another one after
+// a failed call.
 void AddOpenFds(std::set<std::string>* items) {
   constexpr std::string_view kRemoved = " (deleted)";
   std::error_code ignored;
@@ -84,6 +86,9 @@ void AddOpenFds(std::set<std::string>* items) {
     std::string target = fs::read_symlink(entry.path(), ignored).string();
     if (target.ends_with(kRemoved)) {
       target.resize(target.size() - kRemoved.size());
+    }
+    if (target.starts_with("socket:[")) {
+      target = "socket";
     }
     if (!target.starts_with("/proc/")) {
       found.insert("fd " + entry.path().filename().string() + " " + target);
@@ -151,8 +156,12 @@ std::string Difference(const Inventory& before, const Inventory& after,
       text += "+ " + item + "\n";
     }
   }
+  // A socket that was kept and is closed is no leak.
+  const auto is_closed = [](const std::string& item) {
+    return item.starts_with("fd ") && item.ends_with(" socket");
+  };
   for (const std::string& item : before.items) {
-    if (!after.items.contains(item) && counts(item)) {
+    if (!after.items.contains(item) && counts(item) && !is_closed(item)) {
       text += "- " + item + "\n";
     }
   }
