@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The input of agents' tools: a job file, plugins' answers on snapshots, and a
-// container runtime's input to the CNI plugin. The first byte says which.
+// The input of agents' tools: a job file, plugins' answers on snapshots, a
+// container runtime's input to the CNI plugin, and a shim's messages. The first
+// byte says which.
 #include <set>
 #include <string>
 #include <string_view>
 
+#include "agent/driver/protocol/message.h"
+#include "agent/driver/shim/shim.h"
 #include "agent/mountctl/commands/port_text.h"
 #include "agent/mountctl/job/directory.h"
 #include "agent/mountctl/job/job.h"
@@ -68,6 +71,19 @@ void CheckSnapshots(std::string_view text) {
   IgnoreBecauseBestEffort(agent::DecodeListSnapshots(text));
 }
 
+void CheckShimMessage(std::string_view text) {
+  const auto message = shim::Message::Parse(text);
+  if (!message) {
+    Require(!message.error().Message().empty(), "an error says nothing");
+    return;
+  }
+  const auto again = shim::Message::Parse(message->bytes());
+  Require(again && again->kind() == message->kind(), "a message is another");
+  (void)message->Number(shim::Tag::kSignalNumber);
+  (void)message->Texts(shim::Tag::kRuntime);
+  (void)message->ToError();
+}
+
 // The CNI_* variables come first, a line each, and then stdin.
 void CheckConfig(std::string_view text) {
   cni_plugin::Environment environment;
@@ -122,6 +138,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
       break;
     case 'c':
       CheckConfig(text);
+      break;
+    case 'm':
+      CheckShimMessage(text);
+      break;
+    case 'o':
+      (void)mountd::shim::ParseOomKills(text);
       break;
     default:
       CheckWords(text);

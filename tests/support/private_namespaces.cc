@@ -75,20 +75,22 @@ void AddFiles(std::set<std::string>* items) {
 }
 
 // Names a file by its path at the open. ctest's log, which each test inherits,
-// may be removed meanwhile, because a test may run another ctest. Names no
-// socket by its inode, because code that keeps a socket opens another one after
-// a failed call.
+// may be removed meanwhile, because a test may run another ctest. Counts
+// sockets, because code that keeps a socket opens another one after a failed
+// call.
 void AddOpenFds(std::set<std::string>* items) {
   constexpr std::string_view kRemoved = " (deleted)";
   std::error_code ignored;
   std::set<std::string> found;
+  int sockets = 0;
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
     std::string target = fs::read_symlink(entry.path(), ignored).string();
     if (target.ends_with(kRemoved)) {
       target.resize(target.size() - kRemoved.size());
     }
     if (target.starts_with("socket:[")) {
-      target = "socket";
+      found.insert("socket " + std::to_string(++sockets));
+      continue;
     }
     if (!target.starts_with("/proc/")) {
       found.insert("fd " + entry.path().filename().string() + " " + target);
@@ -158,7 +160,7 @@ std::string Difference(const Inventory& before, const Inventory& after,
   }
   // A socket that was kept and is closed is no leak.
   const auto is_closed = [](const std::string& item) {
-    return item.starts_with("fd ") && item.ends_with(" socket");
+    return item.starts_with("socket ");
   };
   for (const std::string& item : before.items) {
     if (!after.items.contains(item) && counts(item) && !is_closed(item)) {

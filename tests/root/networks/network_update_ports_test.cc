@@ -297,7 +297,7 @@ std::string PortsDifference(const Inventory& one, const Inventory& other) {
   std::istringstream lines(Difference(one, other));
   std::string kept;
   for (std::string line; std::getline(lines, line);) {
-    if (!line.ends_with(" socket")) {
+    if (!line.starts_with("+ socket ")) {
       kept += line + "\n";
     }
   }
