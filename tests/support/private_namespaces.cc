@@ -89,7 +89,7 @@ void AddOpenFds(std::set<std::string>* items) {
       target.resize(target.size() - kRemoved.size());
     }
     if (target.starts_with("socket:[")) {
-      found.insert("socket " + std::to_string(++sockets));
+      found.insert("fd socket " + std::to_string(++sockets));
       continue;
     }
     if (!target.starts_with("/proc/")) {
@@ -160,7 +160,7 @@ std::string Difference(const Inventory& before, const Inventory& after,
   }
   // A socket that was kept and is closed is no leak.
   const auto is_closed = [](const std::string& item) {
-    return item.starts_with("socket ");
+    return item.starts_with("fd socket ");
   };
   for (const std::string& item : before.items) {
     if (!after.items.contains(item) && counts(item) && !is_closed(item)) {
