@@ -12,7 +12,7 @@
 // Both calls repeat after EINTR and return errnos as errors.
 namespace mountd {
 
-inline constexpr std::size_t kMaxMessageFds = 2;
+inline constexpr std::size_t kMaxMessageFds = 4;
 
 // Sends by sendmsg(2), without SIGPIPE, and returns the number of bytes sent.
 // EINVAL for more than kMaxMessageFds fds.

@@ -2,41 +2,21 @@
 #include "agent/driver/protocol/message_socket.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 
+#include "mountd/base/fd_message.h"
+
 namespace mountd::shim {
 namespace {
-
-struct FdsControl {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> bytes{};
-};
 
 Error SocketError(int err, const char* op) {
   Error error = ErrnoError(err, op, "socket of mountd-task-shim");
   error.code = Code::kUnavailable;
   return error;
-}
-
-void TakeFdsOf(msghdr* message, std::vector<UniqueFd>* fds) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr;
-       part = CMSG_NXTHDR(message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
-      fds->emplace_back(fd);
-    }
-  }
 }
 
 }  // namespace
@@ -47,27 +27,9 @@ Result<void> Send(int socket, const Message& message,
     return MakeError(Code::kInvalidArgument, "sendmsg",
                      "message of mountd-task-shim", "is too large");
   }
-  // iovec wants non-const bytes, but sendmsg(2) does not write to them.
-  iovec part = {const_cast<char*>(message.bytes().data()),
-                message.bytes().size()};
-  FdsControl control;
-  msghdr header = {};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (!fds.empty()) {
-    header.msg_control = control.bytes.data();
-    header.msg_controllen = CMSG_SPACE(fds.size_bytes());
-    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(fds.size_bytes());
-    std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
-  }
-  ssize_t sent = 0;
-  do {
-    sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-  } while (sent < 0 && errno == EINTR);
-  return sent < 0 ? Result<void>(SocketError(errno, "sendmsg")) : Ok();
+  const Result<std::size_t, int> sent = SendWithFds(
+      socket, std::as_bytes(std::span(message.bytes())), fds, MSG_DONTWAIT);
+  return sent ? Ok() : Result<void>(SocketError(sent.error(), "sendmsg"));
 }
 
 Result<Incoming> Receive(int socket) {
@@ -84,26 +46,19 @@ Result<Incoming> Receive(int socket) {
   if (size < 0) {
     return SocketError(errno, "recv");
   }
-  std::string buffer(std::min(static_cast<std::size_t>(size), kMostBytes), 0);
-  iovec part = {buffer.data(), buffer.size()};
-  FdsControl control;
-  msghdr header = {};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control.bytes.data();
-  header.msg_controllen = control.bytes.size();
-  do {
-    size = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-  } while (size < 0 && errno == EINTR);
-  if (size < 0) {
-    return SocketError(errno, "recvmsg");
+  const auto whole = static_cast<std::size_t>(size);
+  std::string buffer(std::min(whole, kMostBytes), 0);
+  Result<Received, int> received = ReceiveWithFds(
+      socket, std::as_writable_bytes(std::span(buffer)), kMostFds);
+  if (!received) {
+    return SocketError(received.error(), "recvmsg");
   }
   Incoming incoming;
-  TakeFdsOf(&header, &incoming.fds);
-  if (size == 0) {
+  incoming.fds = std::move(received->fds);
+  if (received->size == 0) {
     return incoming;
   }
-  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+  if (whole > kMostBytes || received->more_fds) {
     return MakeError(Code::kInvalidArgument, "recvmsg",
                      "message of mountd-task-shim", "is too large");
   }

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "agent/driver/protocol/message.h"
+#include "mountd/base/fd_message.h"
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
 // Sends and receives messages with fds over a SOCK_SEQPACKET Unix socket.
 namespace mountd::shim {
 
-inline constexpr std::size_t kMostFds = 4;
+inline constexpr std::size_t kMostFds = kMaxMessageFds;
 
 // Never blocks. Unavailable if the peer has closed or does not read.
 Result<void> Send(int socket, const Message& message,

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <vector>
 
 namespace mountd {
 namespace {
@@ -65,7 +66,8 @@ TEST_F(FdMessage, SaysThatThereWereMoreFdsThanAllowed) {
 }
 
 TEST_F(FdMessage, TellsErrorsAndTheEnd) {
-  EXPECT_EQ(Send({0, 0, 0}).error(), EINVAL);
+  const std::vector<int> too_many(kMaxMessageFds + 1);
+  EXPECT_EQ(Send(too_many).error(), EINVAL);
   EXPECT_EQ(Send({-1}).error(), EBADF);
   here_.reset();
   EXPECT_EQ(Receive(1)->size, 0U);
