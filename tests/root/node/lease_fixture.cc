@@ -14,7 +14,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <sstream>
+#include <utility>
 
 #include "tests/support/eventually.h"
 
@@ -129,8 +130,10 @@ int RunIt(const std::vector<std::string>& command) {
 }
 
 std::string TextIn(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  // Reads blocks, because an image has many bytes.
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(text).str();
 }
 
 void LeaseFixture::SetUp() {
