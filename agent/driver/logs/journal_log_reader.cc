@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/driver/logs/journal_log_reader.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "agent/driver/logs/journal_stream.h"
 
@@ -25,6 +28,23 @@ constexpr std::size_t kMostEntryBytes = LogReader::kMostBytes;
 
 Error JournalError(int negative_errno, const char* call) {
   return ErrnoError(-negative_errno, call, "the journal");
+}
+
+// Returns whether a file of the journal is not for the caller.
+bool HasForbiddenFile(const char* directory) {
+  using std::filesystem::recursive_directory_iterator;
+  std::error_code error;
+  recursive_directory_iterator entry(
+      directory, std::filesystem::directory_options::skip_permission_denied,
+      error);
+  while (!error && entry != recursive_directory_iterator()) {
+    if (::faccessat(AT_FDCWD, entry->path().c_str(), R_OK, AT_EACCESS) != 0 &&
+        errno == EACCES) {
+      return true;
+    }
+    entry.increment(error);
+  }
+  return false;
 }
 
 // Returns the value of a field of the current entry; nothing without one.
@@ -65,11 +85,9 @@ Result<std::unique_ptr<LogReader>> JournalLogReader::Open(
   reader->follow_ = request.follow;
   MOUNTD_TRY(reader->CheckReadable());
   MOUNTD_TRY(reader->Match(identifier, request.standard_error));
-  if (!request.follow) {
-    MOUNTD_TRY(reader->FindEnd());
-  }
+  MOUNTD_ASSIGN(const bool has_entry, reader->GoToLast());
   if (request.tail_lines) {
-    MOUNTD_TRY(reader->FindTail(*request.tail_lines));
+    MOUNTD_TRY(reader->FindTail(has_entry, *request.tail_lines));
   } else {
     ::sd_journal_seek_head(journal);
   }
@@ -86,9 +104,14 @@ Result<void> JournalLogReader::CheckReadable() const {
     return MakeError(Code::kFailedPrecondition, "OpenLog", "the journal",
                      "this machine has no journal; choose another log mode");
   }
-  return MakeError(Code::kPermissionDenied, "OpenLog", "the journal",
-                   "no file of the journal is readable; add the user to the "
-                   "group systemd-journal");
+  // A journal that has just begun has no file yet.
+  if (HasForbiddenFile("/run/log/journal") ||
+      HasForbiddenFile("/var/log/journal")) {
+    return MakeError(Code::kPermissionDenied, "OpenLog", "the journal",
+                     "no file of the journal is readable; add the user to the "
+                     "group systemd-journal");
+  }
+  return Ok();
 }
 
 Result<void> JournalLogReader::Match(const std::string& identifier,
@@ -108,13 +131,13 @@ Result<void> JournalLogReader::Match(const std::string& identifier,
   return Ok();
 }
 
-Result<void> JournalLogReader::FindEnd() {
+Result<bool> JournalLogReader::GoToLast() {
   ::sd_journal_seek_tail(journal_.get());
   MOUNTD_ASSIGN(const bool has_entry,
                 Step(::sd_journal_previous(journal_.get())));
-  char* cursor = nullptr;
-  is_at_end_ = !has_entry;
-  if (has_entry) {
+  is_at_end_ = !has_entry && !follow_;
+  if (has_entry && !follow_) {
+    char* cursor = nullptr;
     const int got = ::sd_journal_get_cursor(journal_.get(), &cursor);
     if (got < 0) {
       return JournalError(got, "sd_journal_get_cursor");
@@ -122,13 +145,11 @@ Result<void> JournalLogReader::FindEnd() {
     end_ = cursor;
     std::free(cursor);
   }
-  return Ok();
+  return has_entry;
 }
 
 // Leaves the journal at the entry before the first wanted one.
-Result<void> JournalLogReader::FindTail(std::uint64_t lines) {
-  ::sd_journal_seek_tail(journal_.get());
-  MOUNTD_ASSIGN(bool has_entry, Step(::sd_journal_previous(journal_.get())));
+Result<void> JournalLogReader::FindTail(bool has_entry, std::uint64_t lines) {
   if (has_entry && lines == 0) {
     is_at_end_ = !follow_;
     return Ok();

@@ -36,8 +36,9 @@ class JournalLogReader final : public LogReader {
   JournalLogReader() = default;
   Result<void> Match(const std::string& identifier, bool standard_error);
   Result<void> CheckReadable() const;
-  Result<void> FindEnd();
-  Result<void> FindTail(std::uint64_t lines);
+  // Goes to the last entry. Returns whether there is one.
+  Result<bool> GoToLast();
+  Result<void> FindTail(bool has_entry, std::uint64_t lines);
   // Returns whether the journal has an entry there, and stands at that entry.
   Result<bool> Step(int moved) const;
   Result<Entry> ReadEntry() const;
