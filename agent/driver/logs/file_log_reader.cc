@@ -53,9 +53,12 @@ Result<std::unique_ptr<LogReader>> OpenFileLog(const LogRequest& request) {
 }
 
 FileLogReader::FileLogReader(LogDirectory directory, const Options& options)
-    : directory_(std::move(directory)),
-      options_(options),
-      watch_(directory_.fd()) {}
+    : directory_(std::move(directory)), options_(options) {
+  // A reader without follow never waits, and a user has few inotify instances.
+  if (options.follow) {
+    watch_.emplace(directory_.fd());
+  }
+}
 
 Result<std::unique_ptr<LogReader>> FileLogReader::Open(LogDirectory directory,
                                                        const Options& options) {
@@ -128,10 +131,10 @@ Result<std::optional<std::string>> FileLogReader::Read(milliseconds wait) {
     }
     const auto left =
         std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-    if (left <= milliseconds(0)) {
+    if (left <= milliseconds(0) || !watch_) {
       return bytes;
     }
-    watch_.Wait(left);
+    watch_->Wait(left);
   }
 }
 

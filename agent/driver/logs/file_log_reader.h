@@ -64,8 +64,8 @@ class FileLogReader final : public LogReader {
 
   const LogDirectory directory_;
   const Options options_;
-  const DirectoryWatch watch_;
-  std::optional<Place> end_;  // without follow
+  std::optional<DirectoryWatch> watch_;  // only with follow
+  std::optional<Place> end_;             // without follow
   std::optional<LogFile> current_;
   std::uint64_t offset_ = 0;    // of the next byte in the current file
   std::uint64_t expected_ = 0;  // the number of the next file

@@ -77,6 +77,10 @@ Result<std::optional<LogFile>> LogDirectory::OpenFile(
         Code::kFailedPrecondition, number,
         "is a symbolic link, which mountd does not follow; remove it");
   }
+  if (!file.fd.valid() && errno == ENXIO) {
+    return Refuse(Code::kFailedPrecondition, number,
+                  "is a socket or a device; remove it");
+  }
   struct stat stat = {};
   if (!file.fd.valid() || ::fstat(file.fd.get(), &stat) != 0) {
     return ErrnoError(errno, "open", path_ + "/" + FileName(number));

@@ -51,7 +51,9 @@ class LogReader {
   virtual void WriterHasEnded() {}
 
   // Returns the most bytes that can have been in files that the rotation
-  // removed before this reader came to them.
+  // removed before this reader came to them. Counts config.max_file_bytes for
+  // each file, because nobody knows the size of a file that is gone. From the
+  // thread that reads.
   virtual std::uint64_t removed_unread() const { return 0; }
 };
 

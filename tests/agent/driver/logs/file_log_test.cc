@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
 
+#include "mountd/base/unique_fd.h"
 #include "tests/agent/driver/logs/log_files.h"
 
 namespace mountd::driver {
@@ -143,6 +146,16 @@ TEST_F(FileLogTest, RefusesAFifoWithoutWaitingForItsWriter) {
 
 TEST_F(FileLogTest, RefusesADirectoryAndASocket) {
   fs::create_directory(Path(0));
+  EXPECT_EQ(Refusal(Request()), Code::kFailedPrecondition);
+  fs::remove(Path(0));
+  sockaddr_un name = {};
+  name.sun_family = AF_UNIX;
+  ASSERT_LT(Path(0).copy(name.sun_path, sizeof(name.sun_path) - 1),
+            sizeof(name.sun_path) - 1);
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&name),
+                   sizeof(name)),
+            0);
   EXPECT_EQ(Refusal(Request()), Code::kFailedPrecondition);
 }
 
