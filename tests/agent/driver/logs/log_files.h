@@ -38,6 +38,7 @@ class LogFilesTest : public ::testing::Test {
     return request;
   }
   void Open(const LogRequest& request) {
+    reader_.reset();
     auto reader = OpenLog(request);
     ASSERT_TRUE(reader) << reader.error().Message();
     reader_ = std::move(*reader);
@@ -52,7 +53,7 @@ class LogFilesTest : public ::testing::Test {
   // Returns what the reader has now.
   std::string Now() {
     std::string all;
-    for (;;) {
+    while (reader_) {
       const auto bytes = reader_->Read(kNow);
       EXPECT_TRUE(bytes) << bytes.error().Message();
       has_ended_ = !bytes || !*bytes;
@@ -62,6 +63,7 @@ class LogFilesTest : public ::testing::Test {
       EXPECT_LE((*bytes)->size(), LogReader::kMostBytes);
       all += **bytes;
     }
+    return all;
   }
   std::string Tail(std::uint64_t lines) {
     LogRequest request = Request();
