@@ -9,7 +9,7 @@ need() { cmake/install-deps "$@" || { broken "installing what is needed: $*"; re
 # run_ctest PRESET LABELS: runs the tests whose label matches the regular expression
 # LABELS; "" is all tests.
 run_ctest() {
-  local dir=build/$1 junit=$PWD/build/$1/junit.xml labels=${ONLY:+^$ONLY\$}
+  local dir=build/$1 junit=$PWD/build/$1/junit.xml labels=${ONLY:+^($ONLY)\$}
   local -a prefix=()
   # TSan of GCC 12 needs its shadow memory at fixed addresses, where a random layout
   # may put something else.
