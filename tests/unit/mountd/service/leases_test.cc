@@ -467,6 +467,45 @@ TEST_F(LeasesTest, ARepairOfAVolumesMountsEndsWithTheLapse) {
             MountRecordState::kLost);
 }
 
+// No caller waits for this repair, so nobody else would unmount what it made.
+TEST_F(LeasesTest, AMountThatCannotBeLostAfterTheLapseIsUnmountedOrPending) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  BindMountRequest spec = Wish();
+  spec.wish.source_kind = exec::SourceKind::kPublishedVolume;
+  for (const std::size_t failures : {1U, 2U}) {
+    ASSERT_THAT(Acquire(lease), IsOk());
+    ASSERT_EQ(Publish(Volume()), "Ok");
+    ASSERT_THAT(services().mounts.BindMount(agent_, spec), IsOk());
+    const PublicationRecord publication = core_.volumes->Of("web")->at(0);
+    executor().FailNext("Detach", Code::kUnavailable, FailWhen::kBefore,
+                        failures);
+    std::string detail;
+    EXPECT_EQ(WhileBlocked("Attach",
+                           [&] {
+                             const Result<void> outcome =
+                                 services().volumes.RepairMountsOf(publication);
+                             detail = outcome ? "" : outcome.error().detail;
+                             return Outcome(outcome);
+                           }),
+              "FailedPrecondition");
+    EXPECT_NE(detail.find("BindMount mounts it again"), std::string::npos)
+        << detail;
+    const std::vector<OwedRecord> owed =
+        services().node.ListOwed(agent_).value();
+    ASSERT_EQ(owed.size(), failures - 1);
+    for (const OwedRecord& one : owed) {
+      EXPECT_EQ(one.object, "web/task/m");
+      EXPECT_THAT(services().teardowns.Retry(one), IsOk());
+    }
+    EXPECT_EQ(executor().MountIdOf("web/task/m"), 0U);
+    EXPECT_TRUE(core_.boot->mounts.MountsOf("web")->empty());
+    LapseDue();
+    ASSERT_THAT(Fence(), IsOk());
+  }
+}
+
 TEST_F(LeasesTest, ANetworkThatEndsAfterTheLapseIsUndone) {
   ASSERT_THAT(Acquire(Heartbeat()), IsOk());
   EXPECT_EQ(WhileBlocked("CreateNetwork", [&] { return Outcome(Network()); }),
