@@ -108,6 +108,8 @@ class Policy {
   // Fences that stop tasks so, in the cgroup `path` (stop_tasks).
   Result<void> MayStopTasks(const Caller& caller, const std::string& path,
                             exec::TaskStop how) const;
+  // Returns the caller as the executor looks for the caller's rules.
+  exec::CallerPlan PlanOf(const Caller& caller) const;
 
  private:
   Result<void> MayBeIn(const Caller& caller, const std::string& network) const;
@@ -124,7 +126,6 @@ class Policy {
   template <typename T>
   Result<void> MayMount(const Caller& caller, const Declared<T>& source,
                         bool read_only, exec::Propagation propagation) const;
-  exec::CallerPlan PlanOf(const Caller& caller) const;
   template <typename F>
   bool AnyRule(const Caller& caller, F allows) const;
   // Returns the denial of a call, and clears its decisions, because a denial

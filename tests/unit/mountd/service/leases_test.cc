@@ -5,12 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "mountd/base/user_groups.h"
 #include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
@@ -276,6 +279,31 @@ TEST_F(LeasesTest, TasksAreStoppedBeforeAnythingElse) {
   EXPECT_TRUE(fence->had_tasks);
   EXPECT_EQ(fence->copies, "");
   EXPECT_FALSE(Record());
+}
+
+// The executor looks for the rule of this user.
+TEST_F(LeasesTest, TasksAreStoppedInTheNameOfTheLeasesOwner) {
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  // A rule may let one of the user's groups stop tasks.
+  Config groups = core_.config;
+  groups.rules.emplace_back().gids = {0};
+  groups.rules.back().stop_tasks = TaskStop::kKill;
+  core_.live_config.ReplaceLive(groups);
+  Pass(10);
+  LapseDue();
+  ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  const std::vector<exec::Request> plans = executor().plans();
+  const auto stops =
+      std::find_if(plans.begin(), plans.end(), [](const exec::Request& plan) {
+        return plan.kind == exec::PlanKind::kStopTasks;
+      });
+  ASSERT_NE(stops, plans.end());
+  const exec::CallerPlan& owner = stops->body.stop_tasks.owner;
+  EXPECT_EQ(owner.uid, Core::kAgent);
+  ASSERT_GE(owner.gid_count, 1U);
+  EXPECT_EQ(owner.gids[0], GroupsOf(Core::kAgent)->primary);
 }
 
 TEST_F(LeasesTest, CopiesThatRemainAreToldAndTheFenceGoesOn) {
