@@ -77,6 +77,9 @@ class Policy {
   Result<exec::CallerPlan> MayMapIds(const Caller& caller,
                                      const exec::IdMapPlan& ids,
                                      const IdsSource& source = {}) const;
+  // Returns whether root's files in the source may show as the caller's own, by
+  // uid and by primary gid. Never as root's own.
+  bool MayShowRoot(const Caller& caller, const IdsSource& source) const;
   // Detached mounts, which no release takes from a process with the fd
   // (detached = true).
   Result<void> MayOpenTree(const Caller& caller) const;
@@ -126,6 +129,7 @@ class Policy {
   template <typename T>
   Result<void> MayMount(const Caller& caller, const Declared<T>& source,
                         bool read_only, exec::Propagation propagation) const;
+  bool AnyRuleGrantsRoot(const Caller& caller, const IdsSource& source) const;
   template <typename F>
   bool AnyRule(const Caller& caller, F allows) const;
   // Returns the denial of a call, and clears its decisions, because a denial

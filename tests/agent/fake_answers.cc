@@ -381,6 +381,7 @@ dbus::Dict Source(const char* name) {
 std::vector<dbus::Dict> HostVolumes() {
   dbus::Dict volume = Source("shared");
   volume.emplace("path", Path("/srv/shared"));
+  volume.emplace("root_as_caller", V(std::vector<std::string>{"read-only"}));
   return {volume};
 }
 

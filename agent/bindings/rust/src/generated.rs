@@ -1739,6 +1739,8 @@ pub struct HostVolumeGrant {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<IdRange>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub root_as_caller: Option<Vec<String>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub limits: Option<HashMap<String, u64>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub uids: Option<Vec<u32>>,
