@@ -914,6 +914,8 @@ type AllocationStatus struct {
 
 	HostPath []byte `dbus:"host_path"`
 
+	Group uint32 `dbus:"group"`
+
 	Networks []Network `dbus:"networks"`
 
 	Volumes []VolumeStatus `dbus:"volumes"`
@@ -2398,14 +2400,15 @@ func (c *Client) GetReceipt(ctx context.Context, allocation string, options Opti
 // Returns what mountd's record of an allocation has.
 //
 // result_: "id" (s), "uid" (u), "scope" (s), "state" (s: "prepared", "releasing"),
-// "host_path" (ay), "networks" (aa{sv}, each as SetupNetwork answers it), "volumes"
-// (aa{sv}: "alias" (s), "plugin" (s), "volume" (s), "state" (s), "read_only" (b),
-// "host_path" (ay)), "inboxes" (as: the tasks that have one), "mounts" (aa{sv}: "task"
-// (s), "name" (s), "source_type" (s), "source" (s), "state" (s), "health" (s), and all
-// that BindMount answers). A mount's state is "attaching", "attached", "detaching",
-// "replacing" (ReplaceMount was cut off: call it again, or Unmount) or "lost"
-// (MountLost). A mount's health is the answer of its file system to mountd's last
-// probe: "healthy", "dead", "hung", or "unknown" (no probe yet).
+// "host_path" (ay), "group" (u: that passes through the directory as well; 0: none),
+// "networks" (aa{sv}, each as SetupNetwork answers it), "volumes" (aa{sv}: "alias" (s),
+// "plugin" (s), "volume" (s), "state" (s), "read_only" (b), "host_path" (ay)),
+// "inboxes" (as: the tasks that have one), "mounts" (aa{sv}: "task" (s), "name" (s),
+// "source_type" (s), "source" (s), "state" (s), "health" (s), and all that BindMount
+// answers). A mount's state is "attaching", "attached", "detaching", "replacing"
+// (ReplaceMount was cut off: call it again, or Unmount) or "lost" (MountLost). A
+// mount's health is the answer of its file system to mountd's last probe: "healthy",
+// "dead", "hung", or "unknown" (no probe yet).
 func (c *Client) GetAllocation(ctx context.Context, allocation string, options Options) (result AllocationStatus, err error) {
 	err = c.call(ctx, "GetAllocation", &result, allocation, options)
 	return

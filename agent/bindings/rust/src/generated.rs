@@ -925,6 +925,8 @@ pub struct AllocationStatus {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub host_path: Option<Vec<u8>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub networks: Option<Vec<Network>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Vec<VolumeStatus>>,

@@ -59,7 +59,7 @@ dictionary!(TaskReport { "ok" ok, "mounts" mounts, "mount_namespace" mount_names
 dictionary!(TaskMount { "name" name, "verdict" verdict, "reason" reason, "read_only" read_only, "nosuid" nosuid, "nodev" nodev, "noexec" noexec, "nosymfollow" nosymfollow, "peer_group" peer_group, "master" master });
 dictionary!(ReleaseAllocationOptions { "tasks" tasks, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(Receipt { "allocation" allocation, "released_at" released_at, "node_detached" node_detached, "volumes" volumes, "owed" owed, "serial" serial, "traceparent" traceparent, "request_id" request_id });
-dictionary!(AllocationStatus { "id" id, "uid" uid, "scope" scope, "state" state, "host_path" host_path, "networks" networks, "volumes" volumes, "inboxes" inboxes, "mounts" mounts });
+dictionary!(AllocationStatus { "id" id, "uid" uid, "scope" scope, "state" state, "host_path" host_path, "group" group, "networks" networks, "volumes" volumes, "inboxes" inboxes, "mounts" mounts });
 dictionary!(VolumeStatus { "alias" alias, "plugin" plugin, "volume" volume, "state" state, "read_only" read_only, "host_path" host_path });
 dictionary!(MountStatus { "host_path" host_path, "task_path" task_path, "read_only" read_only, "propagation" propagation, "required_rootfs_propagation" required_rootfs_propagation, "mount_id" mount_id, "peer_group" peer_group, "master" master, "task" task, "name" name, "source_type" source_type, "source" source, "state" state, "health" health });
 dictionary!(ListAllocationsOptions { "all_users" all_users, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
