@@ -68,6 +68,7 @@ struct AllocationStatus {
   std::vector<VolumeStatus> volumes;
   std::vector<MountStatus> mounts;
   std::vector<std::string> inboxes;  // tasks that have an inbox
+  std::uint32_t group = 0;           // AllocationOptions::group; 0: none
 };
 
 struct AllocationEntry {

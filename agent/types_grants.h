@@ -45,6 +45,9 @@ struct HostVolumeGrant {
 
   SourceGrant source;
   std::string path;
+  // The private mounts that may show root's files on disk as the caller's own:
+  // "read-only" and "writable".
+  std::vector<std::string> root_as_caller;
 };
 
 struct FilesystemGrant {

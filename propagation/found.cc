@@ -65,7 +65,9 @@ Result<std::vector<FoundTarget>> ListTargets(const Context& context) {
     }
     FoundTarget row;
     row.target.allocation = exec::ToWire(allocation);
-    row.uid = PassageOf(context, fd.get()).uid;
+    const Passage passage = PassageOf(context, fd.get());
+    row.uid = passage.uid;
+    row.group = passage.group;
     all.push_back(row);
     for (const std::string& task : tasks) {
       ListTask(context, fd.get(), task, row, &all);

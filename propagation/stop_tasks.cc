@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -26,18 +27,23 @@ const char* StopFile(TaskStop how) {
   return how == TaskStop::kKill ? "cgroup.kill" : "cgroup.freeze";
 }
 
+// Asks only the rules of the lease's owner, because another user's right must
+// not stop this user's tasks, nor the other way round.
 Result<void> CheckMayStop(const Context& context, const Cgroup& cgroup,
-                          TaskStop how) {
+                          const exec::StopTasksPlan& plan) {
+  const auto gids = std::span(plan.owner.gids).first(plan.owner.gid_count);
   const bool granted =
       std::any_of(context.config.rules.begin(), context.config.rules.end(),
                   [&](const RuleConfig& rule) {
-                    return AllowsStop(rule, cgroup.path, how);
+                    return Applies(rule, plan.owner.uid, gids) &&
+                           AllowsStop(rule, cgroup.path, plan.how);
                   });
   return granted ? Ok()
                  : Result<void>(MakeError(
                        Code::kPermissionDenied, "stop tasks", cgroup.path,
-                       "no rule grants it; it needs stop_tasks beside cgroups "
-                       "in mountd.toml"));
+                       "no rule of user " + std::to_string(plan.owner.uid) +
+                           " grants it; it needs stop_tasks beside cgroups in "
+                           "mountd.toml"));
 }
 
 // Returns whether the path leads into a service of mountd's. systemd names the
@@ -135,7 +141,7 @@ Result<exec::StopTasksState> StopTasks(const Context& context,
       StopClock::now() + std::chrono::milliseconds(plan.budget_ms);
   const bool kills = plan.how == TaskStop::kKill;
   MOUNTD_ASSIGN(const Cgroup cgroup, OpenCgroup(context, plan.cgroup));
-  MOUNTD_TRY(CheckMayStop(context, cgroup, plan.how));
+  MOUNTD_TRY(CheckMayStop(context, cgroup, plan));
   MOUNTD_TRY(CheckIsOthers(context, cgroup));
   MOUNTD_ASSIGN(CgroupEvents events, ReadEvents(context, cgroup));
   exec::StopTasksState state;

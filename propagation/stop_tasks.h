@@ -10,11 +10,11 @@ namespace mountd::propagation {
 // returns once cgroup.events says so (cgroups(7), the kernel's cgroup-v2.rst).
 // Kills again what joins the cgroup meanwhile.
 //
-// The errors are those of OpenCgroup. PermissionDenied unless one rule grants
-// both the cgroup and this way to stop tasks. FailedPrecondition if the
-// executor itself is in the cgroup, or the cgroup is of a service of mountd's.
-// NotSupported for the root cgroup, and to kill in a threaded cgroup. Busy if
-// some process has not stopped in time.
+// The errors are those of OpenCgroup. PermissionDenied unless one rule of the
+// plan's owner grants both the cgroup and this way to stop tasks.
+// FailedPrecondition if the executor itself is in the cgroup, or the cgroup is
+// of a service of mountd's. NotSupported for the root cgroup, and to kill in a
+// threaded cgroup. Busy if some process has not stopped in time.
 Result<exec::StopTasksState> StopTasks(const Context& context,
                                        const exec::StopTasksPlan& plan);
 

@@ -33,7 +33,8 @@ template <>
 struct FieldsOf<HostVolumeGrant> {
   static constexpr auto kList =
       std::tuple(Key<Form::kSame>("", &HostVolumeGrant::source),
-                 Key<Form::kPath>("path", &HostVolumeGrant::path));
+                 Key<Form::kPath>("path", &HostVolumeGrant::path),
+                 Key("root_as_caller", &HostVolumeGrant::root_as_caller));
 };
 
 template <>

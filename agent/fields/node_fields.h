@@ -39,7 +39,8 @@ struct FieldsOf<AllocationStatus> {
       Key("networks", &AllocationStatus::networks),
       Key("volumes", &AllocationStatus::volumes),
       Key("mounts", &AllocationStatus::mounts),
-      Key("inboxes", &AllocationStatus::inboxes));
+      Key("inboxes", &AllocationStatus::inboxes),
+      Key("group", &AllocationStatus::group));
 };
 
 // A row of ListAllocations.

@@ -211,6 +211,7 @@ Dict ToDict(const AllocationStatus& status) {
       {"volumes", Value(volumes)},
       {"mounts", Value(mounts)},
       {"inboxes", Value(status.inboxes)},
+      {"group", Value(status.record.group)},
   };
 }
 

@@ -52,6 +52,14 @@ Dict SourceToDict(const SourceGrant& grant, bool of_all_users) {
 Dict ToDict(const HostVolumeGrant& grant, bool of_all_users) {
   Dict dict = SourceToDict(grant, of_all_users);
   dict.emplace("path", Value(ToBytes(grant.path)));
+  std::vector<std::string> root_as_caller;
+  if (grant.read_only_root_as_caller) {
+    root_as_caller.emplace_back("read-only");
+  }
+  if (grant.writable_root_as_caller) {
+    root_as_caller.emplace_back("writable");
+  }
+  dict.emplace("root_as_caller", Value(root_as_caller));
   return dict;
 }
 

@@ -20,8 +20,16 @@ void Decisions::UsedAsAdministrator(std::uint32_t owner) {
   }
 }
 
+void Decisions::UsedAllAsAdministrator() {
+  const std::lock_guard lock(mutex_);
+  used_all_ = true;
+}
+
 std::string Decisions::Others() const {
   const std::lock_guard lock(mutex_);
+  if (used_all_) {
+    return "all";
+  }
   std::string text;
   std::size_t count = 0;
   for (const std::uint32_t uid : others_) {
@@ -34,6 +42,7 @@ std::string Decisions::Others() const {
 void Decisions::Denied() {
   const std::lock_guard lock(mutex_);
   others_.clear();
+  used_all_ = false;
   lines_.clear();
   authority_.clear();
 }

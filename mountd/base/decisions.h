@@ -23,12 +23,14 @@ class Decisions {
   // Records that the call sees or uses what belongs to another user, because
   // its caller is an administrator.
   void UsedAsAdministrator(std::uint32_t owner);
+  // Records the same for what belongs to all users.
+  void UsedAllAsAdministrator();
   // Forgets the records, because they did not suffice.
   void Denied();
   // Returns "12,40" or "12,org.mountd1.release"; "" if no rule was asked.
   std::string Rules() const;
   // Returns the other users as "1000,1001", of more than kMostOthers only the
-  // first and "..."; "" if there are none.
+  // first and "..."; "all" after UsedAllAsAdministrator; "" if there are none.
   std::string Others() const;
 
   static constexpr std::size_t kMostOthers = 16;
@@ -38,6 +40,7 @@ class Decisions {
   std::set<std::uint32_t> lines_;   // mutex_
   std::string authority_;           // mutex_
   std::set<std::uint32_t> others_;  // mutex_; at most kMostOthers + 1
+  bool used_all_ = false;           // mutex_
 };
 
 }  // namespace mountd

@@ -15,7 +15,7 @@ namespace mountd {
 // names of the call, and the outcome. The level is info for an operation that
 // changes something, debug for one that only reads, and warning for a failed
 // one. A read of what belongs to other users, by an administrator, is info,
-// too, and the line names these users ("others=").
+// too, and the line names these users ("others="), or says "all".
 //
 // Calls that mountd cannot decode, and connections that mountd refuses, have a
 // line each like a failed operation, with the pid of the process that connected
@@ -25,9 +25,9 @@ namespace mountd {
 // MOUNTD_METHOD, MOUNTD_OBJECT, MOUNTD_ALLOCATION or MOUNTD_PLUGIN,
 // MOUNTD_OPERATION (the id in answers and signals), MOUNTD_UID,
 // MOUNTD_DURATION_USEC, MOUNTD_RULES (lines of the configuration),
-// MOUNTD_OTHERS (uids), MOUNTD_PID, MOUNTD_TRACE_ID and MOUNTD_REQUEST_ID (the
-// caller's names), MOUNTD_ERROR and ERRNO. Elsewhere the line is text. Neither
-// holds arguments, because arguments may be secrets.
+// MOUNTD_OTHERS (uids, or "all"), MOUNTD_PID, MOUNTD_TRACE_ID and
+// MOUNTD_REQUEST_ID (the caller's names), MOUNTD_ERROR and ERRNO. Elsewhere the
+// line is text. Neither holds arguments, because arguments may be secrets.
 //
 // Leaves out lines of a user who exceeds LogBudget, and logs that it does.
 //

@@ -407,21 +407,32 @@ Result<void> CheckMountRequest(const Request& request, const Config& config) {
   }
 }
 
-// Leaves the cgroup's path and the rules to StopTasks, which alone can read
-// that path.
-Result<void> CheckStopTasks(const StopTasksPlan& plan) {
+// Refuses an owner whom no rule lets stop tasks so. Leaves the rule's cgroups
+// to StopTasks, which alone can read the cgroup's path.
+Result<void> CheckStopTasks(const StopTasksPlan& plan, const Config& config) {
   if (plan.cgroup == 0) {
     return Invalid("cgroup");
   }
   if (plan.how != TaskStop::kFreeze && plan.how != TaskStop::kKill) {
     return Invalid("how");
   }
-  return plan.budget_ms != 0 && plan.budget_ms <= kMaxStopBudgetMs
-             ? Ok()
-             : Result<void>(Invalid("budget"));
+  if (plan.budget_ms == 0 || plan.budget_ms > kMaxStopBudgetMs) {
+    return Invalid("budget");
+  }
+  MOUNTD_TRY(CheckCaller(plan.owner));
+  const auto gids = std::span(plan.owner.gids).first(plan.owner.gid_count);
+  const bool granted = std::any_of(
+      config.rules.begin(), config.rules.end(), [&](const RuleConfig& rule) {
+        return Applies(rule, plan.owner.uid, gids) &&
+               rule.stop_tasks >= plan.how;
+      });
+  return granted ? Ok()
+                 : Result<void>(Invalid("owner",
+                                        "no rule of this user grants it; add "
+                                        "stop_tasks in mountd.toml"));
 }
 
-Result<void> CheckTaskRequest(const Request& request) {
+Result<void> CheckTaskRequest(const Request& request, const Config& config) {
   const PlanBody& body = request.body;
   switch (request.kind) {
     case PlanKind::kInspectCgroup:
@@ -435,7 +446,7 @@ Result<void> CheckTaskRequest(const Request& request) {
     case PlanKind::kVerifyTask:
       return CheckVerifyTask(body.verify_task);
     case PlanKind::kStopTasks:
-      return CheckStopTasks(body.stop_tasks);
+      return CheckStopTasks(body.stop_tasks, config);
     default:
       return Invalid("kind");
   }
@@ -555,7 +566,7 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kFindCopies:
     case PlanKind::kVerifyTask:
     case PlanKind::kStopTasks:
-      return CheckTaskRequest(request);
+      return CheckTaskRequest(request, config);
     case PlanKind::kRemoveTree:
     case PlanKind::kChownTree:
       return CheckTree(request);

@@ -123,8 +123,9 @@ struct MountState {
 // directory, without task and name, and one for each mount in its inboxes.
 struct FoundTarget {
   TargetPlan target;
-  std::uint32_t uid = 0;  // user who may pass through the directory
-  MountState state;       // of the mount
+  std::uint32_t uid = 0;    // user who may pass through the directory
+  std::uint32_t group = 0;  // group that may pass as well; 0: none
+  MountState state;         // of the mount
 };
 
 }  // namespace mountd::exec

@@ -28,12 +28,13 @@ struct VerifyTaskPlan {
 };
 
 // Stops all processes of `cgroup` and beneath, and waits at most `budget_ms`
-// for that. Some rule grants the cgroup together with a `stop_tasks` that
-// includes `how`, which is not kNo.
+// for that. Some rule of `owner`, whose lease has lapsed, grants the cgroup
+// together with a `stop_tasks` that includes `how`, which is not kNo.
 struct StopTasksPlan {
   std::uint64_t cgroup = 0;
   TaskStop how = TaskStop::kNo;
   std::uint32_t budget_ms = 0;
+  CallerPlan owner{};
 };
 inline constexpr std::uint32_t kMaxStopBudgetMs = 60'000;
 

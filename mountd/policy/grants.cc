@@ -53,7 +53,8 @@ std::vector<std::string> AttributesOf(bool read_only,
 }  // namespace
 
 Grants Grants::OfAllUsers(const std::shared_ptr<const Config>& config) {
-  constexpr std::uint32_t kEverybody = 0;
+  // Not root, because root's ids are no caller's own (Policy::MayShowRoot).
+  constexpr std::uint32_t kEverybody = 1;
   auto all = std::make_shared<Config>(*config);
   for (RuleConfig& rule : all->rules) {
     rule.uids = {kEverybody};
@@ -66,6 +67,7 @@ Grants Grants::OfAllUsers(const std::shared_ptr<const Config>& config) {
   }
   Caller caller;
   caller.uid = kEverybody;
+  caller.gid = kEverybody;
   return {config, std::move(caller), std::move(all)};
 }
 
@@ -115,6 +117,13 @@ std::vector<HostVolumeGrant> Grants::HostVolumes() const {
     HostVolumeGrant grant;
     if (Fill(name, volume, {}, may, grant)) {
       grant.path = volume.path;
+      const auto may_show_root = [&](bool read_only) {
+        return may(read_only, exec::Propagation::kPrivate) &&
+               policy_.MayShowRoot(
+                   caller_, {exec::SourceKind::kHostVolume, name, read_only});
+      };
+      grant.read_only_root_as_caller = may_show_root(true);
+      grant.writable_root_as_caller = may_show_root(false);
       grants.push_back(std::move(grant));
     }
   }

@@ -40,6 +40,9 @@ struct SourceGrant {
 
 struct HostVolumeGrant : SourceGrant {
   std::string path;
+  // A private mount of this kind may show root's files as the caller's own.
+  bool read_only_root_as_caller = false;
+  bool writable_root_as_caller = false;
 };
 
 // Lacks the file system's source and each option whose value is free text,

@@ -265,14 +265,23 @@ Result<exec::CallerPlan> Policy::MayGiveFilesTo(const Caller& caller,
   return plan;
 }
 
+bool Policy::AnyRuleGrantsRoot(const Caller& caller,
+                               const IdsSource& source) const {
+  return AnyRule(
+      caller, [&](const RuleConfig& rule) { return GrantsRoot(rule, source); });
+}
+
+bool Policy::MayShowRoot(const Caller& caller, const IdsSource& source) const {
+  return caller.uid != 0 && caller.gid != 0 &&
+         AnyRuleGrantsRoot(caller, source);
+}
+
 Result<exec::CallerPlan> Policy::MayMapIds(const Caller& caller,
                                            const exec::IdMapPlan& ids,
                                            const IdsSource& source) const {
   IdsOwner owner{caller.uid, caller.gid};
   owner.root_as_caller =
-      exec::ShowsRoot(ids) && AnyRule(caller, [&](const RuleConfig& rule) {
-        return GrantsRoot(rule, source);
-      });
+      exec::ShowsRoot(ids) && AnyRuleGrantsRoot(caller, source);
   const exec::IdExtent* foreign =
       FindForeign(ids, owner, [&](const exec::IdExtent& extent) {
         return AnyRule(caller, [&](const RuleConfig& rule) {

@@ -77,6 +77,9 @@ class Policy {
   Result<exec::CallerPlan> MayMapIds(const Caller& caller,
                                      const exec::IdMapPlan& ids,
                                      const IdsSource& source = {}) const;
+  // Returns whether root's files in the source may show as the caller's own, by
+  // uid and by primary gid. Never as root's own.
+  bool MayShowRoot(const Caller& caller, const IdsSource& source) const;
   // Detached mounts, which no release takes from a process with the fd
   // (detached = true).
   Result<void> MayOpenTree(const Caller& caller) const;
@@ -108,6 +111,8 @@ class Policy {
   // Fences that stop tasks so, in the cgroup `path` (stop_tasks).
   Result<void> MayStopTasks(const Caller& caller, const std::string& path,
                             exec::TaskStop how) const;
+  // Returns the caller as the executor looks for the caller's rules.
+  exec::CallerPlan PlanOf(const Caller& caller) const;
 
  private:
   Result<void> MayBeIn(const Caller& caller, const std::string& network) const;
@@ -124,7 +129,7 @@ class Policy {
   template <typename T>
   Result<void> MayMount(const Caller& caller, const Declared<T>& source,
                         bool read_only, exec::Propagation propagation) const;
-  exec::CallerPlan PlanOf(const Caller& caller) const;
+  bool AnyRuleGrantsRoot(const Caller& caller, const IdsSource& source) const;
   template <typename F>
   bool AnyRule(const Caller& caller, F allows) const;
   // Returns the denial of a call, and clears its decisions, because a denial

@@ -4,6 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "mountd/plan/wire.h"
 
@@ -59,6 +61,31 @@ Result<void> AllocationRecovery::RecordFound() {
       }
     }
     MOUNTD_TRY(parts_.mounts.RecordFound(found, owner->uid));
+  }
+  return RecordGroups(all);
+}
+
+// Brings the records' groups to those of the directories. They differ if a call
+// was cut off, if the store was lost, and after a way back to a release whose
+// store has no group.
+Result<void> AllocationRecovery::RecordGroups(
+    const std::vector<exec::FoundTarget>& all) {
+  std::map<std::string, std::uint32_t> groups;
+  for (const exec::FoundTarget& found : all) {
+    groups[exec::Text(found.target.allocation)] = found.group;
+  }
+  MOUNTD_ASSIGN(const std::vector<AllocationRecord> records,
+                parts_.state.allocations.ListAllocations());
+  for (const AllocationRecord& record : records) {
+    const std::uint32_t group = groups[record.id];
+    if (group == record.group) {
+      continue;
+    }
+    if (const auto set =
+            parts_.state.allocations.SetAllocationGroup(record.id, group);
+        !set) {
+      spdlog::warn("recovery: {}", set.error().Message());
+    }
   }
   return Ok();
 }

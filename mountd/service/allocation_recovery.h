@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "mountd/service/service_parts.h"
 #include "mountd/service/teardowns.h"
@@ -25,6 +26,7 @@ class AllocationRecovery {
 
  private:
   Result<void> RecordFound();
+  Result<void> RecordGroups(const std::vector<exec::FoundTarget>& all);
   Result<std::uint32_t> OwnerOf(const exec::FoundTarget& found);
 
   const ServiceParts& parts_;

@@ -136,13 +136,17 @@ Result<std::string> AllocationVerbs::PrepareAllocation(
   return HostPath(record.id);
 }
 
-// No record has the group, because the directory itself keeps it: a later plan
-// without a group leaves the group as it is.
+// The directory itself keeps the group: a later plan without a group leaves the
+// group as it is. So the record gets the group only afterwards, and a start
+// compares it with the directory.
 Result<void> AllocationVerbs::MakeDirectory(const AllocationRecord& record,
                                             std::uint32_t group) {
   exec::AllocationPlan plan = PlanOf(record);
   plan.group = group;
-  return parts_.executor.PrepareAllocation(plan);
+  MOUNTD_TRY(parts_.executor.PrepareAllocation(plan));
+  return group == 0 || group == record.group
+             ? Ok()
+             : parts_.state.allocations.SetAllocationGroup(record.id, group);
 }
 
 // Checks the cgroup against the rules, because any process may hold an fd of

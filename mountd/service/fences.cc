@@ -2,8 +2,11 @@
 #include "mountd/service/fences.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "mountd/base/user_groups.h"
+#include "mountd/policy/policy.h"
 #include "mountd/service/handed_out.h"
 
 namespace mountd {
@@ -23,6 +26,23 @@ bool HasTasksToStop(const FenceRecord& fence, const std::string& boot_id) {
   // Another boot ended all processes, and gives the cgroup's id to others.
   return fence.stop_tasks != exec::TaskStop::kNo && fence.cgroup != 0 &&
          fence.boot_id == boot_id;
+}
+
+// Returns the user whose lease has lapsed. Asks the user database only if some
+// rule lets a group stop tasks, because the database may be slow.
+Result<Caller> OwnerOf(const FenceRecord& fence, const Config& config) {
+  Caller owner;
+  owner.uid = fence.lease.uid;
+  owner.gid = exec::kNoId;
+  if (std::any_of(
+          config.rules.begin(), config.rules.end(), [](const RuleConfig& rule) {
+            return !rule.gids.empty() && rule.stop_tasks != exec::TaskStop::kNo;
+          })) {
+    MOUNTD_ASSIGN(UserGroups groups, GroupsOf(owner.uid));
+    owner.gid = groups.primary;
+    owner.groups = std::move(groups.all);
+  }
+  return owner;
 }
 
 }  // namespace
@@ -46,9 +66,15 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
   }
   bool had_tasks = false;
   if (HasTasksToStop(*fence, leases_.boot_id())) {
+    const std::shared_ptr<const Config> config = parts_.config.Get();
+    const Result<Caller> owner = OwnerOf(*fence, *config);
+    if (!owner) {
+      return Failed(allocation, owner.error());
+    }
     const Result<exec::StopTasksState> stopped = parts_.executor.StopTasks(
         {fence->cgroup, fence->stop_tasks,
-         SearchBudgetMs(parts_.config.timeouts().plan)});
+         SearchBudgetMs(parts_.config.timeouts().plan),
+         Policy(config).PlanOf(*owner)});
     // A cgroup that is gone has no processes.
     if (!stopped && stopped.error().code != Code::kNotFound) {
       return Failed(allocation, stopped.error());

@@ -12,6 +12,7 @@ Result<Grants> GrantVerbs::Find(const CallContext& call,
                                 const GrantsOf& of) const {
   if (of.all_users) {
     MOUNTD_TRY(access_.SeesAll(call));
+    call.decisions->UsedAllAsAdministrator();
     return Grants::OfAllUsers(parts_.config.Get());
   }
   if (!of.uid || *of.uid == call.caller.uid) {

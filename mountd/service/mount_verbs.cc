@@ -95,32 +95,6 @@ Result<void> MountVerbs::UndoIfLapsed(const AllocationRecord& owner,
   return usable;
 }
 
-// Detaches the new mount of a swap during which the lease lapsed, and returns
-// that refusal. The old mount is gone, and mounting it again would attach
-// something after the lapse. The record stays as lost, so that the agent finds
-// the mount missing once it may use the allocation again.
-Result<void> MountVerbs::LoseIfLapsed(const AllocationRecord& owner,
-                                      const BindMountRequest& request) {
-  Result<void> usable = access_.leases().CheckUsable(owner);
-  if (usable) {
-    return usable;
-  }
-  Error lapsed = std::move(usable).error();
-  if (const Result<void> lost =
-          parts_.mounts.Lose(request.allocation, request.task, request.name);
-      !lost) {
-    // Pending now if this fails, too.
-    IgnoreBecauseBestEffort(
-        teardowns_.Unmount(owner, request.task, request.name,
-                           exec::UnmountMode::kDetach, {OnTasks::kIgnore}));
-  }
-  lapsed.detail += "; the lapse came after the swap, so " +
-                   Described(RecordOf(request)) +
-                   " has neither its old nor its new mount, and RepairMount "
-                   "mounts it again after AcquireLease";
-  return lapsed;
-}
-
 // Returns the processes that use a mount before a replacement, because they
 // keep the old mount. Afterwards a task's copy is in no mount namespace any
 // more, so a search could not find its mount.
@@ -168,8 +142,9 @@ Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
   MOUNTD_TRY(Forgive(request));
   // Without an old mount, an earlier call has replaced it, and its new mount
   // stays.
-  MOUNTD_TRY(replaced.old_mount_id == 0 ? access_.leases().CheckUsable(owner)
-                                        : LoseIfLapsed(owner, request));
+  MOUNTD_TRY(replaced.old_mount_id == 0
+                 ? access_.leases().CheckUsable(owner)
+                 : teardowns_.LoseIfLapsed(owner, request));
   replaced.old_holders = replaced.old_mount_id != 0 ? holders : std::nullopt;
   return replaced;
 }
@@ -239,7 +214,7 @@ Result<MountVerbs::Repaired> MountVerbs::RepairMount(const CallContext& call,
   MOUNTD_TRY(access_.leases().CheckUsable(owner));
   MOUNTD_ASSIGN(repaired.replaced, parts_.mounts.Repair(request));
   MOUNTD_TRY(Forgive(request));
-  MOUNTD_TRY(LoseIfLapsed(owner, request));
+  MOUNTD_TRY(teardowns_.LoseIfLapsed(owner, request));
   repaired.replaced.old_holders = holders;
   MOUNTD_ASSIGN(const std::vector<std::string> inboxes,
                 parts_.boot.inboxes.InboxesOf(allocation.str()));

@@ -54,8 +54,6 @@ class MountVerbs {
       const std::vector<BindMountRequest>& requests);
   Result<void> UndoIfLapsed(const AllocationRecord& owner,
                             const BindMountRequest& request);
-  Result<void> LoseIfLapsed(const AllocationRecord& owner,
-                            const BindMountRequest& request);
   std::optional<HolderReport> HoldersBefore(
       const AllocationRecord& owner, const std::optional<MountRecord>& old);
   Result<void> Forgive(const BindMountRequest& request);

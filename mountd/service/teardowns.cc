@@ -351,6 +351,29 @@ Result<void> Teardowns::OweUnlessUndone(const BindMountRequest& spec) {
              : Ok();
 }
 
+Result<void> Teardowns::LoseIfLapsed(const AllocationRecord& record,
+                                     const BindMountRequest& spec) {
+  Result<void> usable = leases_.CheckUsable(record);
+  if (usable) {
+    return usable;
+  }
+  Error lapsed = std::move(usable).error();
+  const Result<void> lost =
+      parts_.mounts.Lose(spec.allocation, spec.task, spec.name);
+  if (!lost) {
+    // Pending now if this fails, too.
+    IgnoreBecauseBestEffort(Unmount(record, spec.task, spec.name,
+                                    exec::UnmountMode::kDetach,
+                                    {OnTasks::kIgnore}));
+  }
+  lapsed.detail += "; the lapse came after the swap, so " +
+                   Described(RecordOf(spec)) +
+                   " has neither its old nor its new mount, and " +
+                   (lost ? "RepairMount" : "BindMount") +
+                   " mounts it again after AcquireLease";
+  return lapsed;
+}
+
 Result<void> Teardowns::TeardownNetwork(const AllocationRecord& record,
                                         const std::string& interface,
                                         const Progress& progress) {

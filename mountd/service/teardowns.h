@@ -66,6 +66,13 @@ class Teardowns {
   // Called after a failed Bind. Adds a pending unmount for a mount that could
   // not be undone.
   Result<void> OweUnlessUndone(const BindMountRequest& spec);
+  // Called after a swap. Detaches the new mount if the lease lapsed meanwhile,
+  // and returns that refusal. The old mount is gone, and mounting it again
+  // would attach something after the lapse. The record stays as lost, so that
+  // the agent finds the mount missing once it may use the allocation again. A
+  // mount that cannot be detached gets a pending unmount.
+  Result<void> LoseIfLapsed(const AllocationRecord& record,
+                            const BindMountRequest& spec);
   Result<void> TeardownNetwork(const AllocationRecord& record,
                                const std::string& interface,
                                const Progress& progress = Progress());

@@ -102,17 +102,11 @@ Result<csi::VolumeStats> VolumeVerbs::GetVolumeStats(const CallContext& call,
   return parts_.volumes.Stats(allocation.str(), alias.str());
 }
 
-// Detaches the new mount again if the lease lapsed meanwhile.
 Result<void> VolumeVerbs::RepairOne(const AllocationRecord& owner,
                                     const BindMountRequest& request) {
   MOUNTD_TRY(access_.leases().CheckUsable(owner));
   MOUNTD_TRY(parts_.mounts.Repair(request));
-  Result<void> usable = access_.leases().CheckUsable(owner);
-  if (!usable) {
-    MOUNTD_TRY(
-        parts_.mounts.Lose(request.allocation, request.task, request.name));
-  }
-  return usable;
+  return teardowns_.LoseIfLapsed(owner, request);
 }
 
 // Swaps the volume's mounts in inboxes. A mount that cannot be swapped stays

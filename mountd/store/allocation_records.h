@@ -19,6 +19,8 @@ struct AllocationRecord {
   AllocationState state = AllocationState::kPrepared;
   std::uint64_t cgroup = 0;     // id of its tasks' cgroup; 0: none or unknown
   bool lease_required = false;  // publishes volumes only under a held lease
+  // The group that passes through the directory as well, in this boot; 0: none.
+  std::uint32_t group = 0;
 };
 
 struct ReceiptRecord {

@@ -16,7 +16,8 @@ AllocationRecord ReadAllocation(const Row& row) {
           row.Text(3),
           static_cast<AllocationState>(row.Int(4)),
           row.Bits(5),
-          row.Int(6) != 0};
+          row.Int(6) != 0,
+          static_cast<std::uint32_t>(row.Int(7))};
 }
 
 }  // namespace
@@ -35,12 +36,12 @@ Result<void> AllocationTable::AddAllocation(const AllocationRecord& record) {
           Code::kAlreadyExists, "prepare", "allocation " + record.id,
           "another user has a receipt of this name; choose another name");
     }
-    MOUNTD_TRY(
-        database_->Run("INSERT INTO allocations(id,uid,gid,scope,state,"
-                       "cgroup,lease_required) VALUES(?1,?2,?3,?4,?5,?6,?7)",
-                       record.id, record.uid, record.gid, record.scope,
-                       static_cast<int>(record.state), record.cgroup,
-                       static_cast<int>(record.lease_required)));
+    MOUNTD_TRY(database_->Run(
+        "INSERT INTO allocations(id,uid,gid,scope,state,"
+        "cgroup,lease_required,group_id) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
+        record.id, record.uid, record.gid, record.scope,
+        static_cast<int>(record.state), record.cgroup,
+        static_cast<int>(record.lease_required), record.group));
     return Ok();
   });
 }
@@ -49,7 +50,8 @@ Result<std::optional<AllocationRecord>> AllocationTable::GetAllocation(
     const std::string& id) {
   std::optional<AllocationRecord> found;
   MOUNTD_TRY(database_->Query(
-      "SELECT id,uid,gid,scope,state,cgroup,lease_required FROM allocations "
+      "SELECT id,uid,gid,scope,state,cgroup,lease_required,group_id FROM "
+      "allocations "
       "WHERE id=?1",
       [&](const Row& row) { found = ReadAllocation(row); }, id));
   return found;
@@ -58,7 +60,8 @@ Result<std::optional<AllocationRecord>> AllocationTable::GetAllocation(
 Result<std::vector<AllocationRecord>> AllocationTable::ListAllocations() {
   std::vector<AllocationRecord> all;
   MOUNTD_TRY(database_->Query(
-      "SELECT id,uid,gid,scope,state,cgroup,lease_required FROM allocations "
+      "SELECT id,uid,gid,scope,state,cgroup,lease_required,group_id FROM "
+      "allocations "
       "ORDER BY id",
       [&](const Row& row) { all.push_back(ReadAllocation(row)); }));
   return all;
@@ -68,7 +71,8 @@ Result<std::vector<AllocationRecord>> AllocationTable::AllocationsOf(
     std::uint32_t uid, const std::string& scope) {
   std::vector<AllocationRecord> all;
   MOUNTD_TRY(database_->Query(
-      "SELECT id,uid,gid,scope,state,cgroup,lease_required FROM allocations "
+      "SELECT id,uid,gid,scope,state,cgroup,lease_required,group_id FROM "
+      "allocations "
       "WHERE uid=?1 AND scope=?2 ORDER BY id",
       [&](const Row& row) { all.push_back(ReadAllocation(row)); }, uid, scope));
   return all;
@@ -155,6 +159,13 @@ Result<void> AllocationTable::SetAllocationCgroup(const std::string& id,
 Result<void> AllocationTable::SetLeaseRequired(const std::string& id) {
   MOUNTD_TRY(database_->Run(
       "UPDATE allocations SET lease_required=1 WHERE id=?1", id));
+  return Ok();
+}
+
+Result<void> AllocationTable::SetAllocationGroup(const std::string& id,
+                                                 std::uint32_t group) {
+  MOUNTD_TRY(database_->Run("UPDATE allocations SET group_id=?2 WHERE id=?1",
+                            id, group));
   return Ok();
 }
 

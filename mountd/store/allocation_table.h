@@ -39,6 +39,7 @@ class AllocationTable {
   Result<void> SetAllocationState(const std::string& id, AllocationState state);
   Result<void> SetAllocationCgroup(const std::string& id, std::uint64_t cgroup);
   Result<void> SetLeaseRequired(const std::string& id);
+  Result<void> SetAllocationGroup(const std::string& id, std::uint32_t group);
   // Removes the allocation and its pending tear-downs, and keeps `receipt`, in
   // one transaction. Assigns the receipt's serial and lists every volume that
   // was ever detached from this allocation. Removes the user's oldest receipts

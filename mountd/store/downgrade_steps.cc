@@ -86,6 +86,13 @@ constexpr std::array kBootSteps = {
 };
 
 constexpr std::array kStateSteps = {
+    // The executors of 0.1.0 refuse a directory that lets a group pass, so its
+    // mountd does not prepare the allocation again (mountd.service(8)).
+    StepDown{10,
+             "SELECT 'allocation ' || id || ': that group ' || group_id || "
+             "' passes through its directory' FROM allocations WHERE group_id "
+             "<> 0",
+             "ALTER TABLE allocations DROP COLUMN group_id;"},
     StepDown{9,
              "SELECT 'lease ' || name || ' of uid ' || uid FROM leases "
              "UNION ALL SELECT 'fence of allocation ' || allocation FROM "

@@ -79,12 +79,16 @@ Result<std::vector<NetworkRecord>> NetworkTable::ListNetworks() {
 }
 
 Result<std::vector<NetworkRecord>> NetworkTable::NetworksWith(
-    const std::vector<std::string>& allocations_and_addresses) {
-  return SelectNetworks(
+    const std::vector<std::string>& allocations_and_addresses,
+    bool ipv6_alone) {
+  std::string where =
       "allocation IN (SELECT value FROM json_each(?1)) OR "
       "ipv4 IN (SELECT value FROM json_each(?1)) OR "
-      "ipv6 IN (SELECT value FROM json_each(?1))",
-      ToColumn(allocations_and_addresses));
+      "ipv6 IN (SELECT value FROM json_each(?1))";
+  if (ipv6_alone) {
+    where += " OR (ipv4='0.0.0.0' AND ipv6<>'::')";
+  }
+  return SelectNetworks(where, ToColumn(allocations_and_addresses));
 }
 
 Result<void> NetworkTable::SetNetworkState(const NetworkRecord& record) {

@@ -23,9 +23,11 @@ class NetworkTable {
   Result<std::vector<NetworkRecord>> NetworksOf(const std::string& allocation);
   Result<std::vector<NetworkRecord>> ListNetworks();
   // Returns the networks of one of these allocations or with one of these
-  // addresses, as text.
+  // addresses, as text. With `ipv6_alone` also all networks that have an IPv6
+  // address and no IPv4 address.
   Result<std::vector<NetworkRecord>> NetworksWith(
-      const std::vector<std::string>& allocations_and_addresses);
+      const std::vector<std::string>& allocations_and_addresses,
+      bool ipv6_alone = false);
   // Updates the columns that creating or removing the network changes, not the
   // caller's request.
   Result<void> SetNetworkState(const NetworkRecord& record);

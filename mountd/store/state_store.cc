@@ -110,7 +110,7 @@ CREATE TABLE fences(
   error TEXT NOT NULL, attempts INTEGER NOT NULL);
 CREATE INDEX fences_by_uid ON fences(uid, state, done_wall_us);
 )sql";
-constexpr std::array<std::string_view, 9> kStateSchema = {
+constexpr std::array<std::string_view, 10> kStateSchema = {
     kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
@@ -119,7 +119,8 @@ constexpr std::array<std::string_view, 9> kStateSchema = {
     kScopes,
     kFileSystems,
     kReceiptNames,
-    kLeases};
+    kLeases,
+    "ALTER TABLE allocations ADD COLUMN group_id INTEGER NOT NULL DEFAULT 0"};
 
 }  // namespace
 
@@ -144,7 +145,7 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
           static_cast<int>(PublicationState::kUnpublishing)));
       MOUNTD_TRY(database->Run("UPDATE volumes SET state=?1",
                                static_cast<int>(VolumeState::kUncertain)));
-      MOUNTD_TRY(database->Run("UPDATE allocations SET cgroup=0"));
+      MOUNTD_TRY(database->Run("UPDATE allocations SET cgroup=0, group_id=0"));
       MOUNTD_TRY(database->Run("UPDATE departed SET cgroup=0, file_system=''"));
       // Mounts and networks ended with the boot, so their tear-downs are done.
       // Calls to a plugin and answers to an agent are still pending.

@@ -48,29 +48,6 @@ std::optional<netns::Ipv4> AddressOf(const std::string& link) {
   return address;
 }
 
-// Returns the keys by which NetworksWith finds the records of the networks that
-// the events may concern: names of allocations, and addresses.
-std::vector<std::string> KeysOf(const netns::LinkEvents& events) {
-  std::vector<std::string> keys(events.allocations.begin(),
-                                events.allocations.end());
-  for (const netns::Ipv4& address : events.ipv4) {
-    keys.push_back(netns::ToString(address));
-  }
-  for (const netns::Ipv6& address : events.ipv6) {
-    keys.push_back(netns::ToString(address));
-  }
-  for (const std::string& link : events.links) {
-    if (const auto address = AddressOf(link)) {
-      keys.push_back(netns::ToString(*address));
-    } else {
-      // The name of a link with IPv6 alone does not say the address. Every such
-      // network has the IPv4 address 0.0.0.0 in its record.
-      keys.push_back(netns::ToString(netns::Ipv4{}));
-    }
-  }
-  return keys;
-}
-
 bool HasAny(const netns::LinkEvents& events) {
   return events.overflowed || !events.links.empty() ||
          !events.allocations.empty() || !events.ipv4.empty() ||
@@ -107,6 +84,25 @@ std::string RepairText(std::uint32_t repaired) {
     }
   }
   return text;
+}
+
+NetworkKeys KeysOf(const netns::LinkEvents& events) {
+  NetworkKeys keys;
+  std::vector<std::string>& all = keys.allocations_and_addresses;
+  all.assign(events.allocations.begin(), events.allocations.end());
+  for (const netns::Ipv4& address : events.ipv4) {
+    all.push_back(netns::ToString(address));
+  }
+  for (const netns::Ipv6& address : events.ipv6) {
+    all.push_back(netns::ToString(address));
+  }
+  for (const std::string& link : events.links) {
+    if (const auto address = AddressOf(link)) {
+      all.push_back(netns::ToString(*address));
+    }
+    keys.ipv6_alone = keys.ipv6_alone || netns::IsLinkNameOfIpv6Alone(link);
+  }
+  return keys;
 }
 
 NetworkWatch::NetworkWatch(const Parts& parts, Events events)
@@ -255,9 +251,11 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
                                 })) {
     parts_.networks.ReapQuarantine();
   }
-  const auto records = events.overflowed
-                           ? parts_.store.networks.ListNetworks()
-                           : parts_.store.networks.NetworksWith(KeysOf(events));
+  const NetworkKeys keys = KeysOf(events);
+  const auto records =
+      events.overflowed ? parts_.store.networks.ListNetworks()
+                        : parts_.store.networks.NetworksWith(
+                              keys.allocations_and_addresses, keys.ipv6_alone);
   const bool are_read = quarantine.has_value() && records.has_value();
   if (!are_read || events.overflowed) {
     // The retry looks at everything, because more events may come by then.

@@ -128,6 +128,19 @@ class NetworkWatch {
   FailedJobs failed_;
 };
 
+// Finds the records of the networks that events may concern, as
+// NetworkTable::NetworksWith takes it.
+struct NetworkKeys {
+  std::vector<std::string> allocations_and_addresses{};
+  // A link with IPv6 alone is among the links, whose name does not say its
+  // address.
+  bool ipv6_alone = false;
+
+  friend bool operator==(const NetworkKeys&, const NetworkKeys&) = default;
+};
+// Ignores a link with a name that mountd gives to none.
+NetworkKeys KeysOf(const netns::LinkEvents& events);
+
 // Returns the names of the bits of NetworkRepair: "link", "host-end", "inside",
 // "elements", joined by "+".
 std::string RepairText(std::uint32_t repaired);

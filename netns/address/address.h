@@ -96,6 +96,8 @@ Mac LinkMac(const Ipv4& address);
 // name.
 std::string HostLinkName(const Ipv4& ipv4, const Ipv6& ipv6);
 Mac LinkMac(const Ipv4& ipv4, const Ipv6& ipv6);
+// Returns whether the name may be that of a network with IPv6 alone.
+bool IsLinkNameOfIpv6Alone(std::string_view name);
 
 // Returns whether the plan or record of a network has an address, and so a
 // link.

@@ -4,11 +4,17 @@
 #include <bit>
 #include <cstddef>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "netns/address/address.h"
 
 namespace mountd::netns {
 namespace {
+
+constexpr std::string_view kPrefix = "md";
+constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuv";
+constexpr std::size_t kCount = 13;  // 65 bits; an IPv4 name has 8 digits
 
 std::uint64_t WordAt(std::span<const std::uint8_t> bytes) {
   std::uint64_t word = 0;
@@ -63,14 +69,20 @@ std::string HostLinkName(const Ipv4& ipv4, const Ipv6& ipv6) {
   if (!IsNone(ipv4)) {
     return HostLinkName(ipv4);
   }
-  constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuv";
-  constexpr int kCount = 13;  // 65 bits; an IPv4 name has 8 digits
   std::uint64_t hash = HashOf(ipv6);
-  std::string name = "md";
-  for (int i = 0; i < kCount; ++i, hash >>= 5U) {
+  std::string name(kPrefix);
+  for (std::size_t i = 0; i < kCount; ++i, hash >>= 5U) {
     name += kDigits[hash & 31U];
   }
   return name;
+}
+
+bool IsLinkNameOfIpv6Alone(std::string_view name) {
+  // The last digit has the four bits that are left of the hash.
+  return name.size() == kPrefix.size() + kCount && name.starts_with(kPrefix) &&
+         name.find_first_not_of(kDigits, kPrefix.size()) ==
+             std::string_view::npos &&
+         kDigits.find(name.back()) < 16;
 }
 
 Mac LinkMac(const Ipv4& ipv4, const Ipv6& ipv6) {

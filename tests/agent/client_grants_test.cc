@@ -19,6 +19,7 @@ TEST_F(ClientGrantsTest, ListHostVolumesAnswersWhichMountsAreGranted) {
   const SourceGrant& source = volumes[0].source;
   EXPECT_EQ(source.name, "shared");
   EXPECT_EQ(volumes[0].path, "/srv/shared");
+  EXPECT_THAT(volumes[0].root_as_caller, testing::ElementsAre("read-only"));
   EXPECT_THAT(source.read_only_propagation,
               testing::ElementsAre("private", "host-to-task"));
   EXPECT_THAT(source.writable_propagation, testing::ElementsAre("private"));

@@ -227,6 +227,7 @@ TEST_F(ClientTest, GetAllocationAnswersNetworkVolumesAndMounts) {
   EXPECT_EQ(status.scope, "example");
   EXPECT_EQ(status.state, "prepared");
   EXPECT_EQ(status.host_path, "/run/mountd/base/a/web");
+  EXPECT_EQ(status.group, 100000U);
   ASSERT_EQ(status.networks.size(), 1U);
   EXPECT_EQ(status.networks[0].address, "10.88.0.2");
   ASSERT_EQ(status.volumes.size(), 1U);

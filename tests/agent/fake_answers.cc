@@ -200,6 +200,7 @@ dbus::Dict Allocation(const std::string& id) {
           {"scope", Text("example")},
           {"state", Text("prepared")},
           {"host_path", Path("/run/mountd/base/a/" + id)},
+          {"group", V(100000U)},
           {"networks", V(id == "bare" ? std::vector<dbus::Dict>{}
                                       : std::vector<dbus::Dict>{Network()})},
           {"volumes", V(std::vector<dbus::Dict>{volume})},
@@ -381,6 +382,7 @@ dbus::Dict Source(const char* name) {
 std::vector<dbus::Dict> HostVolumes() {
   dbus::Dict volume = Source("shared");
   volume.emplace("path", Path("/srv/shared"));
+  volume.emplace("root_as_caller", V(std::vector<std::string>{"read-only"}));
   return {volume};
 }
 

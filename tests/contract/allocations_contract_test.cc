@@ -71,6 +71,18 @@ TEST_F(AllocationsContract, AreListedWithTheirMounts) {
   for (const exec::FoundTarget& row : found) {
     EXPECT_EQ(exec::Text(row.target.allocation), "web");
     EXPECT_EQ(row.uid, kUid);
+    EXPECT_EQ(row.group, 0U);
+  }
+  exec::AllocationPlan plan = Allocation();
+  plan.group = 100000;
+  ASSERT_THAT(executor().PrepareAllocation(plan), IsOk());
+  // A plan without a group leaves it as it is.
+  ASSERT_THAT(executor().PrepareAllocation(Allocation()), IsOk());
+  ASSERT_OK_AND_ASSIGN(const std::vector<exec::FoundTarget> again,
+                       executor().ListTargets());
+  ASSERT_EQ(again.size(), 2U);
+  for (const exec::FoundTarget& row : again) {
+    EXPECT_EQ(row.group, 100000U);
   }
 }
 

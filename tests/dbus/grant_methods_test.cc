@@ -31,6 +31,7 @@ TEST_P(GrantMethods, ListHostVolumes) {
             R"(["private", "host-to-task", "bidirectional"])");
   EXPECT_EQ(answer.values.at("0.attributes"), R"(["nosuid", "nodev"])");
   EXPECT_EQ(answer.values.at("0.ids"), "[(100000, 165535)]");
+  EXPECT_EQ(answer.values.at("0.root_as_caller"), "[]");
 }
 
 TEST_P(GrantMethods, ListFilesystems) {

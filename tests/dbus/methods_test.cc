@@ -65,6 +65,9 @@ TEST_P(Methods, PrepareAllocationWithAGroup) {
   // A call without a group leaves it as it is.
   ASSERT_TRUE(client_->Call("PrepareAllocation", "sa{sv}", "web", 0).ok());
   EXPECT_EQ(executor().plans().back().body.allocation.group, 0U);
+  EXPECT_EQ(
+      client_->Call("GetAllocation", "sa{sv}", "web", 0).values.at("group"),
+      "100000");
 }
 
 TEST_P(Methods, SetupNetwork) {
@@ -281,6 +284,7 @@ TEST_P(Methods, GetAllocationWithoutAnything) {
   const Answer answer = client_->Call("GetAllocation", "sa{sv}", "web", 0);
   ASSERT_TRUE(answer.ok()) << answer.message;
   EXPECT_EQ(answer.values.at("networks"), "[]");
+  EXPECT_EQ(answer.values.at("group"), "0");
   EXPECT_EQ(answer.types.at("volumes"), "aa{sv}");
   EXPECT_EQ(answer.types.at("mounts"), "aa{sv}");
 }

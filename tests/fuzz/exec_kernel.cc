@@ -681,6 +681,8 @@ Sys<void> ExecKernel::WriteAs(int dir, const std::string& name, uid_t /*uid*/,
   Require(Of(dir).path == "/sys/fs/cgroup/nomad.slice/web" &&
               name == (kills ? "cgroup.kill" : "cgroup.freeze") && text == "1",
           "other tasks are stopped");
+  Require(plan_->body.stop_tasks.owner.uid == 1000,
+          "tasks are stopped for a user without the right");
   const int error = Fails();
   return error == 0 ? Sys<void>() : error;
 }

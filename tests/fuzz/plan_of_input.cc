@@ -387,7 +387,7 @@ void SetOtherBody(Input* input, Request* request) {
     case PlanKind::kStopTasks:
       body.stop_tasks = {input->Flag() ? 0 : kCgroup,
                          input->Flag() ? TaskStop::kKill : TaskStop::kFreeze,
-                         20};
+                         20, Caller(input)};
       break;
     case PlanKind::kVerifyTask:
       body.verify_task = VerifyTaskPlan{};

@@ -914,6 +914,8 @@ type AllocationStatus struct {
 
 	HostPath []byte `dbus:"host_path"`
 
+	Group uint32 `dbus:"group"`
+
 	Networks []Network `dbus:"networks"`
 
 	Volumes []VolumeStatus `dbus:"volumes"`
@@ -1709,6 +1711,8 @@ type HostVolumeGrant struct {
 
 	Ids []IdRange `dbus:"ids"`
 
+	RootAsCaller []string `dbus:"root_as_caller"`
+
 	Limits map[string]uint64 `dbus:"limits"`
 
 	Uids []uint32 `dbus:"uids"`
@@ -2396,14 +2400,15 @@ func (c *Client) GetReceipt(ctx context.Context, allocation string, options Opti
 // Returns what mountd's record of an allocation has.
 //
 // result_: "id" (s), "uid" (u), "scope" (s), "state" (s: "prepared", "releasing"),
-// "host_path" (ay), "networks" (aa{sv}, each as SetupNetwork answers it), "volumes"
-// (aa{sv}: "alias" (s), "plugin" (s), "volume" (s), "state" (s), "read_only" (b),
-// "host_path" (ay)), "inboxes" (as: the tasks that have one), "mounts" (aa{sv}: "task"
-// (s), "name" (s), "source_type" (s), "source" (s), "state" (s), "health" (s), and all
-// that BindMount answers). A mount's state is "attaching", "attached", "detaching",
-// "replacing" (ReplaceMount was cut off: call it again, or Unmount) or "lost"
-// (MountLost). A mount's health is the answer of its file system to mountd's last
-// probe: "healthy", "dead", "hung", or "unknown" (no probe yet).
+// "host_path" (ay), "group" (u: that passes through the directory as well; 0: none),
+// "networks" (aa{sv}, each as SetupNetwork answers it), "volumes" (aa{sv}: "alias" (s),
+// "plugin" (s), "volume" (s), "state" (s), "read_only" (b), "host_path" (ay)),
+// "inboxes" (as: the tasks that have one), "mounts" (aa{sv}: "task" (s), "name" (s),
+// "source_type" (s), "source" (s), "state" (s), "health" (s), and all that BindMount
+// answers). A mount's state is "attaching", "attached", "detaching", "replacing"
+// (ReplaceMount was cut off: call it again, or Unmount) or "lost" (MountLost). A
+// mount's health is the answer of its file system to mountd's last probe: "healthy",
+// "dead", "hung", or "unknown" (no probe yet).
 func (c *Client) GetAllocation(ctx context.Context, allocation string, options Options) (result AllocationStatus, err error) {
 	err = c.call(ctx, "GetAllocation", &result, allocation, options)
 	return
@@ -2943,10 +2948,12 @@ func (c *Client) GetCapabilities(ctx context.Context, options Options) (result C
 // "attributes" (as): those that each mount has without being asked for, as BindMount
 // and VerifyTask name them. "ids" (a(uu)): first and last of ranges of ids on disk;
 // each extent of "idmap" has to lie in one of them, unless BindMount needs no ids for
-// it: the caller's own uid and primary gid, and the id 0 by root_as_caller, which no
-// list has. "limits" (a{st}): the limits of the configuration that count these mounts,
-// by their keys. With "all_users" also "uids" (au): the users for whom alone the volume
-// is declared; empty: no such bound.
+// it: the caller's own uid and primary gid, and the id 0 by root_as_caller.
+// "root_as_caller" (as): the private mounts that may show root's files on disk as the
+// caller's own: "read-only" and "writable"; none: no such mount may. "limits" (a{st}):
+// the limits of the configuration that count these mounts, by their keys. With
+// "all_users" also "uids" (au): the users for whom alone the volume is declared; empty:
+// no such bound.
 func (c *Client) ListHostVolumes(ctx context.Context, options ListHostVolumesOptions) (result []HostVolumeGrant, err error) {
 	err = c.call(ctx, "ListHostVolumes", &result, options)
 	return
@@ -2959,10 +2966,10 @@ func (c *Client) ListHostVolumes(ctx context.Context, options ListHostVolumesOpt
 //
 // options: as of ListHostVolumes.
 //
-// filesystems: the keys of ListHostVolumes but "path"; "type" (s); "options" (as): the
-// options without a value, or with a number or a word of a closed list as the value.
-// The source and all other options are left out, because they may name hosts, accounts
-// and files with credentials.
+// filesystems: the keys of ListHostVolumes but "path" and "root_as_caller"; "type" (s);
+// "options" (as): the options without a value, or with a number or a word of a closed
+// list as the value. The source and all other options are left out, because they may
+// name hosts, accounts and files with credentials.
 func (c *Client) ListFilesystems(ctx context.Context, options ListFilesystemsOptions) (result []FilesystemGrant, err error) {
 	err = c.call(ctx, "ListFilesystems", &result, options)
 	return

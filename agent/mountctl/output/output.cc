@@ -215,6 +215,9 @@ void PrintAllocation(std::ostream& out, const AllocationStatus& allocation) {
   PrintField(out, "state", allocation.state);
   PrintField(out, "owner", "uid " + std::to_string(allocation.uid));
   PrintField(out, "scope", allocation.scope);
+  PrintField(
+      out, "group",
+      allocation.group == 0 ? "" : "gid " + std::to_string(allocation.group));
   PrintField(out, "directory", allocation.host_path);
   for (const NetworkStatus& network : allocation.networks) {
     out << "network\n";

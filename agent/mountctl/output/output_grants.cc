@@ -53,9 +53,12 @@ void PrintGrants(std::ostream& out, const GrantReport& report) {
     out << "no rule grants a host volume, a file system or a network\n";
     return;
   }
-  Table volumes({"HOST VOLUME", "PATH", "READ-ONLY", "WRITABLE", "ATTRIBUTES"});
+  Table volumes({"HOST VOLUME", "PATH", "READ-ONLY", "WRITABLE", "ATTRIBUTES",
+                 "ROOT AS CALLER"});
   for (const HostVolumeGrant& volume : report.host_volumes) {
-    volumes.Add(RowOfSource(volume, volume.path));
+    std::vector<std::string> row = RowOfSource(volume, volume.path);
+    row.push_back(Join(volume.root_as_caller));
+    volumes.Add(row);
   }
   volumes.Print(out);
   Table filesystems(

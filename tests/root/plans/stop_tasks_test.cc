@@ -50,13 +50,25 @@ class StopTasks : public CgroupFixture {
   void SetUp() override {
     CgroupFixture::SetUp();
     if (!IsSkipped()) {
+      config_.rules.back().uids = {kUser};
       config_.rules.back().stop_tasks = TaskStop::kKill;
     }
   }
   Reply Stop(std::uint64_t id, TaskStop how, std::uint32_t budget_ms = 5000) {
+    return StopAs(OwnerOf(kUser), id, how, budget_ms);
+  }
+  Reply StopAs(const exec::CallerPlan& owner, std::uint64_t id,
+               TaskStop how = TaskStop::kKill, std::uint32_t budget_ms = 5000) {
     return Call(PlanKind::kStopTasks, [&](PlanBody* body) {
-      body->stop_tasks = {id, how, budget_ms};
+      body->stop_tasks = {id, how, budget_ms, owner};
     });
+  }
+  static exec::CallerPlan OwnerOf(uid_t uid, gid_t gid = exec::kNoId) {
+    exec::CallerPlan owner;
+    owner.uid = uid;
+    owner.gid_count = 1;
+    owner.gids[0] = gid;
+    return owner;
   }
   std::string PathIn(const std::string& name, const std::string& file) const {
     return "/sys/fs/cgroup" + top() + "/" + name + "/" + file;
@@ -147,16 +159,51 @@ TEST_F(StopTasks, TheRuleOfTheCgroupMustGrantIt) {
   const std::uint64_t id = MakeCgroup("web");
   Child& task = Spawn("web", [] { return true; });
   config_.rules.back().stop_tasks = TaskStop::kFreeze;
-  EXPECT_EQ(CodeOf(Stop(id, TaskStop::kKill)), "PermissionDenied");
+  EXPECT_EQ(CodeOf(Stop(id, TaskStop::kKill)), "InvalidArgument");
   config_.rules.back().stop_tasks = TaskStop::kNo;
-  EXPECT_EQ(CodeOf(Stop(id, TaskStop::kFreeze)), "PermissionDenied");
+  EXPECT_EQ(CodeOf(Stop(id, TaskStop::kFreeze)), "InvalidArgument");
   // Another rule's right is for that rule's cgroups.
   RuleConfig other;
+  other.uids = {kUser};
   other.cgroups = {"/other"};
   other.stop_tasks = TaskStop::kKill;
   config_.rules.push_back(other);
   EXPECT_EQ(CodeOf(Stop(id, TaskStop::kKill)), "PermissionDenied");
   EXPECT_TRUE(Lives(task));
+}
+
+// A compromised mountd may name any user as the lease's owner.
+TEST_F(StopTasks, TheRuleMustBeOfTheLeasesOwner) {
+  constexpr uid_t kOther = 1001;
+  constexpr uid_t kUnknown = 1002;
+  constexpr gid_t kGroup = 2000;
+  const std::uint64_t id = MakeCgroup("web");
+  Child& task = Spawn("web", [] { return true; });
+  RuleConfig other;
+  other.uids = {kOther};
+  other.cgroups = {top()};
+  config_.rules.push_back(other);
+  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kOther), id)), "InvalidArgument");
+  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kUnknown), id)), "InvalidArgument");
+  // The right of this user is for other cgroups.
+  RuleConfig elsewhere;
+  elsewhere.uids = {kOther};
+  elsewhere.cgroups = {"/other"};
+  elsewhere.stop_tasks = TaskStop::kKill;
+  config_.rules.push_back(elsewhere);
+  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kOther), id)), "PermissionDenied");
+  EXPECT_TRUE(Lives(task));
+  // A rule may name the owner's group instead.
+  RuleConfig group;
+  group.gids = {kGroup};
+  group.cgroups = {top()};
+  group.stop_tasks = TaskStop::kKill;
+  config_.rules.push_back(group);
+  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kUnknown, kGroup + 1), id)),
+            "InvalidArgument");
+  EXPECT_TRUE(Lives(task));
+  EXPECT_EQ(ErrorOf(StopAs(OwnerOf(kUnknown, kGroup), id)), "");
+  EXPECT_TRUE(WasKilled(task));
 }
 
 // A rule may grant "/", and a compromised mountd may ask for any cgroup in it.

@@ -100,6 +100,9 @@ Result<void> FakeExecutor::PrepareAllocation(const AllocationPlan& plan) {
                                                 "mkdirat", id,
                                                 "is there for another user");
                              }
+                             if (plan.group != 0) {
+                               groups_[id] = plan.group;
+                             }
                              return Ok();
                            });
 }
@@ -141,6 +144,7 @@ Result<void> FakeExecutor::RemoveAllocation(const AllocationPlan& plan) {
                            body, [&]() -> Result<void> {
                              MOUNTD_TRY(SweepLocked(id));
                              allocations_.erase(id);
+                             groups_.erase(id);
                              std::erase_if(inboxes_,
                                            [&](const std::string& inbox) {
                                              return inbox.starts_with(id + "/");

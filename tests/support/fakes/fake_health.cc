@@ -162,12 +162,12 @@ Result<std::vector<FoundTarget>> FakeExecutor::ListTargets() {
       [&]() -> Result<std::vector<FoundTarget>> {
         std::vector<FoundTarget> all;
         for (const auto& [id, uid] : allocations_) {
-          all.push_back({{ToWire(id), {}, {}}, uid, {}});
+          all.push_back({{ToWire(id), {}, {}}, uid, groups_[id], {}});
         }
         for (const auto& [name, mount] : mounts_) {
           const TargetPlan& target = mount.plan.target;
-          all.push_back(
-              {target, allocations_[Text(target.allocation)], mount.state});
+          const std::string id = Text(target.allocation);
+          all.push_back({target, allocations_[id], groups_[id], mount.state});
         }
         return all;
       });

@@ -33,6 +33,7 @@ class FakeState {
   std::set<std::string> busy_;
   // Each with the uid that may pass.
   std::map<std::string, std::uint32_t> allocations_;
+  std::map<std::string, std::uint32_t> groups_;  // that pass, by allocation
   std::map<std::string, Mount> mounts_;
   std::set<std::string> inboxes_;
   std::map<std::string, MountState> anchors_;

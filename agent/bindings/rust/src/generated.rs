@@ -925,6 +925,8 @@ pub struct AllocationStatus {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub host_path: Option<Vec<u8>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub networks: Option<Vec<Network>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Vec<VolumeStatus>>,
@@ -1738,6 +1740,8 @@ pub struct HostVolumeGrant {
     pub attributes: Option<Vec<String>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<IdRange>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub root_as_caller: Option<Vec<String>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub limits: Option<HashMap<String, u64>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]

@@ -139,6 +139,25 @@ TEST_F(DecisionsTest, WhatAnAdministratorReadsOfOthersIsRecorded) {
                                                        {.uid = Core::kAgent});
             }),
             agent);
+  const GrantsOf everybody{.all_users = true};
+  EXPECT_EQ(others([&](const CallContext& call) {
+              return services().grants.ListHostVolumes(call, everybody);
+            }),
+            "all");
+  EXPECT_EQ(others([&](const CallContext& call) {
+              return services().grants.ListFilesystems(call, everybody);
+            }),
+            "all");
+  EXPECT_EQ(others([&](const CallContext& call) {
+              return services().grants.ListNetworks(call, everybody);
+            }),
+            "all");
+  EXPECT_EQ(others([this](const CallContext& call) {
+              return services().grants.ListHostVolumes(call);
+            }),
+            "");
+  EXPECT_THAT(services().grants.ListHostVolumes(agent_, everybody),
+              IsErr(Code::kPermissionDenied));
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   EXPECT_EQ(others([this](const CallContext& call) {
               return services().plugins.ListPlugins(call);
@@ -158,6 +177,10 @@ TEST_F(DecisionsTest, ManyOthersAreCutShort) {
     decisions.UsedAsAdministrator(uid);
   }
   EXPECT_EQ(decisions.Others(), "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,...");
+  decisions.UsedAllAsAdministrator();
+  EXPECT_EQ(decisions.Others(), "all");
+  decisions.Denied();
+  EXPECT_EQ(decisions.Others(), "");
   decisions.Denied();
   EXPECT_EQ(decisions.Others(), "");
 }

@@ -119,7 +119,8 @@ class GrantsTest : public CoreFixture {
   // Returns whether BindMount of these would be granted.
   bool MayMount(const CallContext& call, exec::SourceKind kind,
                 const std::string& name, bool read_only, Propagation mode,
-                const exec::IdExtent& ids = {}) {
+                const exec::IdExtent& ids = {},
+                const exec::IdExtent& gids = {}) {
     BindMountRequest request;
     request.allocation = "web";
     request.task = "t";
@@ -130,6 +131,8 @@ class GrantsTest : public CoreFixture {
     request.wish.propagation = mode;
     request.wish.ids.count = ids.count == 0 ? 0 : 1;
     request.wish.ids.extents[0] = ids;
+    request.wish.ids.gid_count = gids.count == 0 ? 0 : 1;
+    request.wish.ids.gids[0] = gids;
     const bool may = services()
                          .admission.Authorise(call, AllocationRecord(), request)
                          .has_value();
@@ -187,6 +190,20 @@ class GrantsTest : public CoreFixture {
       }
     }
   }
+  void CompareRoot(const CallContext& call, const std::string& name,
+                   const HostVolumeGrant* grant) {
+    for (const bool read_only : {true, false}) {
+      const bool listed =
+          grant != nullptr && (read_only ? grant->read_only_root_as_caller
+                                         : grant->writable_root_as_caller);
+      EXPECT_EQ(MayMount(call, exec::SourceKind::kHostVolume, name, read_only,
+                         Propagation::kPrivate, {0, call.caller.uid, 1},
+                         {0, call.caller.gid, 1}),
+                listed)
+          << read_only;
+      shows_root_ += listed ? 1 : 0;
+    }
+  }
   void CompareNetwork(const CallContext& call, NetworkMode mode,
                       const std::string& name,
                       const std::vector<NetworkGrant>& list) {
@@ -213,6 +230,7 @@ class GrantsTest : public CoreFixture {
   }
   void CompareAll(const CallContext& call);
 
+  std::size_t shows_root_ = 0;
   std::size_t granted_ = 0;
   std::size_t denied_ = 0;
 };
@@ -222,6 +240,7 @@ void GrantsTest::CompareAll(const CallContext& call) {
   ASSERT_THAT(volumes, IsOk());
   for (const auto& [name, volume] : core_.config.host_volumes) {
     CompareSource(call, exec::SourceKind::kHostVolume, name, *volumes);
+    CompareRoot(call, name, FindGrant(*volumes, name));
   }
   const auto filesystems = services().grants.ListFilesystems(call);
   ASSERT_THAT(filesystems, IsOk());
@@ -267,6 +286,7 @@ class RuleMaker {
       rule.bidirectional = random_() % 2 == 0;
       rule.host_namespaces = random_() % 2 == 0;
       rule.administer = random_() % 4 == 0;
+      rule.root_as_caller = random_() % 2 == 0;
     }
     return rules;
   }
@@ -300,6 +320,7 @@ TEST_F(GrantsTest, AListSaysWhatAFollowingCallIsGranted) {
   }
   EXPECT_GT(granted_, 1000U);
   EXPECT_GT(denied_, 1000U);
+  EXPECT_GT(shows_root_, 50U);
 }
 
 // BindMount needs no ids for these, so the list has none of them.
@@ -323,6 +344,39 @@ TEST_F(GrantsTest, AListLacksTheIdsThatNeedNoIds) {
   const HostVolumeGrant* const grant = FindGrant(*volumes, "data");
   ASSERT_NE(grant, nullptr);
   EXPECT_TRUE(grant->ids.empty());
+  EXPECT_TRUE(grant->writable_root_as_caller);
+}
+
+TEST_F(GrantsTest, AListSaysWhereRootsFilesMayShow) {
+  RuleConfig rule;
+  rule.uids = {Core::kAgent, 0};
+  rule.host_volumes = {"data:ro", "own"};
+  rule.filesystems = {"*"};
+  rule.root_as_caller = true;
+  RuleConfig without;
+  without.uids = {Core::kAgent};
+  without.host_volumes = {"data", "followed"};
+  SetRules({rule, without});
+  // Returns whether root's files may show, read-only and writable.
+  using Shows = std::pair<bool, bool>;
+  const auto shows = [&](const std::string& name, const CallContext& call,
+                         const GrantsOf& of = {}) {
+    const auto volumes = services().grants.ListHostVolumes(call, of);
+    EXPECT_THAT(volumes, IsOk());
+    const HostVolumeGrant* const grant = FindGrant(*volumes, name);
+    EXPECT_NE(grant, nullptr);
+    return grant == nullptr ? Shows()
+                            : Shows(grant->read_only_root_as_caller,
+                                    grant->writable_root_as_caller);
+  };
+  const CallContext agent = As(Core::kAgent, Core::kAgent);
+  EXPECT_EQ(shows("data", agent), Shows(true, false));
+  EXPECT_EQ(shows("followed", agent), Shows(false, false));
+  EXPECT_EQ(shows("data", As(0, 0)), Shows(false, false));
+  // Another rule may have the right for the same user.
+  const GrantsOf everybody{.all_users = true};
+  EXPECT_EQ(shows("data", As(0, 0), everybody), Shows(true, false));
+  EXPECT_EQ(shows("own", As(0, 0), everybody), Shows(true, true));
 }
 
 TEST_F(GrantsTest, AnEntryHasWhatTheAdministratorDeclared) {

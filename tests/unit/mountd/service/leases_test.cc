@@ -5,12 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "mountd/base/user_groups.h"
 #include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
@@ -278,6 +281,31 @@ TEST_F(LeasesTest, TasksAreStoppedBeforeAnythingElse) {
   EXPECT_FALSE(Record());
 }
 
+// The executor looks for the rule of this user.
+TEST_F(LeasesTest, TasksAreStoppedInTheNameOfTheLeasesOwner) {
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  // A rule may let one of the user's groups stop tasks.
+  Config groups = core_.config;
+  groups.rules.emplace_back().gids = {0};
+  groups.rules.back().stop_tasks = TaskStop::kKill;
+  core_.live_config.ReplaceLive(groups);
+  Pass(10);
+  LapseDue();
+  ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  const std::vector<exec::Request> plans = executor().plans();
+  const auto stops =
+      std::find_if(plans.begin(), plans.end(), [](const exec::Request& plan) {
+        return plan.kind == exec::PlanKind::kStopTasks;
+      });
+  ASSERT_NE(stops, plans.end());
+  const exec::CallerPlan& owner = stops->body.stop_tasks.owner;
+  EXPECT_EQ(owner.uid, Core::kAgent);
+  ASSERT_GE(owner.gid_count, 1U);
+  EXPECT_EQ(owner.gids[0], GroupsOf(Core::kAgent)->primary);
+}
+
 TEST_F(LeasesTest, CopiesThatRemainAreToldAndTheFenceGoesOn) {
   const auto mount = Bind();
   ASSERT_THAT(mount, IsOk());
@@ -465,6 +493,45 @@ TEST_F(LeasesTest, ARepairOfAVolumesMountsEndsWithTheLapse) {
   EXPECT_EQ(executor().MountIdOf("web/task/m"), 0U);
   EXPECT_EQ(core_.boot->mounts.MountsOf("web")->front().state,
             MountRecordState::kLost);
+}
+
+// No caller waits for this repair, so nobody else would unmount what it made.
+TEST_F(LeasesTest, AMountThatCannotBeLostAfterTheLapseIsUnmountedOrPending) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  BindMountRequest spec = Wish();
+  spec.wish.source_kind = exec::SourceKind::kPublishedVolume;
+  for (const std::size_t failures : {1U, 2U}) {
+    ASSERT_THAT(Acquire(lease), IsOk());
+    ASSERT_EQ(Publish(Volume()), "Ok");
+    ASSERT_THAT(services().mounts.BindMount(agent_, spec), IsOk());
+    const PublicationRecord publication = core_.volumes->Of("web")->at(0);
+    executor().FailNext("Detach", Code::kUnavailable, FailWhen::kBefore,
+                        failures);
+    std::string detail;
+    EXPECT_EQ(WhileBlocked("Attach",
+                           [&] {
+                             const Result<void> outcome =
+                                 services().volumes.RepairMountsOf(publication);
+                             detail = outcome ? "" : outcome.error().detail;
+                             return Outcome(outcome);
+                           }),
+              "FailedPrecondition");
+    EXPECT_NE(detail.find("BindMount mounts it again"), std::string::npos)
+        << detail;
+    const std::vector<OwedRecord> owed =
+        services().node.ListOwed(agent_).value();
+    ASSERT_EQ(owed.size(), failures - 1);
+    for (const OwedRecord& one : owed) {
+      EXPECT_EQ(one.object, "web/task/m");
+      EXPECT_THAT(services().teardowns.Retry(one), IsOk());
+    }
+    EXPECT_EQ(executor().MountIdOf("web/task/m"), 0U);
+    EXPECT_TRUE(core_.boot->mounts.MountsOf("web")->empty());
+    LapseDue();
+    ASSERT_THAT(Fence(), IsOk());
+  }
 }
 
 TEST_F(LeasesTest, ANetworkThatEndsAfterTheLapseIsUndone) {

@@ -3,6 +3,7 @@
 // A start with stores that were lost, partly lost, or cannot be written.
 #include <gtest/gtest.h>
 
+#include "mountd/plan/wire.h"
 #include "mountd/service/services.h"
 #include "tests/support/fakes/failing_store.h"
 #include "tests/support/matchers.h"
@@ -62,6 +63,38 @@ TEST_F(LostStoreTest, AnAllocationIsWhoseItWas) {
               IsOk());
   EXPECT_THAT(services().allocations.ReleaseAllocation(agent_, NameOf("db")),
               IsErr(Code::kPermissionDenied));
+}
+
+// The directory tells the group, too, also after a call that was cut off, and
+// if somebody removed the directory.
+TEST_F(LostStoreTest, AnAllocationLetsTheGroupPassThatItsDirectoryDoes) {
+  constexpr std::uint32_t kGroup = 100'000;
+  const auto group = [&] {
+    return core_.state->allocations.GetAllocation("web").value()->group;
+  };
+  ASSERT_THAT(services().allocations.PrepareAllocation(agent_, NameOf("web"),
+                                                       "", 0, kGroup),
+              IsOk());
+  EXPECT_EQ(group(), kGroup);
+  Prepare("web", agent_);
+  EXPECT_EQ(group(), kGroup) << "a call without a group leaves it";
+  ASSERT_THAT(services().allocations.PrepareAllocation(agent_, NameOf("web"),
+                                                       "", 0, kGroup + 1),
+              IsOk());
+  EXPECT_EQ(group(), kGroup + 1);
+  LoseAllocations();
+  Start();
+  EXPECT_EQ(group(), kGroup + 1);
+  ASSERT_THAT(core_.state->allocations.SetAllocationGroup("web", kGroup),
+              IsOk());
+  Start();
+  EXPECT_EQ(group(), kGroup + 1);
+  exec::AllocationPlan plan;
+  plan.allocation = exec::ToWire("web");
+  plan.uid = Core::kAgent;
+  ASSERT_THAT(executor().RemoveAllocation(plan), IsOk());
+  Start();
+  EXPECT_EQ(group(), 0U);
 }
 
 // The directory was made by a mountd that let a group pass, so the mounts'

@@ -71,6 +71,9 @@ TEST_F(RebootTest, WithoutTheBaseNothingIsRecovered) {
 
 TEST_F(RebootTest, AllocationsStayAndTheirDirectoriesAreMadeAnew) {
   Prepare("web");
+  ASSERT_THAT(services().allocations.PrepareAllocation(
+                  agent_, NameOf("web"), "", 0, /*group=*/100'000),
+              IsOk());
   Mount();
   ASSERT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
               IsOk());
@@ -81,6 +84,7 @@ TEST_F(RebootTest, AllocationsStayAndTheirDirectoriesAreMadeAnew) {
   ASSERT_THAT(status, IsOk());
   EXPECT_TRUE(status->mounts.empty());
   EXPECT_TRUE(status->networks.empty());
+  EXPECT_EQ(status->record.group, 0U);
   Mount();
   EXPECT_THAT(services().networks.SetupNetwork(agent_, NameOf("web"), {}),
               IsOk());

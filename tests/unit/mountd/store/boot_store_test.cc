@@ -246,9 +246,10 @@ TEST_F(BootStoreTest, NetworksAreFoundByAllocationOrAddress) {
   const NetworkRecord db = Network("db", 3, 81, exec::kTcp);
   ASSERT_EQ(Outcome(store_->networks.AddNetwork(web)), "Ok");
   ASSERT_EQ(Outcome(store_->networks.AddNetwork(db)), "Ok");
-  const auto found = [&](const std::vector<std::string>& keys) {
+  const auto found = [&](const std::vector<std::string>& keys,
+                         bool ipv6_alone = false) {
     std::string names;
-    const auto records = store_->networks.NetworksWith(keys);
+    const auto records = store_->networks.NetworksWith(keys, ipv6_alone);
     for (const NetworkRecord& record : *records) {
       names += record.allocation + " ";
     }
@@ -260,6 +261,17 @@ TEST_F(BootStoreTest, NetworksAreFoundByAllocationOrAddress) {
   EXPECT_EQ(found({netns::ToString(web.ipv6)}), "web ");
   EXPECT_EQ(found({"web", netns::ToString(db.ipv4)}), "db web ");
   EXPECT_EQ(found({"') OR (1", "\xff\xfe", "\"]", "we"}), "");
+  // A network of CNI has neither address.
+  NetworkRecord cni = Network("cni", 4, 82, exec::kTcp);
+  cni.ipv4 = {};
+  cni.ipv6 = {};
+  NetworkRecord six = Network("six", 5, 83, exec::kTcp);
+  six.ipv4 = {};
+  ASSERT_EQ(Outcome(store_->networks.AddNetwork(cni)), "Ok");
+  ASSERT_EQ(Outcome(store_->networks.AddNetwork(six)), "Ok");
+  EXPECT_EQ(found({}), "");
+  EXPECT_EQ(found({}, true), "six ");
+  EXPECT_EQ(found({"web"}, true), "six web ");
 }
 
 TEST_F(BootStoreTest, AnAllocationHasOneNetworkOfAnInterface) {

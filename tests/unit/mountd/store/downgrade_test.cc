@@ -321,9 +321,12 @@ TEST(DowngradeLossTest, OfTheStateStoreIsListed) {
   ASSERT_EQ(MessageOf(StateStore::Open(path, "boot 1")), "Ok");
   RunOn(path,
         "UPDATE publications SET file_system='[1,2]'; UPDATE departed SET "
-        "cgroup=7; UPDATE volumes SET volume_id='vol' || char(10) || '1'");
+        "cgroup=7; UPDATE allocations SET group_id=100000 WHERE id='web'; "
+        "UPDATE volumes SET volume_id='vol' || char(10) || '1'");
   EXPECT_EQ(LostOf(path, kReleasedState),
             (std::vector<std::string>{
+                "allocation web: that group 100000 passes through its "
+                "directory",
                 "volume web/data: which file system it is",
                 "volume csi/vol?1: which file system and cgroup gone had"}));
 }

@@ -21,7 +21,7 @@ namespace mountd::store {
 namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
-constexpr int kStateVersions = 9;
+constexpr int kStateVersions = 10;
 constexpr int kBootVersions = 15;
 
 struct CloseRaw {
@@ -113,6 +113,8 @@ TEST_P(StateMigration, KeepsAllocationsReceiptsAndDebts) {
   EXPECT_EQ(web.gid, 100U);
   EXPECT_EQ(web.scope, "prod");
   EXPECT_EQ(web.cgroup, version() >= 2 ? 77U : 0U);
+  EXPECT_EQ(web.lease_required, version() >= 9);
+  EXPECT_EQ(web.group, 0U);
   const auto receipt = store_->allocations.GetReceipt("old");
   ASSERT_TRUE(receipt && *receipt);
   EXPECT_EQ((*receipt)->serial, 7U);
@@ -129,6 +131,23 @@ TEST_P(StateMigration, KeepsAllocationsReceiptsAndDebts) {
   EXPECT_EQ(owed->at(0).kind, OwedKind::kRelease);
   EXPECT_EQ(owed->at(0).object, "db");
   EXPECT_EQ(owed->at(0).attempts, 4U);
+}
+
+TEST_P(StateMigration, KeepsLeasesAndFences) {
+  const auto leases = store_->leases.ListLeases();
+  const auto fences = store_->leases.ListFences();
+  ASSERT_TRUE(leases && fences);
+  if (version() < 9) {
+    EXPECT_TRUE(leases->empty() && fences->empty());
+    return;
+  }
+  ASSERT_TRUE(leases->size() == 1U && fences->size() == 1U);
+  EXPECT_EQ(leases->front().key.name, "agent");
+  EXPECT_EQ(leases->front().scope, "prod");
+  EXPECT_EQ(leases->front().timeout_ms, 10'000U);
+  EXPECT_EQ(fences->front().allocation, "gone");
+  EXPECT_EQ(fences->front().state, FenceState::kDone);
+  EXPECT_TRUE(fences->front().volumes_detached);
 }
 
 TEST_P(StateMigration, KeepsPlugins) {

@@ -130,6 +130,29 @@ TEST_F(NetworkWatchTest, AnAddressOutsideOfAllRangesIsNoChange) {
   EXPECT_EQ(Count("RepairNetwork gone"), 1U) << "a link of ours is one";
 }
 
+// Any program may make links whose names begin as mountd's do. Each record that
+// the watch asks for in vain is one to read and decode.
+TEST(NetworkKeysTest, OfALinkAreThoseOfItsNetworkAlone) {
+  const auto of = [](const std::string& link) {
+    netns::LinkEvents events;
+    events.links = {link};
+    return KeysOf(events);
+  };
+  const NetworkKeys none;
+  EXPECT_EQ(of("mdev0"), none);
+  EXPECT_EQ(of("md0123456789abcd"), none);
+  EXPECT_EQ(of("md0a00000"), none);
+  EXPECT_EQ(of(netns::HostLinkName({10, 0, 0, 2})),
+            (NetworkKeys{{"10.0.0.2"}, false}));
+  EXPECT_EQ(of(netns::HostLinkName({}, netns::ParseIpv6("fd00::2").value())),
+            (NetworkKeys{{}, true}));
+  netns::LinkEvents all;
+  all.links = {"mdev0", netns::HostLinkName({10, 0, 0, 2})};
+  all.allocations = {"web"};
+  all.ipv6 = {netns::ParseIpv6("fd00::3").value()};
+  EXPECT_EQ(KeysOf(all), (NetworkKeys{{"web", "fd00::3", "10.0.0.2"}, false}));
+}
+
 // The name of such a link does not say the address.
 TEST_F(NetworkWatchTest, ALinkWithIpv6AloneIsLookedAt) {
   SetUpNetwork("web");

@@ -89,6 +89,21 @@ TEST(AddressTest, NamesOnTheHostAreDerived) {
   EXPECT_EQ(LinkMac({10, 88, 0, 254}), (Mac{0x02, 0x4d, 10, 88, 0, 254}));
 }
 
+TEST(AddressTest, NamesOfIpv6AloneAreKnownByTheirForm) {
+  Ipv6 address = *ParseIpv6("fd66::");
+  for (int i = 0; i < 256; ++i) {
+    address[15] = static_cast<std::uint8_t>(i);
+    EXPECT_TRUE(IsLinkNameOfIpv6Alone(HostLinkName(Ipv4{}, address))) << i;
+  }
+  for (const char* other :
+       {"", "md", "md0a5800fe", "md-0123456789ab", "md0123456789abcd",
+        "md0123456789abw", "eth0123456789ab", "md0123456789abg",
+        "md0123456789ABc"}) {
+    EXPECT_FALSE(IsLinkNameOfIpv6Alone(other)) << other;
+  }
+  EXPECT_TRUE(IsLinkNameOfIpv6Alone("md0123456789abf"));
+}
+
 // The names must not change, because links of an earlier release have them.
 TEST(AddressTest, NamesOfIpv6AloneAreHashes) {
   const Ipv6 first = *ParseIpv6("fd66::2");
