@@ -86,6 +86,10 @@ constexpr std::array kBootSteps = {
 };
 
 constexpr std::array kStateSteps = {
+    StepDown{10,
+             "SELECT 'plugin ' || plugin || ': the node ids that it said "
+             "before' FROM plugin_instances WHERE former_node_ids <> ''",
+             "ALTER TABLE plugin_instances DROP COLUMN former_node_ids;"},
     StepDown{9,
              "SELECT 'lease ' || name || ' of uid ' || uid FROM leases "
              "UNION ALL SELECT 'fence of allocation ' || allocation FROM "

@@ -110,7 +110,10 @@ CREATE TABLE fences(
   error TEXT NOT NULL, attempts INTEGER NOT NULL);
 CREATE INDEX fences_by_uid ON fences(uid, state, done_wall_us);
 )sql";
-constexpr std::array<std::string_view, 9> kStateSchema = {
+constexpr std::string_view kFormerNodeIds = R"sql(
+ALTER TABLE plugin_instances ADD COLUMN former_node_ids TEXT NOT NULL DEFAULT '';
+)sql";
+constexpr std::array<std::string_view, 10> kStateSchema = {
     kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
@@ -119,7 +122,8 @@ constexpr std::array<std::string_view, 9> kStateSchema = {
     kScopes,
     kFileSystems,
     kReceiptNames,
-    kLeases};
+    kLeases,
+    kFormerNodeIds};
 
 }  // namespace
 

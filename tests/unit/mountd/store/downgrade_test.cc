@@ -321,9 +321,11 @@ TEST(DowngradeLossTest, OfTheStateStoreIsListed) {
   ASSERT_EQ(MessageOf(StateStore::Open(path, "boot 1")), "Ok");
   RunOn(path,
         "UPDATE publications SET file_system='[1,2]'; UPDATE departed SET "
-        "cgroup=7; UPDATE volumes SET volume_id='vol' || char(10) || '1'");
+        "cgroup=7; UPDATE volumes SET volume_id='vol' || char(10) || '1'; "
+        "UPDATE plugin_instances SET former_node_ids='[\"n0\"]'");
   EXPECT_EQ(LostOf(path, kReleasedState),
             (std::vector<std::string>{
+                "plugin csi: the node ids that it said before",
                 "volume web/data: which file system it is",
                 "volume csi/vol?1: which file system and cgroup gone had"}));
 }

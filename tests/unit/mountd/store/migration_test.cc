@@ -21,7 +21,7 @@ namespace mountd::store {
 namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
-constexpr int kStateVersions = 9;
+constexpr int kStateVersions = 10;
 constexpr int kBootVersions = 15;
 
 struct CloseRaw {
@@ -145,6 +145,23 @@ TEST_P(StateMigration, KeepsPlugins) {
   EXPECT_EQ(plugin.health_timeout_ms, version() >= 3 ? 1500U : 0U);
   EXPECT_EQ(plugin.bare_directories, version() >= 3);
   EXPECT_EQ(plugin.declared, version() >= 4);
+  const auto former = store_->plugins.ListFormerNodeIds();
+  ASSERT_TRUE(former);
+  EXPECT_TRUE(former->empty());
+}
+
+TEST_P(StateMigration, KeepsLeasesAndFences) {
+  const auto leases = store_->leases.ListLeases();
+  ASSERT_TRUE(leases);
+  EXPECT_EQ(leases->size(), version() >= 9 ? 1U : 0U);
+  const auto fences = store_->leases.ListFences();
+  ASSERT_TRUE(fences);
+  ASSERT_EQ(fences->size(), version() >= 9 ? 2U : 0U);
+  if (version() >= 9) {
+    EXPECT_EQ(fences->at(0).allocation, "going");
+    EXPECT_EQ(fences->at(0).state, FenceState::kBegun);
+    EXPECT_EQ(fences->at(1).state, FenceState::kDone);
+  }
 }
 
 TEST_P(StateMigration, KeepsVolumesAndTheirUsers) {
