@@ -37,8 +37,8 @@ struct PluginInstance : Fingerprint {
   std::string reason;
   std::uint64_t generation = 0;  // of its connection; unique in the plugin
   std::uint64_t updated_us = 0;  // when state or fingerprint came, since 1970
-  // The ids of this node that this mountd has learned before node.node_id, the
-  // newest first, at most kMostFormerNodeIds.
+  // The other ids of this node that mountd has learned before node.node_id, the
+  // newest first, at most kMostFormerNodeIds. The store keeps them.
   std::vector<std::string> former_node_ids{};
   static constexpr std::size_t kMostFormerNodeIds = 16;
 

@@ -47,13 +47,15 @@ std::string TextOf(std::chrono::milliseconds time) {
 }  // namespace
 
 PluginSupervisor::PluginSupervisor(Parts parts, PluginRecord record,
-                                   const Fingerprint& known)
+                                   const Fingerprint& known,
+                                   std::vector<std::string> former_node_ids)
     : parts_(std::move(parts)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       awaited_since_(Clock::now()),
       started_(awaited_since_) {
   static_cast<Fingerprint&>(status_) = known;
   status_.record = std::move(record);
+  status_.former_node_ids = std::move(former_node_ids);
   status_.reason = "mountd waits for its socket";
   status_.updated_us = NowMicroseconds();
   told_ = status_;
@@ -436,6 +438,7 @@ PluginSupervisor::Wake PluginSupervisor::AwaitProbe() {
 
 void PluginSupervisor::Learn(Fingerprint fingerprint) {
   std::uint64_t serial = 0;
+  std::vector<std::string> former_node_ids;
   {
     const std::lock_guard lock(mutex_);
     if (static_cast<const Fingerprint&>(status_) == fingerprint) {
@@ -444,6 +447,10 @@ void PluginSupervisor::Learn(Fingerprint fingerprint) {
     if (HasOtherNodeId(status_.node, fingerprint.node)) {
       concern_ = ConcernOf(status_.node, fingerprint.node);
       auto& former = status_.former_node_ids;
+      // Each id once, because an id that comes and goes must not push out the
+      // others.
+      std::erase(former, status_.node.node_id);
+      std::erase(former, fingerprint.node.node_id);
       former.insert(former.begin(), status_.node.node_id);
       former.resize(
           std::min(former.size(), PluginInstance::kMostFormerNodeIds));
@@ -451,10 +458,12 @@ void PluginSupervisor::Learn(Fingerprint fingerprint) {
     static_cast<Fingerprint&>(status_) = fingerprint;
     learned_ = true;
     serial = status_.record.serial;
+    former_node_ids = status_.former_node_ids;
   }
-  // The next start of mountd reads the fingerprint again if this fails.
-  IgnoreBecauseBestEffort(
-      parts_.store.plugins.SetFingerprint(serial, fingerprint));
+  // The next start of mountd reads the fingerprint again if this fails, and
+  // then finds again that the node id is another one.
+  IgnoreBecauseBestEffort(parts_.store.plugins.SetFingerprint(
+      serial, fingerprint, former_node_ids));
 }
 
 // True if somebody else listens at the socket's path now. The old connection

@@ -47,7 +47,8 @@ class PluginSupervisor {
   };
 
   // `known` is the fingerprint from the last connection.
-  PluginSupervisor(Parts parts, PluginRecord record, const Fingerprint& known);
+  PluginSupervisor(Parts parts, PluginRecord record, const Fingerprint& known,
+                   std::vector<std::string> former_node_ids);
   ~PluginSupervisor();  // stops
   PluginSupervisor(const PluginSupervisor&) = delete;
   PluginSupervisor& operator=(const PluginSupervisor&) = delete;

@@ -82,6 +82,7 @@ Result<void> Plugins::Recover() {
   MOUNTD_ASSIGN(const std::vector<PluginRecord> records,
                 store_.plugins.ListPlugins());
   MOUNTD_ASSIGN(const auto fingerprints, store_.plugins.ListFingerprints());
+  MOUNTD_ASSIGN(auto former, store_.plugins.ListFormerNodeIds());
   std::vector<PluginRecord> orphans;
   for (const PluginRecord& record : records) {
     MOUNTD_ASSIGN(const bool is_orphan, IsOrphan(store_, record));
@@ -91,7 +92,8 @@ Result<void> Plugins::Recover() {
     if (record.serial != 0) {
       const auto known = fingerprints.find(record.serial);
       Supervise(record,
-                known == fingerprints.end() ? Fingerprint() : known->second);
+                known == fingerprints.end() ? Fingerprint() : known->second,
+                former[record.serial]);
       continue;
     }
     {
@@ -111,7 +113,8 @@ Result<void> Plugins::Recover() {
   return Ok();
 }
 
-void Plugins::Supervise(const PluginRecord& record, const Fingerprint& known) {
+void Plugins::Supervise(const PluginRecord& record, const Fingerprint& known,
+                        const std::vector<std::string>& former_node_ids) {
   const std::lock_guard lock(mutex_);
   Plugin& plugin = plugins_[record.id];
   plugin.record = record;
@@ -123,7 +126,7 @@ void Plugins::Supervise(const PluginRecord& record, const Fingerprint& known) {
           [this](const PluginInstance& before, const PluginInstance& now) {
             Tell({PluginChange::Kind::kChanged, now, before});
           }},
-      record, known);
+      record, known, former_node_ids);
   plugin.instances.insert(plugin.instances.begin(), std::move(supervisor));
 }
 
@@ -236,7 +239,7 @@ Result<void> Plugins::Add(PluginRecord record) {
   added.record = record;
   // Nothing of the instance may be reported before kAdded.
   const std::lock_guard telling(telling_);
-  Supervise(record, {});
+  Supervise(record);
   TellLocked({PluginChange::Kind::kAdded, added});
   return prepared ? Ok() : Result<void>(std::move(prepared).error());
 }

@@ -141,7 +141,8 @@ class Plugins {
   Result<std::shared_ptr<PluginSupervisor>> FindSame(
       const PluginRecord& record) const;
   Result<void> Add(PluginRecord record);
-  void Supervise(const PluginRecord& record, const Fingerprint& known);
+  void Supervise(const PluginRecord& record, const Fingerprint& known = {},
+                 const std::vector<std::string>& former_node_ids = {});
   Result<void> RemoveAll(const std::string& id, const Supervisors& victims);
   Result<void> RemoveSome(const std::string& id, const Supervisors& victims);
   void Forget(const std::string& id, const Supervisors& victims);

@@ -137,6 +137,8 @@ class Leases {
   };
   using Entries = std::map<LeaseKey, Entry>;
 
+  static Error LapsedError(const std::string& op, const std::string& object,
+                           const std::string& lease);
   // Called with mutex_.
   const Entry* OfSubject(const LeaseRecord& lease) const;
   std::vector<const Entry*> Covering(const AllocationRecord& record) const;

@@ -72,6 +72,10 @@ std::string ToColumn(const std::vector<std::string>& texts) {
   return Dump(json(texts));
 }
 
+std::vector<std::string> TextsFromColumn(std::string_view text) {
+  return Texts(json::array({Parse(text)}), 0);
+}
+
 StringMap MapFromColumn(std::string_view text) {
   StringMap map;
   const json value = Parse(text);

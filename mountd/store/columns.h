@@ -15,6 +15,7 @@ namespace mountd::store {
 
 std::string ToColumn(const StringMap& map);
 std::string ToColumn(const std::vector<std::string>& texts);
+std::vector<std::string> TextsFromColumn(std::string_view text);
 StringMap MapFromColumn(std::string_view text);
 
 std::string ToColumn(const std::vector<PortMapping>& ports);

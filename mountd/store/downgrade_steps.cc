@@ -88,11 +88,19 @@ constexpr std::array kBootSteps = {
 constexpr std::array kStateSteps = {
     // The executors of 0.1.0 refuse a directory that lets a group pass, so its
     // mountd does not prepare the allocation again (mountd.service(8)).
-    StepDown{10,
+    StepDown{12,
              "SELECT 'allocation ' || id || ': that group ' || group_id || "
              "' passes through its directory' FROM allocations WHERE group_id "
              "<> 0",
              "ALTER TABLE allocations DROP COLUMN group_id;"},
+    StepDown{11,
+             "SELECT 'fence of allocation ' || allocation || ': that its user "
+             "has still to be told' FROM fences WHERE state = 2 AND told = 0",
+             "ALTER TABLE fences DROP COLUMN told;"},
+    StepDown{10,
+             "SELECT 'plugin ' || plugin || ': the node ids that it said "
+             "before' FROM plugin_instances WHERE former_node_ids <> ''",
+             "ALTER TABLE plugin_instances DROP COLUMN former_node_ids;"},
     StepDown{9,
              "SELECT 'lease ' || name || ' of uid ' || uid FROM leases "
              "UNION ALL SELECT 'fence of allocation ' || allocation FROM "

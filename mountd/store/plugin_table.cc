@@ -95,11 +95,14 @@ Result<void> PluginTable::RemovePluginInstance(std::uint64_t serial) {
   return Ok();
 }
 
-Result<void> PluginTable::SetFingerprint(std::uint64_t serial,
-                                         const csi::Fingerprint& fingerprint) {
+Result<void> PluginTable::SetFingerprint(
+    std::uint64_t serial, const csi::Fingerprint& fingerprint,
+    const std::vector<std::string>& former_node_ids) {
   MOUNTD_TRY(database_->Run(
-      "UPDATE plugin_instances SET fingerprint=?2 WHERE serial=?1", serial,
-      ToColumn(fingerprint)));
+      "UPDATE plugin_instances SET fingerprint=?2, "
+      "former_node_ids=?3 WHERE serial=?1",
+      serial, ToColumn(fingerprint),
+      former_node_ids.empty() ? std::string() : ToColumn(former_node_ids)));
   return Ok();
 }
 
@@ -110,6 +113,18 @@ PluginTable::ListFingerprints() {
       "SELECT serial,fingerprint FROM plugin_instances WHERE fingerprint<>''",
       [&](const Row& row) {
         all.emplace(row.Bits(0), FingerprintFromColumn(row.Text(1)));
+      }));
+  return all;
+}
+
+Result<std::map<std::uint64_t, std::vector<std::string>>>
+PluginTable::ListFormerNodeIds() {
+  std::map<std::uint64_t, std::vector<std::string>> all;
+  MOUNTD_TRY(database_->Query(
+      "SELECT serial,former_node_ids FROM plugin_instances WHERE "
+      "former_node_ids<>''",
+      [&](const Row& row) {
+        all.emplace(row.Bits(0), TextsFromColumn(row.Text(1)));
       }));
   return all;
 }

@@ -38,11 +38,16 @@ class PluginTable {
   Result<void> RemovePlugin(const std::string& id);
   // Removes one instance. The plugin stays even without instances.
   Result<void> RemovePluginInstance(std::uint64_t serial);
+  // `former_node_ids`: those that the instance said before, the newest first.
   Result<void> SetFingerprint(std::uint64_t serial,
-                              const csi::Fingerprint& fingerprint);
+                              const csi::Fingerprint& fingerprint,
+                              const std::vector<std::string>& former_node_ids);
   // Returns the fingerprints by the instances' serials. Instances without a
   // fingerprint are absent.
   Result<std::map<std::uint64_t, csi::Fingerprint>> ListFingerprints();
+  // Returns the former node ids by the instances' serials. Instances without
+  // any are absent.
+  Result<std::map<std::uint64_t, std::vector<std::string>>> ListFormerNodeIds();
   // Returns all instances, the oldest of each plugin first. A plugin without
   // instances has one record with serial 0.
   Result<std::vector<PluginRecord>> ListPlugins();

@@ -167,15 +167,16 @@ void LeaseWatch::Fence(const FenceRecord& fence) {
     return;
   }
   const std::uint32_t uid = fence.lease.uid;
-  if (running_of_[uid] >= kFencesAtOnce) {
-    waiting_of_[uid].push_back(fence.allocation);
+  UserFences& user = fences_of_[uid];
+  if (user.running >= kFencesAtOnce) {
+    user.waiting.push_back(fence.allocation);
   } else {
     BeginFence({uid, fence.allocation});
   }
 }
 
 void LeaseWatch::BeginFence(const Subject& subject) {
-  ++running_of_[subject.uid];
+  ++fences_of_[subject.uid].running;
   parts_.strands.Submit(FenceStrand(subject.allocation), [this, subject] {
     const CurrentUser user(subject.uid);
     const Result<void> stopped = parts_.fences.StopTasks(subject.allocation);
@@ -202,12 +203,14 @@ void LeaseWatch::FinishFence(const Subject& subject) {
 void LeaseWatch::HasFinished(const Subject& subject,
                              const Result<FenceRecord>& outcome) {
   fencing_.erase(subject.allocation);
-  --running_of_[subject.uid];
-  std::deque<std::string>& waiting = waiting_of_[subject.uid];
-  if (!waiting.empty()) {
-    const std::string next = std::move(waiting.front());
-    waiting.pop_front();
+  const auto user = fences_of_.find(subject.uid);
+  --user->second.running;
+  if (!user->second.waiting.empty()) {
+    const std::string next = std::move(user->second.waiting.front());
+    user->second.waiting.pop_front();
     BeginFence({subject.uid, next});
+  } else if (user->second.running == 0) {
+    fences_of_.erase(user);
   }
   if (outcome && outcome->state == FenceState::kDone) {
     spdlog::warn("fence of allocation {} is done", subject.allocation);

@@ -51,6 +51,8 @@ class LeaseWatch {
   void Start();
   // Looks at the leases. Called when some were acquired or released.
   void Check();
+  // Returns how many users have a fence under way or waiting for its turn.
+  std::size_t user_count() const { return fences_of_.size(); }
 
  private:
   struct Watching {
@@ -83,8 +85,12 @@ class LeaseWatch {
   // The allocations whose fence is under way or waits for its turn. A few of a
   // user are under way at once, because they must not take all workers.
   std::set<std::string> fencing_;
-  std::map<std::uint32_t, std::size_t> running_of_;
-  std::map<std::uint32_t, std::deque<std::string>> waiting_of_;
+  struct UserFences {
+    std::size_t running = 0;
+    std::deque<std::string> waiting;
+  };
+  // Has no user without a fence, because the uids are callers' to choose.
+  std::map<std::uint32_t, UserFences> fences_of_;
   RetryRounds rounds_;
 };
 

@@ -41,18 +41,17 @@ struct FoundElement {
   std::vector<std::byte> data;
 };
 
-// Returns all elements of the set. Empty if the table does not exist.
+// Returns all elements of the set. Empty if the table does not exist. Some may
+// be missing if a table changed during the dump; ReadTable finds that out.
 Result<std::vector<FoundElement>> ElementsOfSet(Channel* nft, const char* set) {
   nfgenmsg header = {};
   header.nfgen_family = NFPROTO_INET;
   header.version = NFNETLINK_V0;
-  std::vector<Message> messages;
-  messages.emplace_back((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETSETELEM,
-                        NLM_F_DUMP, header);
-  messages.back()
-      .PutText(NFTA_SET_ELEM_LIST_TABLE, kTable)
+  Message dump((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETSETELEM, NLM_F_DUMP,
+               header);
+  dump.PutText(NFTA_SET_ELEM_LIST_TABLE, kTable)
       .PutText(NFTA_SET_ELEM_LIST_SET, set);
-  MOUNTD_ASSIGN(const std::vector<Answer> answers, nft->Exchange(messages, 0));
+  MOUNTD_ASSIGN(const std::vector<Answer> answers, nft->Dump(dump));
   std::vector<FoundElement> all;
   for (const Answer& answer : answers) {
     // ENOENT: without mountd's table there is no set, so no element.
@@ -203,6 +202,7 @@ struct Table {
   std::set<std::string> open;
   std::array<std::map<Ipv4, Ports>, 2> ports4;
   std::array<std::map<Ipv6, Ports>, 2> ports6;
+  friend bool operator==(const Table&, const Table&) = default;
 };
 
 Result<Table> ReadTableOnce(Channel* nft) {
@@ -224,21 +224,31 @@ Result<Table> ReadTableOnce(Channel* nft) {
   return table;
 }
 
-// Reads the table again if it changed meanwhile. The kernel notices only some
-// of the changes during a dump (NLM_F_DUMP_INTR), and none between the dumps of
-// two sets, so that a live map could be missing.
+// Reads the table until no transaction came meanwhile, or until some readings
+// in a row agree. The kernel notices only some of the changes during a dump
+// (NLM_F_DUMP_INTR), and none between the dumps of two sets, so that a live map
+// could be missing. A transaction on another program's table also raises the
+// generation and marks the dumps, but leaves this table alone, so that readings
+// agree however often such transactions come. Two that agree are not enough: an
+// element that goes during a dump of several parts, and comes back between two
+// dumps, could hide the same live map in both.
 Result<Table> ReadTable(Channel* nft, const Config& config) {
   constexpr int kTries = 16;
+  constexpr int kAgreeing = 3;
   if (config.networks.empty()) {
     return Table{};  // no table of ours then, perhaps no nf_tables
   }
+  std::optional<Table> last;
+  int agreeing = 0;
   for (int i = 0; i < kTries; ++i) {
     MOUNTD_ASSIGN(const std::uint32_t before, GenerationOf(nft));
     MOUNTD_ASSIGN(Table table, ReadTableOnce(nft));
     MOUNTD_ASSIGN(const std::uint32_t after, GenerationOf(nft));
-    if (before == after) {
+    agreeing = last == table ? agreeing + 1 : 1;
+    if (before == after || agreeing == kAgreeing) {
       return table;
     }
+    last = std::move(table);
   }
   return MakeError(Code::kUnavailable, "list networks", "inet mountd",
                    "the table changed during each reading; call again");

@@ -134,15 +134,25 @@ Result<Channel::Sent> Channel::SendAll(std::span<const Message> messages,
   return sent;
 }
 
+Result<std::vector<Answer>> Channel::ExchangeOnce(
+    std::span<const Message> messages, std::size_t last) {
+  MOUNTD_ASSIGN(const Sent sent, SendAll(messages, last));
+  std::vector<Answer> answers;
+  for (bool complete = false; !complete;) {
+    MOUNTD_ASSIGN(complete, Collect(sent, &answers));
+  }
+  return answers;
+}
+
+Result<std::vector<Answer>> Channel::Dump(const Message& dump) {
+  return ExchangeOnce(std::span(&dump, 1), 0);
+}
+
 Result<std::vector<Answer>> Channel::Exchange(
     const std::vector<Message>& messages, std::size_t last) {
   constexpr int kTries = 8;
   for (int i = 0; i < kTries; ++i) {
-    MOUNTD_ASSIGN(const Sent sent, SendAll(messages, last));
-    std::vector<Answer> answers;
-    for (bool complete = false; !complete;) {
-      MOUNTD_ASSIGN(complete, Collect(sent, &answers));
-    }
+    MOUNTD_ASSIGN(std::vector<Answer> answers, ExchangeOnce(messages, last));
     // NLM_F_DUMP_INTR: the list changed during the dump, so entries may be
     // missing (linux/netlink.h).
     if (!IsInterrupted(answers)) {

@@ -56,7 +56,7 @@ struct Answer {
   int err = 0;
   int type = 0;
   // The list of a dump changed while the kernel wrote the dump, so that entries
-  // may be missing: NLM_F_DUMP_INTR. Exchange returns no such answer.
+  // may be missing: NLM_F_DUMP_INTR. Only Dump and Stream give such answers.
   bool is_interrupted = false;
   std::vector<std::byte> payload;
 };
@@ -79,6 +79,11 @@ class Channel {
   // interrupted.
   Result<std::vector<Answer>> Exchange(const std::vector<Message>& messages,
                                        std::size_t last);
+  // As Exchange, of one dump, which it sends only once. The answers may be
+  // those of an interrupted dump. The kernel marks each dump of nf_tables so
+  // during which any table changed, so the caller has to know whether the mark
+  // matters.
+  Result<std::vector<Answer>> Dump(const Message& dump);
   // Sends one nf_tables batch with its markers; the kernel carries out all of
   // it or nothing. Returns 0, or the errno of the first message that the kernel
   // refuses. Fails as Exchange does.
@@ -105,6 +110,8 @@ class Channel {
     std::size_t last = 0;  // index of the acknowledged one
   };
   Result<Sent> SendAll(std::span<const Message> messages, std::size_t last);
+  Result<std::vector<Answer>> ExchangeOnce(std::span<const Message> messages,
+                                           std::size_t last);
   // Adds the answers of one recv(2). Returns true once the last is answered.
   Result<bool> Collect(const Sent& sent, std::vector<Answer>* answers);
 

@@ -40,6 +40,7 @@ void CheckColumns(std::string_view text) {
   CheckColumn(store::TmpfsFromColumn, text);
   CheckColumn(store::FileSystemFromColumn, text);
   CheckColumn(store::ReceiptVolumesFromColumn, text);
+  CheckColumn(store::TextsFromColumn, text);
   CheckColumn(store::FingerprintFromColumn, text);
 }
 
@@ -117,6 +118,7 @@ void UseState(store::StateStore* state) {
   Ignore(state->allocations.ListAllocations());
   Ignore(state->plugins.ListPlugins());
   Ignore(state->plugins.ListFingerprints());
+  Ignore(state->plugins.ListFormerNodeIds());
   Ignore(state->volumes.ListVolumes());
   Ignore(state->volumes.ListPublications());
   Ignore(state->allocations.GetReceipt("web"));

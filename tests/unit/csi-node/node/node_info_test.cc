@@ -2,7 +2,9 @@
 // mountd asks a plugin again for what the plugin says of this node.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "csi-node/node/plugin_events.h"
 #include "tests/support/eventually.h"
@@ -64,6 +66,21 @@ TEST(NodeInfoTest, AnAnswerThatFailsOrHasNoIdChangesNothing) {
       core.client->script().AwaitCalls("NodeGetInfo", Questions(core) + 2));
   EXPECT_EQ(core.plugins->Get("nfs")->node, (NodeInfo{"n1", 10, {}}));
   EXPECT_EQ(core.events.All(), std::vector<std::string>{"nfs healthy 1"});
+}
+
+TEST(NodeInfoTest, AnIdThatComesAndGoesPushesOutNoOther) {
+  Core core(WithProbesEach(std::chrono::milliseconds(2)));
+  Say(core, {"n0", 1, {}});
+  ASSERT_TRUE(core.AddPlugin("nfs"));
+  std::int64_t most = 1;
+  for (std::size_t i = 0; i < PluginInstance::kMostFormerNodeIds; ++i) {
+    for (const char* id : {"n1", "n2"}) {
+      Say(core, {id, ++most, {}});
+      ASSERT_TRUE(AwaitMaxVolumes(core, most));
+    }
+  }
+  EXPECT_EQ(core.plugins->Get("nfs")->former_node_ids,
+            (std::vector<std::string>{"n1", "n0"}));
 }
 
 class NodeInfoDoubtTest : public ::testing::Test {
@@ -137,6 +154,34 @@ TEST_F(NodeInfoDoubtTest, UnderAFormerIdAVolumeInUseIsNotDetached) {
   EXPECT_EQ(detach("n1"), "Busy");
   EXPECT_EQ(detach("n2"), "Busy");
   EXPECT_EQ(detach("n3"), "Ok");
+}
+
+// Another mountd knows to which ids the volume may be attached, too.
+TEST_F(NodeInfoDoubtTest, AFormerIdOutlivesMountd) {
+  core_.client->SetController([](const ControllerCall&) {
+    return RpcResult<std::string>(std::string("{}"));
+  });
+  ASSERT_EQ(Publish(), "Ok");
+  Say(core_, {"n2", 8, {}});
+  core_.plugins->DoubtNodeInfo("nfs");
+  ASSERT_TRUE(AwaitMaxVolumes(core_, 8));
+  for (int i = 0; i < 2; ++i) {
+    core_.Restart();
+    ASSERT_EQ(Outcome(core_.Recover()), "Ok");
+    ASSERT_TRUE(AwaitStatus(*core_.plugins, "nfs", [](const auto& status) {
+      return status.state == PluginState::kHealthy;
+    }));
+  }
+  EXPECT_EQ(core_.plugins->Get("nfs")->former_node_ids,
+            std::vector<std::string>{"n1"});
+  const UniqueFd none;
+  const CancelToken never;
+  EXPECT_EQ(
+      Outcome(core_.controller->Unpublish("nfs", {"v1", "n1"}, {none, never})),
+      "Busy");
+  EXPECT_EQ(
+      Outcome(core_.controller->Unpublish("nfs", {"v1", "n3"}, {none, never})),
+      "Ok");
 }
 
 // A caller whose volumes do not fit cannot make mountd ask without a pause.

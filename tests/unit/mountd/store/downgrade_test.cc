@@ -322,13 +322,33 @@ TEST(DowngradeLossTest, OfTheStateStoreIsListed) {
   RunOn(path,
         "UPDATE publications SET file_system='[1,2]'; UPDATE departed SET "
         "cgroup=7; UPDATE allocations SET group_id=100000 WHERE id='web'; "
-        "UPDATE volumes SET volume_id='vol' || char(10) || '1'");
+        "UPDATE volumes SET volume_id='vol' || char(10) || '1'; "
+        "UPDATE plugin_instances SET former_node_ids='[\"n0\"]'");
   EXPECT_EQ(LostOf(path, kReleasedState),
             (std::vector<std::string>{
                 "allocation web: that group 100000 passes through its "
                 "directory",
+                "plugin csi: the node ids that it said before",
                 "volume web/data: which file system it is",
                 "volume csi/vol?1: which file system and cgroup gone had"}));
+}
+
+TEST(DowngradeLossTest, OfLeasesIsListed) {
+  const TempDirectory directory;
+  const std::string path = directory.File("state.db");
+  RunOn(path, FixtureOf("state", 9));
+  ASSERT_EQ(MessageOf(StateStore::Open(path, "boot 1")), "Ok");
+  RunOn(path, "UPDATE fences SET told=0");
+  std::vector<std::string> lost = LostOf(path, kReleasedState);
+  std::sort(lost.begin(), lost.end());
+  EXPECT_EQ(lost,
+            (std::vector<std::string>{
+                "allocation web: that it needs a lease",
+                "fence of allocation going", "fence of allocation kept",
+                "fence of allocation kept: that its user has still to be told",
+                "lease agent of uid 1000",
+                "receipt of allocation old: the caller's names of the call",
+                "volume csi/vol/1: which file system and cgroup gone had"}));
 }
 
 TEST(DowngradeStoresTest, ChangesNoneWhileOneOfThemIsOpen) {

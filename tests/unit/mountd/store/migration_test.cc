@@ -9,6 +9,7 @@
 
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -21,7 +22,7 @@ namespace mountd::store {
 namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
-constexpr int kStateVersions = 10;
+constexpr int kStateVersions = 12;
 constexpr int kBootVersions = 15;
 
 struct CloseRaw {
@@ -133,23 +134,6 @@ TEST_P(StateMigration, KeepsAllocationsReceiptsAndDebts) {
   EXPECT_EQ(owed->at(0).attempts, 4U);
 }
 
-TEST_P(StateMigration, KeepsLeasesAndFences) {
-  const auto leases = store_->leases.ListLeases();
-  const auto fences = store_->leases.ListFences();
-  ASSERT_TRUE(leases && fences);
-  if (version() < 9) {
-    EXPECT_TRUE(leases->empty() && fences->empty());
-    return;
-  }
-  ASSERT_TRUE(leases->size() == 1U && fences->size() == 1U);
-  EXPECT_EQ(leases->front().key.name, "agent");
-  EXPECT_EQ(leases->front().scope, "prod");
-  EXPECT_EQ(leases->front().timeout_ms, 10'000U);
-  EXPECT_EQ(fences->front().allocation, "gone");
-  EXPECT_EQ(fences->front().state, FenceState::kDone);
-  EXPECT_TRUE(fences->front().volumes_detached);
-}
-
 TEST_P(StateMigration, KeepsPlugins) {
   const auto plugins = store_->plugins.ListPlugins();
   ASSERT_TRUE(plugins && plugins->size() == 1U);
@@ -164,6 +148,32 @@ TEST_P(StateMigration, KeepsPlugins) {
   EXPECT_EQ(plugin.health_timeout_ms, version() >= 3 ? 1500U : 0U);
   EXPECT_EQ(plugin.bare_directories, version() >= 3);
   EXPECT_EQ(plugin.declared, version() >= 4);
+  const auto former = store_->plugins.ListFormerNodeIds();
+  ASSERT_TRUE(former);
+  EXPECT_EQ(former->size(), version() >= 10 ? 1U : 0U);
+}
+
+TEST_P(StateMigration, KeepsLeasesAndFences) {
+  const auto leases = store_->leases.ListLeases();
+  ASSERT_TRUE(leases);
+  EXPECT_EQ(leases->size(), version() >= 9 ? 1U : 0U);
+  const auto fences = store_->leases.ListFences();
+  ASSERT_TRUE(fences);
+  ASSERT_EQ(fences->size(), version() >= 9 ? 2U : 0U);
+  if (version() >= 9) {
+    EXPECT_EQ(fences->at(0).allocation, "going");
+    EXPECT_EQ(fences->at(0).state, FenceState::kBegun);
+    EXPECT_EQ(fences->at(1).state, FenceState::kDone);
+  }
+  // An earlier mountd told a fence when it was done. One that ends later has
+  // still to be told.
+  EXPECT_TRUE(store_->leases.UsersToTell()->empty());
+  FenceRecord going;
+  going.allocation = "going";
+  going.lease = {1000, "old lease"};
+  going.state = FenceState::kDone;
+  ASSERT_EQ(MessageOf(store_->leases.PutFence(going)), "Ok");
+  EXPECT_EQ(*store_->leases.UsersToTell(), std::set<std::uint32_t>{1000});
 }
 
 TEST_P(StateMigration, KeepsVolumesAndTheirUsers) {

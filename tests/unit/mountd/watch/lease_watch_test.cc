@@ -131,6 +131,7 @@ TEST_F(LeaseWatchTest, AFenceIsTriedUntilItIsDone) {
   }
   EXPECT_EQ(lapses_.size(), 1U);
   EXPECT_FALSE(IsKnown());
+  EXPECT_EQ(watch_->user_count(), 0U);
 }
 
 // The fence ends between the list of the retries and its retry.
@@ -178,9 +179,24 @@ TEST_F(LeaseWatchTest, AFewFencesOfAUserAreUnderWayAtOnce) {
       [&] { return executor().script().Count("RemoveAllocation") == 8; }));
   EXPECT_TRUE(executor().script().AwaitBlocked("RemoveAllocation", 8));
   EXPECT_EQ(executor().script().Count("RemoveAllocation"), 8U);
+  EXPECT_EQ(watch_->user_count(), 1U);
   executor().script().Unblock("RemoveAllocation");
   EXPECT_TRUE(loop_.RunUntil([&] { return done_.size() == kAllocations; }));
   EXPECT_TRUE(services().leases.Pending().empty());
+  EXPECT_EQ(watch_->user_count(), 0U);
+}
+
+// A user who has had a fence costs nothing afterwards.
+TEST_F(LeaseWatchTest, AUserIsForgottenWithTheLastFence) {
+  EXPECT_EQ(watch_->user_count(), 0U);
+  executor().script().Block("RemoveAllocation");
+  AcquirePipe().reset();
+  ASSERT_TRUE(loop_.RunUntil([&] { return lapses_.size() == 1; }));
+  ASSERT_TRUE(executor().script().AwaitBlocked("RemoveAllocation"));
+  EXPECT_EQ(watch_->user_count(), 1U);
+  executor().script().Unblock("RemoveAllocation");
+  ASSERT_TRUE(loop_.RunUntil([&] { return !done_.empty(); }));
+  EXPECT_EQ(watch_->user_count(), 0U);
 }
 
 TEST_F(LeaseWatchTest, AStartGoesOnWithAFence) {

@@ -181,6 +181,20 @@ TEST_F(NetlinkChannel, AnInterruptedDumpIsReadAgain) {
   EXPECT_EQ(kernel_.sends, 3);
 }
 
+// The kernel marks dumps of nf_tables also for changes of other tables.
+TEST_F(NetlinkChannel, ADumpIsSentOnceAndGivenAlthoughInterrupted) {
+  AnswerLink(1);
+  AnswerLink(1, NLM_F_DUMP_INTR);
+  AnswerDone(1, NLM_F_DUMP_INTR);
+  const auto links =
+      channel_.Dump(Message(RTM_GETLINK, NLM_F_DUMP, ifinfomsg{}));
+  ASSERT_TRUE(links) << links.error().Message();
+  EXPECT_EQ(links->front().type, RTM_NEWLINK);
+  EXPECT_TRUE(links->back().is_interrupted);
+  EXPECT_TRUE(links->back().payload.empty());
+  EXPECT_EQ(kernel_.sends, 1);
+}
+
 TEST_F(NetlinkChannel, ADumpThatNeverHoldsStillIsUnavailable) {
   for (std::uint32_t i = 1; i <= 100; ++i) {
     AnswerDone(i, NLM_F_DUMP_INTR);

@@ -26,7 +26,8 @@ CREATE TABLE fences(
   had_tasks INTEGER NOT NULL, copies TEXT NOT NULL,
   handed_out INTEGER NOT NULL, volumes_detached INTEGER NOT NULL,
   error TEXT NOT NULL, attempts INTEGER NOT NULL);
-INSERT INTO "fences" VALUES('gone',1000,'agent','boot 1',1,2,79,2,0,'its deadline has passed',1,1700000000000001,2,1700000000000002,3,1700000000000003,4,1700000000000004,1,'',0,1,'',2);
+INSERT INTO "fences" VALUES('kept',1000,'old lease','boot 1',2,1,79,2,0,'no renewal came before its deadline',1000,1700000000000000,2000,1700000000001000,3000,1700000000002000,4000,1700000000003000,1,'',0,1,'',2);
+INSERT INTO "fences" VALUES('going',1000,'old lease','boot 1',1,0,0,1,0,'no renewal came before its deadline',1000,1700000000000000,0,0,0,0,0,0,0,'',0,0,'was busy',3);
 CREATE TABLE leases(
   uid INTEGER NOT NULL, name TEXT NOT NULL, allocation TEXT NOT NULL,
   scope TEXT NOT NULL, kind INTEGER NOT NULL, timeout_ms INTEGER NOT NULL,
@@ -34,7 +35,7 @@ CREATE TABLE leases(
   state INTEGER NOT NULL, boot_id TEXT NOT NULL,
   deadline_boot_us INTEGER NOT NULL, reason TEXT NOT NULL,
   PRIMARY KEY(uid, name));
-INSERT INTO "leases" VALUES(1000,'agent','','prod',2,10000,1,1,1,'boot 1',5000000,'');
+INSERT INTO "leases" VALUES(1000,'agent','web','',2,10000,1,2,1,'boot 1',5000000,'');
 CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 INSERT INTO "meta" VALUES('boot_id','boot 1');
 CREATE TABLE owed(
@@ -81,8 +82,8 @@ CREATE TABLE volumes(
   UNIQUE(plugin, volume_id));
 INSERT INTO "volumes" VALUES('018fe69d36337415d61328592f4fa7ce','csi','vol/1',1000,2,5,'ext4','d1','{"a":"1"}','{"b":"2"}',1,'77',3);
 CREATE INDEX allocations_by_scope ON allocations(uid, scope);
-CREATE INDEX fences_by_uid ON fences(uid, state, done_wall_us);
 CREATE INDEX receipts_by_uid ON receipts(uid, serial);
+CREATE INDEX fences_by_uid ON fences(uid, state, done_wall_us);
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('plugin_instances',1);
 INSERT INTO "sqlite_sequence" VALUES('receipts',7);
