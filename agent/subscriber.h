@@ -100,6 +100,8 @@ struct SignalHandlers {
   std::function<void(const std::string& lease, std::uint32_t uid,
                      const std::string& reason)>
       lease_lapsed;
+  // The fence is done, perhaps before this Subscriber started: mountd tells the
+  // lease's user each fence at least once, and may tell one again.
   std::function<void(const std::string& allocation, const std::string& lease)>
       fence_done;
 
@@ -109,8 +111,9 @@ struct SignalHandlers {
   bool spans = false;
 
   // The connection is lost and no handler is called any more. Signals sent
-  // meanwhile are lost: start another Subscriber, then read the state (Get…,
-  // List…). Error::away is kRestarting if mountd has ended the connection.
+  // meanwhile are lost, except fence_done: start another Subscriber, then read
+  // the state (Get…, List…). Error::away is kRestarting if mountd has ended the
+  // connection.
   std::function<void(const Error&)> lost;
 };
 

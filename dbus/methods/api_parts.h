@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "dbus/receive/peer_drops.h"
@@ -24,6 +25,8 @@ struct ApiParts {
   // thread.
   std::function<void(const OperationSummary&)> audit =
       [](const OperationSummary&) {};
+  // Called when a connection of this user has subscribed. On the loop's thread.
+  std::function<void(std::uint32_t uid)> on_subscribe = [](std::uint32_t) {};
 };
 
 }  // namespace mountd::dbus

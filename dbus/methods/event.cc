@@ -342,6 +342,14 @@ Event FenceDone(const CallerAccess& access, const FenceRecord& fence) {
           }};
 }
 
+Event FenceDoneForUser(const FenceRecord& fence) {
+  return {"FenceDone",
+          {fence.allocation, fence.lease.name},
+          [uid = fence.lease.uid](const Caller& caller) {
+            return caller.uid == uid;
+          }};
+}
+
 Event OwedChanged(std::uint32_t count) {
   return {"OwedChanged", {count}, [](const Caller&) { return true; }};
 }

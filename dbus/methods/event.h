@@ -81,6 +81,8 @@ Event SecretsNeeded(const CallerAccess& access, const VolumeRecord& volume,
 // Visible to the lease's user.
 Event LeaseLapsed(const CallerAccess& access, const LeaseRecord& lease);
 Event FenceDone(const CallerAccess& access, const FenceRecord& fence);
+// The same for the lease's user alone, also if others may see it.
+Event FenceDoneForUser(const FenceRecord& fence);
 // OwedChanged and OwedOverdue count the pending tear-downs of all users. They
 // carry only how many there are and since when.
 Event OwedChanged(std::uint32_t count);

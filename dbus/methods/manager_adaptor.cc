@@ -112,6 +112,9 @@ void ManagerAdaptor::Subscribe(const Dict& options) {
   if (sees_all) {
     AuditRead(parts_, context, "Subscribe", "signals", "all");
   }
+  if (caller) {
+    parts_.on_subscribe(caller->uid);
+  }
 }
 
 void ManagerAdaptor::Unsubscribe(const Dict& options) {

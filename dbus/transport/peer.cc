@@ -306,7 +306,7 @@ bool Peer::stalled() const {
 }
 
 void Peer::Send(const Event& event) {
-  if (ready() && subscribed_ && event.may_see(caller_)) {
+  if (IsSubscribed() && event.may_see(caller_)) {
     Emit(bus_, nullptr, event);
   }
 }

@@ -62,6 +62,8 @@ class Peer final : public CallerSource {
   // call.
   void DropFor(PeerDrop why);
   void Send(const Event& event);
+  // Returns whether the peer gets the signals that it may see.
+  bool IsSubscribed() const { return ready() && subscribed_; }
 
   Result<Caller> CallerOf(const sdbus::Message& message) override;
   Result<Caller> CallerOfSender(const char* sender) override;

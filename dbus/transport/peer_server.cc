@@ -221,4 +221,10 @@ void PeerServer::Send(const Event& event) {
   }
 }
 
+bool PeerServer::HasSubscriber(std::uint32_t uid) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& one) {
+    return one.second->IsSubscribed() && one.second->caller().uid == uid;
+  });
+}
+
 }  // namespace mountd::dbus

@@ -45,6 +45,8 @@ class PeerServer {
   void Close();
 
   void Send(const Event& event);
+  // Returns whether a peer of this user is subscribed.
+  bool HasSubscriber(std::uint32_t uid) const;
   std::size_t peer_count() const { return peers_.size(); }
 
  private:

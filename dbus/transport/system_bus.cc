@@ -331,6 +331,16 @@ bool SystemBus::HasSubscribers() const {
   return subscribers_ != nullptr && sd_bus_track_count(subscribers_) != 0;
 }
 
+bool SystemBus::HasSubscriber(std::uint32_t uid) const {
+  return subscribers_ != nullptr &&
+         std::any_of(
+             subscribed_.begin(), subscribed_.end(), [&](const auto& one) {
+               return one.second.uid == uid &&
+                      sd_bus_track_contains(subscribers_, one.first.c_str()) !=
+                          nullptr;
+             });
+}
+
 void SystemBus::GiveUpName() {
   // From here on Lost does not connect again.
   given_up_ = true;

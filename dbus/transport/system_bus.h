@@ -43,6 +43,8 @@ class SystemBus final : public CallerSource {
   void Start();
   void Send(const Event& event);
   bool HasSubscribers() const;
+  // Returns whether a connection of this user is subscribed.
+  bool HasSubscriber(std::uint32_t uid) const;
   // Gives up the name before the process ends. Dispatches every message sent to
   // the name until then; later messages go to the name's next owner.
   void GiveUpName();

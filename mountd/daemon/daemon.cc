@@ -174,6 +174,7 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
       restorer_(*loop_, strands_, volumes_, services_.volumes),
       volume_prober_({*loop_, strands_, volumes_},
                      config_.timeouts.probe_volumes),
+      fence_teller_({*loop_, strands_, state_->leases}, WaysToTellFences()),
       leases_({*loop_, strands_, services_.leases, services_.fences},
               EventsOfLeases()),
       api_{config_.timeouts,
@@ -184,7 +185,8 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
            drops_,
            [this](const OperationSummary& summary) {
              operation_log_.Log(summary);
-           }},
+           },
+           [this](std::uint32_t uid) { fence_teller_.Subscribed(uid); }},
       peers_(*loop_, api_, foreign_, config_.limits) {}
 
 // Recovers in order of dependence: directories before the things in them,
@@ -196,6 +198,7 @@ Result<void> Daemon::Recover() {
   }
   // Before anything else, because a lapsed lease refuses its allocations.
   MOUNTD_TRY(services_.leases.Recover(config_.timeouts.lease_grace));
+  MOUNTD_TRY(fence_teller_.Recover());
   MOUNTD_TRY(services_.recovery.Recover());
   MOUNTD_TRY(plugins_.Recover());
   MOUNTD_TRY(volumes_.Recover());

@@ -28,6 +28,7 @@
 #include "mountd/networks/networks.h"
 #include "mountd/operations/operations.h"
 #include "mountd/service/services.h"
+#include "mountd/watch/fence_teller.h"
 #include "mountd/watch/lease_watch.h"
 #include "mountd/watch/mount_prober.h"
 #include "mountd/watch/mount_watch.h"
@@ -97,6 +98,7 @@ class Daemon {
   void MountHealthChanged(const MountRecord& record, exec::MountHealth health,
                           const std::string& reason);
   OwedWatch::Events EventsOfOwed();
+  FenceTeller::Ways WaysToTellFences();
   LeaseWatch::Events EventsOfLeases();
   void RestoreVolumesOf(const std::vector<std::string>& allocations);
   Networks::Events EventsOfNetworks();
@@ -155,6 +157,7 @@ class Daemon {
   VolumeSettler settler_;
   VolumeRestorer restorer_;
   VolumeProber volume_prober_;
+  FenceTeller fence_teller_;
   LeaseWatch leases_;
   dbus::PeerDrops drops_;
   const dbus::ApiParts api_;

@@ -159,13 +159,28 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
   return events;
 }
 
+FenceTeller::Ways Daemon::WaysToTellFences() {
+  FenceTeller::Ways ways;
+  ways.tell_all = [this](const FenceRecord& fence) {
+    Send(dbus::FenceDone(services_.access, fence));
+  };
+  ways.tell_user = [this](const FenceRecord& fence) {
+    Send(dbus::FenceDoneForUser(fence));
+  };
+  ways.has_subscriber = [this](std::uint32_t uid) {
+    return peers_.HasSubscriber(uid) ||
+           (bus_ != nullptr && bus_->HasSubscriber(uid));
+  };
+  return ways;
+}
+
 LeaseWatch::Events Daemon::EventsOfLeases() {
   LeaseWatch::Events events;
   events.on_lapse = [this](const Leases::Lapsed& one) {
     Send(dbus::LeaseLapsed(services_.access, one.lease));
   };
   events.on_done = [this](const FenceRecord& fence) {
-    Send(dbus::FenceDone(services_.access, fence));
+    fence_teller_.Done(fence);
     owed_.Check();
   };
   return events;

@@ -86,6 +86,10 @@ constexpr std::array kBootSteps = {
 };
 
 constexpr std::array kStateSteps = {
+    StepDown{11,
+             "SELECT 'fence of allocation ' || allocation || ': that its user "
+             "has still to be told' FROM fences WHERE state = 2 AND told = 0",
+             "ALTER TABLE fences DROP COLUMN told;"},
     StepDown{10,
              "SELECT 'plugin ' || plugin || ': the node ids that it said "
              "before' FROM plugin_instances WHERE former_node_ids <> ''",

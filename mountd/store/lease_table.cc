@@ -165,6 +165,44 @@ Result<void> LeaseTable::RemoveFence(const std::string& allocation) {
   return Ok();
 }
 
+Result<std::set<std::uint32_t>> LeaseTable::UsersToTell() {
+  std::set<std::uint32_t> all;
+  MOUNTD_TRY(database_->Query(
+      "SELECT DISTINCT uid FROM fences WHERE state=?1 AND told=0",
+      [&](const Row& row) {
+        all.insert(static_cast<std::uint32_t>(row.Int(0)));
+      },
+      static_cast<int>(FenceState::kDone)));
+  return all;
+}
+
+Result<std::vector<FenceRecord>> LeaseTable::ListUntold(std::uint32_t uid,
+                                                        std::size_t most) {
+  std::vector<FenceRecord> all;
+  MOUNTD_TRY(database_->Query(
+      std::string("SELECT ")
+          .append(kFenceColumns)
+          .append(" FROM fences WHERE uid=?1 AND state=?2 AND told=0 ORDER BY "
+                  "done_wall_us,allocation LIMIT ?3"),
+      [&](const Row& row) { all.push_back(ReadFence(row)); }, uid,
+      static_cast<int>(FenceState::kDone), most));
+  return all;
+}
+
+Result<void> LeaseTable::SetTold(const std::vector<FenceRecord>& fences) {
+  return database_->Transaction([&]() -> Result<void> {
+    for (const FenceRecord& fence : fences) {
+      MOUNTD_TRY(database_->Run(
+          "UPDATE fences SET told=1 WHERE allocation=?1 AND uid=?2 AND "
+          "state=?3 AND boot_id=?4 AND done_boot_us=?5",
+          fence.allocation, fence.lease.uid,
+          static_cast<int>(FenceState::kDone), fence.boot_id,
+          fence.done.boot_us));
+    }
+    return Ok();
+  });
+}
+
 Result<void> LeaseDeadlineTable::PutDeadline(const LeaseKey& key,
                                              std::uint64_t deadline_boot_us) {
   MOUNTD_TRY(database_->Run(

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,7 +30,8 @@ class LeaseTable {
   // Records the lapse and the intents of its fences, in one transaction.
   Result<void> BeginFences(const LeaseRecord& lease,
                            const std::vector<FenceRecord>& fences);
-  // Writes the fence. Removes the user's oldest receipts beyond kFencesPerUid.
+  // Writes the fence, as one that is not told. Removes the user's oldest
+  // receipts beyond kFencesPerUid.
   Result<void> PutFence(const FenceRecord& fence);
   Result<std::optional<FenceRecord>> GetFence(const std::string& allocation);
   // Returns the fences that are not lifted, done or not.
@@ -38,6 +41,14 @@ class LeaseTable {
   Result<void> PutLeaseAndLift(const LeaseRecord& lease,
                                const std::vector<std::string>& allocations);
   Result<void> RemoveFence(const std::string& allocation);
+  // Returns the users with a fence that is done and that SetTold does not know.
+  Result<std::set<std::uint32_t>> UsersToTell();
+  // Returns such fences of the user, the oldest first, at most `most`.
+  Result<std::vector<FenceRecord>> ListUntold(std::uint32_t uid,
+                                              std::size_t most);
+  // Records that mountd has sent FenceDone to a subscriber of the lease's user.
+  // Leaves a later fence of the same allocation alone.
+  Result<void> SetTold(const std::vector<FenceRecord>& fences);
 
  private:
   Database* const database_;

@@ -113,7 +113,13 @@ CREATE INDEX fences_by_uid ON fences(uid, state, done_wall_us);
 constexpr std::string_view kFormerNodeIds = R"sql(
 ALTER TABLE plugin_instances ADD COLUMN former_node_ids TEXT NOT NULL DEFAULT '';
 )sql";
-constexpr std::array<std::string_view, 10> kStateSchema = {
+// An earlier mountd told each fence that was done, if no kill came between. 2
+// is FenceState::kDone.
+constexpr std::string_view kFencesTold = R"sql(
+ALTER TABLE fences ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
+UPDATE fences SET told=1 WHERE state=2;
+)sql";
+constexpr std::array<std::string_view, 11> kStateSchema = {
     kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
@@ -123,7 +129,8 @@ constexpr std::array<std::string_view, 10> kStateSchema = {
     kFileSystems,
     kReceiptNames,
     kLeases,
-    kFormerNodeIds};
+    kFormerNodeIds,
+    kFencesTold};
 
 }  // namespace
 

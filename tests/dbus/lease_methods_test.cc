@@ -80,6 +80,30 @@ TEST_P(LeaseMethods, ALapseOfItsPipeFencesAndTellsSubscribers) {
             "org.mountd1.Error.NotFound");
 }
 
+// The agent was away when the fence ended.
+TEST_P(LeaseMethods, TheNextSubscriberIsToldOfAFenceThatIsDone) {
+  MustPrepare();
+  PipeEnds pipe;
+  ASSERT_TRUE(AcquireByPipe(pipe.reading.get()).ok());
+  pipe.writing.reset();
+  ASSERT_TRUE(client_->RunUntil([&] {
+    const Answer fence = client_->Call("GetFence", "sa{sv}", "web", 0);
+    return fence.ok() && fence.values.at("state") == R"("done")";
+  }));
+  ASSERT_TRUE(client_->Call("Subscribe", "a{sv}", 0).ok());
+  EXPECT_NE(client_->AwaitSignal("FenceDone").text.find("web"),
+            std::string::npos);
+  // Another connection is not told again of what the user has been told.
+  const auto second = Connect();
+  ASSERT_NE(second, nullptr);
+  ASSERT_TRUE(second->Call("Subscribe", "a{sv}", 0).ok());
+  ASSERT_TRUE(second->Call("PrepareAllocation", "sa{sv}", "db", 0).ok());
+  second->Fence();
+  for (const Signal& signal : second->signals()) {
+    EXPECT_NE(signal.member, "FenceDone");
+  }
+}
+
 TEST_P(LeaseMethods, TakesOnlyTheReadEndOfAPipeWithAWriter) {
   MustPrepare();
   PipeEnds pipe;

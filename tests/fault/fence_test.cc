@@ -3,20 +3,28 @@
 // The lease of an allocation with a volume, a mount and a running task lapses,
 // and a step of its fence fails, or mountd or an executor is killed there. The
 // fence goes on by itself until its receipt says that the task has ended and
-// the volume is detached.
+// the volume is detached, and mountd tells its user so.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
 
+#include "agent/subscriber.h"
 #include "tests/fault/fault_fixture.h"
 #include "tests/support/eventually.h"
 #include "tests/support/node/host_volumes.h"
@@ -26,9 +34,52 @@ namespace {
 
 constexpr char kGroups[] = "/sys/fs/cgroup";
 
-class Fences : public FaultFixture,
-               public ::testing::WithParamInterface<
-                   std::tuple<StepProcess, StepAction>> {
+// Owns the agent's subscription. Subscribes again when mountd was killed.
+class Subscription {
+ public:
+  Subscription() { Subscribe(); }
+  // Returns whether the agent was told that the fence of "web" is done.
+  bool AwaitTold() {
+    return Eventually([this] {
+      if (is_lost_.exchange(false)) {
+        Subscribe();
+      }
+      return is_told_.load();
+    });
+  }
+
+ private:
+  void Subscribe() {
+    subscriber_.reset();
+    is_lost_ = false;
+    agent::SignalHandlers handlers;
+    handlers.fence_done = [this](const std::string& allocation,
+                                 const std::string& /*lease*/) {
+      is_told_ = is_told_ || allocation == "web";
+    };
+    handlers.lost = [this](const Error& /*error*/) { is_lost_ = true; };
+    agent::ClientOptions options;
+    options.connect_timeout = std::chrono::seconds(60);
+    std::optional<Result<agent::Subscriber>> started;
+    // As the agent, whom the signal is for.
+    std::thread([&] {
+      ::syscall(SYS_setresgid, kAgentUid, kAgentUid, kAgentUid);
+      ::syscall(SYS_setresuid, kAgentUid, kAgentUid, kAgentUid);
+      started = agent::Subscriber::Start(options, std::move(handlers));
+    }).join();
+    if (*started) {
+      subscriber_.emplace(**std::move(started));
+    } else {
+      is_lost_ = true;
+    }
+  }
+
+  std::atomic<bool> is_told_ = false;
+  std::atomic<bool> is_lost_ = false;
+  std::optional<agent::Subscriber> subscriber_;
+};
+
+class FenceFixture : public FaultFixture {
  protected:
   void SetUp() override {
     PrivateNamespaces::SetUp();
@@ -63,8 +114,6 @@ class Fences : public FaultFixture,
            "\"kill\"\ncgroups = [\"" +
            top_ + "\"]\n";
   }
-  StepProcess process() const { return std::get<0>(GetParam()); }
-  StepAction action() const { return std::get<1>(GetParam()); }
   std::string CgroupPath() const { return kGroups + top_ + "/web"; }
 
   void StartTask() {
@@ -98,14 +147,20 @@ class Fences : public FaultFixture,
   // pipe. Returns "Ok" or the error.
   std::string MakeBound(Agent& agent, int pipe);
   std::optional<agent::Fence> AwaitDone(Agent& agent);
-  // True if step `at` was reached.
-  bool CutOff(std::uint32_t at);
+  struct Step {
+    StepProcess process = StepProcess::kMountd;
+    StepAction action = StepAction::kKillAfter;
+    std::uint32_t at = 0;
+    std::string_view only = "";  // if set, only steps of this name count
+  };
+  // True if the step was reached.
+  bool CutOff(const Step& step);
 
   std::string top_;
   pid_t task_ = -1;
 };
 
-std::string Fences::MakeBound(Agent& agent, int pipe) {
+std::string FenceFixture::MakeBound(Agent& agent, int pipe) {
   const UniqueFd cgroup(
       ::open(CgroupPath().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   agent::AllocationOptions options;
@@ -136,7 +191,7 @@ std::string Fences::MakeBound(Agent& agent, int pipe) {
   return agent.Told(agent.client().AcquireLease("lease", lease));
 }
 
-std::optional<agent::Fence> Fences::AwaitDone(Agent& agent) {
+std::optional<agent::Fence> FenceFixture::AwaitDone(Agent& agent) {
   std::optional<agent::Fence> done;
   EXPECT_TRUE(Eventually([&] {
     const auto fence = agent.client().GetFence(agent.allocation());
@@ -151,7 +206,7 @@ std::optional<agent::Fence> Fences::AwaitDone(Agent& agent) {
   return done;
 }
 
-bool Fences::CutOff(std::uint32_t at) {
+bool FenceFixture::CutOff(const Step& step) {
   Agent agent(*world_, "web");
   StartTask();
   std::array<int, 2> ends{};
@@ -161,14 +216,18 @@ bool Fences::CutOff(std::uint32_t at) {
   EXPECT_TRUE(Eventually([&] {
     return MakeBound(agent, reading.get()) == "Ok";
   })) << agent.told();
-  world_->steps().Arm(process(), action(), at, EIO);
+  // After MakeBound, because that forgets the receipt of the step before.
+  Subscription subscription;
+  world_->steps().Arm(step.process, step.action, step.at, EIO, step.only);
   writing.reset();
   const auto fence = AwaitDone(agent);
+  const bool is_told = subscription.AwaitTold();
   world_->steps().Disarm();
   const bool reached = world_->steps().Fired();
-  SCOPED_TRACE("step " + std::to_string(at) + " " +
+  SCOPED_TRACE("step " + std::to_string(step.at) + " " +
                world_->steps().FiredStep());
   EXPECT_TRUE(fence && fence->volumes_detached && fence->copies.empty());
+  EXPECT_TRUE(is_told);
   EXPECT_TRUE(Eventually([&] { return TaskWasKilled(); }));
   const auto status = agent.Status();
   EXPECT_TRUE(!status && status.error().code == Code::kNotFound);
@@ -178,9 +237,30 @@ bool Fences::CutOff(std::uint32_t at) {
   return reached;
 }
 
+// A commit of the receipt is the last step before the signal, and the record of
+// the signal is the next commit.
+TEST_F(FenceFixture, AKillAfterEachCommitLosesNoSignal) {
+  std::uint32_t commits = 0;
+  while (CutOff({.at = commits + 1, .only = "store sync state.db-wal"})) {
+    ASSERT_FALSE(HasFailure());
+    ++commits;
+  }
+  // The lapse, the stop of the tasks, the search, the receipt, the record.
+  EXPECT_GE(commits, 5U) << "the fence was hardly cut off";
+}
+
+class Fences : public FenceFixture,
+               public ::testing::WithParamInterface<
+                   std::tuple<StepProcess, StepAction>> {
+ protected:
+  bool CutOffAt(std::uint32_t at) {
+    return CutOff({std::get<0>(GetParam()), std::get<1>(GetParam()), at});
+  }
+};
+
 TEST_P(Fences, GoOnUntilTheyAreDone) {
   std::uint32_t cut_off = 0;
-  for (std::uint32_t at = 1; CutOff(at); ++at, ++cut_off) {
+  for (std::uint32_t at = 1; CutOffAt(at); ++at, ++cut_off) {
     ASSERT_FALSE(HasFailure());
     // A search, and the pages of the stores, have many steps that are alike,
     // and each cut takes seconds, until the fence is tried again.

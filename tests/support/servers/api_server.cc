@@ -112,13 +112,13 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       restorer_(*loop_, strands_, volumes_, services_.volumes),
       volume_prober_({*loop_, strands_, volumes_},
                      options_.config.timeouts.probe_volumes),
-      leases_({*loop_, strands_, services_.leases, services_.fences},
-              {[this](const Leases::Lapsed& one) {
-                 Send(dbus::LeaseLapsed(services_.access, one.lease));
-               },
-               [this](const FenceRecord& fence) {
-                 Send(dbus::FenceDone(services_.access, fence));
-               }}),
+      fence_teller_({*loop_, strands_, state_->leases}, WaysToTellFences()),
+      leases_(
+          {*loop_, strands_, services_.leases, services_.fences},
+          {[this](const Leases::Lapsed& one) {
+             Send(dbus::LeaseLapsed(services_.access, one.lease));
+           },
+           [this](const FenceRecord& fence) { fence_teller_.Done(fence); }}),
       api_{options_.config.timeouts,
            services_,
            operations_,
@@ -132,7 +132,8 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
                  (summary.pid == 0 ? "nobody" : "somebody") + " " +
                  (summary.error == nullptr ? "others=" + summary.others
                                            : summary.error->Message()));
-           }},
+           },
+           [this](std::uint32_t uid) { fence_teller_.Subscribed(uid); }},
       peers_(std::make_unique<dbus::PeerServer>(
           *loop_, api_, *foreign_, options_.config.limits, options_.peers)) {
   Recover();
@@ -163,6 +164,7 @@ ApiServer::~ApiServer() {
 void ApiServer::Recover() {
   Must(executor_.PrepareBase());
   Must(services_.leases.Recover(options_.config.timeouts.lease_grace));
+  Must(fence_teller_.Recover());
   Must(services_.recovery.Recover());
   Must(plugins_->Recover());
   Must(volumes_.Recover());
@@ -185,6 +187,21 @@ void ApiServer::Send(const dbus::Event& event) {
   if (bus_ != nullptr) {
     bus_->Send(event);
   }
+}
+
+FenceTeller::Ways ApiServer::WaysToTellFences() {
+  FenceTeller::Ways ways;
+  ways.tell_all = [this](const FenceRecord& fence) {
+    Send(dbus::FenceDone(services_.access, fence));
+  };
+  ways.tell_user = [this](const FenceRecord& fence) {
+    Send(dbus::FenceDoneForUser(fence));
+  };
+  ways.has_subscriber = [this](std::uint32_t uid) {
+    return peers_->HasSubscriber(uid) ||
+           (bus_ != nullptr && bus_->HasSubscriber(uid));
+  };
+  return ways;
 }
 
 csi::VolumeEvents ApiServer::EventsOfVolumes() {

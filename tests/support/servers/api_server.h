@@ -11,6 +11,7 @@
 #include "dbus/receive/foreign_fds.h"
 #include "dbus/transport/peer_server.h"
 #include "dbus/transport/system_bus.h"
+#include "mountd/watch/fence_teller.h"
 #include "mountd/watch/lease_watch.h"
 #include "mountd/watch/mount_prober.h"
 #include "mountd/watch/mount_watch.h"
@@ -61,6 +62,7 @@ class ApiServer {
   // Sends events to their subscribers on both transports. Runs on the loop's
   // thread.
   csi::VolumeEvents EventsOfVolumes();
+  FenceTeller::Ways WaysToTellFences();
   void Send(const dbus::Event& event);
 
   exec::FakeExecutor& executor() { return executor_; }
@@ -112,6 +114,7 @@ class ApiServer {
   VolumeSettler settler_;
   VolumeRestorer restorer_;
   VolumeProber volume_prober_;
+  FenceTeller fence_teller_;
   LeaseWatch leases_;
   dbus::PeerDrops drops_;
   std::vector<std::string> audited_;  // the loop's thread only

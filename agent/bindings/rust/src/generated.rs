@@ -2828,7 +2828,12 @@ pub enum Signal {
         uid: u32,
         reason: String,
     },
-    /// The fence of an allocation is done; GetFence has its receipt.
+    /// The fence of an allocation is done; GetFence has its receipt. The lease's user
+    /// and administrators get this. mountd sends this to a subscriber of the lease's
+    /// user at least once: if none is subscribed when the fence is done, or mountd is
+    /// killed then, the user's next subscriber gets it, also from a later mountd. After
+    /// a kill of mountd a subscriber may get it twice. mountd no longer sends it once
+    /// the receipt is gone.
     FenceDone {
         allocation: String,
         lease: String,

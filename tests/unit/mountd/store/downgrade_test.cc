@@ -330,6 +330,24 @@ TEST(DowngradeLossTest, OfTheStateStoreIsListed) {
                 "volume csi/vol?1: which file system and cgroup gone had"}));
 }
 
+TEST(DowngradeLossTest, OfLeasesIsListed) {
+  const TempDirectory directory;
+  const std::string path = directory.File("state.db");
+  RunOn(path, FixtureOf("state", 9));
+  ASSERT_EQ(MessageOf(StateStore::Open(path, "boot 1")), "Ok");
+  RunOn(path, "UPDATE fences SET told=0");
+  std::vector<std::string> lost = LostOf(path, kReleasedState);
+  std::sort(lost.begin(), lost.end());
+  EXPECT_EQ(lost,
+            (std::vector<std::string>{
+                "allocation web: that it needs a lease",
+                "fence of allocation going", "fence of allocation kept",
+                "fence of allocation kept: that its user has still to be told",
+                "lease agent of uid 1000",
+                "receipt of allocation old: the caller's names of the call",
+                "volume csi/vol/1: which file system and cgroup gone had"}));
+}
+
 TEST(DowngradeStoresTest, ChangesNoneWhileOneOfThemIsOpen) {
   const TempDirectory directory;
   const std::string boot = directory.File("boot.db");
