@@ -10,7 +10,9 @@
 
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "netns/events/attributes.h"
 #include "netns/events/ruleset_names.h"
@@ -76,19 +78,44 @@ Result<bool> HasChain(Channel* nft, const Family& family) {
   return true;
 }
 
-Result<OwnRules> FindOwn(Channel* nft, const Family& family) {
-  std::vector<Message> messages;
-  messages.push_back(ForwardMessage(NFT_MSG_GETRULE, NLM_F_DUMP, family,
-                                    NFTA_RULE_TABLE, NFTA_RULE_CHAIN));
-  MOUNTD_ASSIGN(const std::vector<Answer> answers, nft->Exchange(messages, 0));
-  OwnRules rules;
+struct FoundRules {
+  OwnRules own;
+  bool interrupted = false;
+};
+
+Result<FoundRules> FindOwnOnce(Channel* nft, const Family& family) {
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                nft->Dump(ForwardMessage(NFT_MSG_GETRULE, NLM_F_DUMP, family,
+                                         NFTA_RULE_TABLE, NFTA_RULE_CHAIN)));
+  FoundRules found;
   for (const Answer& answer : answers) {
     if (answer.err != 0) {
       return ErrnoError(answer.err, "NFT_MSG_GETRULE", kForwardChain);
     }
-    TakeIfOwn(answer, &rules);
+    found.interrupted = found.interrupted || answer.is_interrupted;
+    TakeIfOwn(answer, &found.own);
   }
-  return rules;
+  return found;
+}
+
+// Reads the chain again after an interrupted dump, until some readings in a row
+// agree, because the kernel marks dumps so for changes of any table
+// (ReadTable).
+Result<OwnRules> FindOwn(Channel* nft, const Family& family) {
+  constexpr int kTries = 16;
+  constexpr int kAgreeing = 3;
+  std::optional<OwnRules> last;
+  int agreeing = 0;
+  for (int i = 0; i < kTries; ++i) {
+    MOUNTD_ASSIGN(FoundRules found, FindOwnOnce(nft, family));
+    agreeing = last == found.own ? agreeing + 1 : 1;
+    if (!found.interrupted || agreeing == kAgreeing) {
+      return std::move(found.own);
+    }
+    last = std::move(found.own);
+  }
+  return MakeError(Code::kUnavailable, "NFT_MSG_GETRULE", kForwardChain,
+                   "the chain changed during each reading; call again");
 }
 
 std::string Where(const Family& family) {

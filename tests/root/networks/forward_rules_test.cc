@@ -2,6 +2,7 @@
 #include "netns/plans/forward_rules.h"
 
 #include <cstdlib>
+#include <string>
 
 #include "mountd/kernel/nft_command.h"
 #include "netns/plans/netlink.h"
@@ -90,6 +91,30 @@ TEST_F(ForwardRules, AreNotPutUnlessTheyAreWantedAndGoOtherwise) {
   EXPECT_EQ(Own("ip"), 2U);
   Prepare(false);
   EXPECT_EQ(ForwardChain("ip"), before);
+}
+
+// No dump of the chain is without a change of another table.
+TEST_F(ForwardRules, NeedNoPauseInForeignChanges) {
+  MakeDroppingChain("ip");
+  // The dump has several parts.
+  std::string many;
+  for (int i = 0; i < 500; ++i) {
+    many += "add rule ip filter FORWARD ip saddr 192.0.2.1 counter accept\n";
+  }
+  Nft(many);
+  Nft("add table inet other; add set inet other s { type inet_service; }");
+  Prepare(true);
+  int changes = 0;
+  kernel_.Before([&](const std::string& call) {
+    if (call == "Send" || call == "Receive") {
+      Nft((changes++ % 2 == 0 ? "add" : "delete") +
+          std::string(" element inet other s { 7 }"));
+    }
+  });
+  Prepare(true);
+  kernel_.Before([](const std::string& /*call*/) {});
+  EXPECT_GT(changes, 0);
+  EXPECT_EQ(Own("ip"), 2U);
 }
 
 TEST_F(ForwardRules, OneThatWasTakenAwayComesBack) {
