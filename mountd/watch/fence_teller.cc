@@ -8,7 +8,7 @@
 namespace mountd {
 namespace {
 
-constexpr std::chrono::milliseconds kReadPause(1000);
+constexpr std::chrono::milliseconds kUntoldPause(1000);
 
 // One job of a user at a time, so that mountd records which fences it has told
 // before it reads the store again.
@@ -60,7 +60,7 @@ void FenceTeller::HasListed(std::uint32_t uid, const Result<Fences>& some) {
   if (!some) {
     spdlog::error("fences of uid {}: {}", uid, some.error().Message());
     telling_.erase(uid);
-    parts_.loop.After(kReadPause, [this, uid] { Subscribed(uid); });
+    parts_.loop.After(kUntoldPause, [this, uid] { Subscribed(uid); });
     return;
   }
   // The user stays untold, so mountd tells the user's next subscriber.
