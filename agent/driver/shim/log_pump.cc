@@ -42,27 +42,27 @@ bool IsHalfFull(int pipe) {
          BytesIn(pipe) >= static_cast<std::uint64_t>(capacity) / 2;
 }
 
-// Returns the highest N of the files "PATH.N", or nothing without any.
-std::optional<std::uint64_t> LastFileOf(const std::string& path) {
+// Returns the number after the highest N of the files "PATH.N", 0 without any.
+std::uint64_t NextFileOf(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string directory =
       slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const std::string prefix = path.substr(slash + 1) + ".";
-  std::optional<std::uint64_t> last;
+  std::uint64_t next = 0;
   DIR* const entries = ::opendir(directory.c_str());
   if (entries == nullptr) {
-    return last;
+    return next;
   }
   while (const dirent* const entry = ::readdir(entries)) {
     const std::string_view name = &entry->d_name[0];
     if (name.starts_with(prefix)) {
       const auto number =
           ParseNumber<std::uint64_t>(name.substr(prefix.size()));
-      last = number ? std::max(last.value_or(0), *number) : last;
+      next = number ? std::max(next, *number + 1) : next;
     }
   }
   ::closedir(entries);
-  return last;
+  return next;
 }
 
 }  // namespace
@@ -209,27 +209,32 @@ bool LogPump::OpenFifo() {
          S_ISFIFO(file.st_mode);
 }
 
-// Goes on in the last file, unless that file is full.
+// Begins a file that nobody has, because the shim of an earlier start may still
+// write to the last one. Neither shim appends, so they would overwrite each
+// other's bytes. After an error the pump goes on in its own file.
 bool LogPump::OpenFile() {
-  if (!file_) {
-    file_ = LastFileOf(stream_->path).value_or(0);
-  }
   for (;;) {
+    const bool is_new = !file_;
+    const std::uint64_t number = is_new ? NextFileOf(stream_->path) : *file_;
     // Without O_APPEND, because splice(2) refuses such a file.
-    sink_.reset(::open(FilePath(*file_).c_str(),
-                       O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+    sink_.reset(::open(FilePath(number).c_str(),
+                       O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
+                           O_NONBLOCK | (is_new ? O_EXCL : 0),
                        kLogMode));
     struct stat file = {};
     if (!sink_.valid() || ::fstat(sink_.get(), &file) != 0 ||
         !S_ISREG(file.st_mode) || ::lseek(sink_.get(), 0, SEEK_END) < 0) {
       return false;
     }
+    file_ = number;
     file_size_ = static_cast<std::uint64_t>(file.st_size);
+    if (is_new) {
+      RemoveOldFiles();
+    }
     if (file_size_ < stream_->file_bytes) {
       return true;
     }
-    ++*file_;
-    RemoveOldFiles();
+    file_.reset();
   }
 }
 

@@ -80,17 +80,35 @@ TEST_F(LogPumpTest, RotatesBySizeAndKeepsTheNewestFiles) {
   EXPECT_EQ(pump_->dropped(), 0U);
 }
 
-TEST_F(LogPumpTest, GoesOnInTheLastFileOfAnEarlierTask) {
+TEST_F(LogPumpTest, BeginsAFileAfterThoseOfAnEarlierTask) {
   std::ofstream(Path() + ".0") << "old";
   std::ofstream(Path() + ".9") << "ab";
   std::ofstream(Path() + ".10") << "cd";
   std::ofstream(Path() + ".x") << "no log";
   Open(Sink::kFiles, 4, 2);
-  ASSERT_TRUE(Write("efg"));
+  ASSERT_TRUE(Write("efghi"));
   pump_->Pump(0);
-  EXPECT_EQ(File(10), "cdef");
-  EXPECT_EQ(File(11), "g");
   EXPECT_FALSE(HasFile(9));
+  EXPECT_FALSE(HasFile(10));
+  EXPECT_EQ(File(11), "efgh");
+  EXPECT_EQ(File(12), "i");
+}
+
+TEST_F(LogPumpTest, OverwritesNothingOfAShimThatStillWrites) {
+  Open(Sink::kFiles, 6, 9);
+  ASSERT_TRUE(Write("one"));
+  pump_->Pump(0);
+  StreamSetup again{Sink::kFiles, Path(), 6, 9, UniqueFd()};
+  LogPump second(&again);
+  const auto end = second.OpenTasksEnd();
+  ASSERT_TRUE(end) << end.error().Message();
+  ASSERT_EQ(::write(*end, "TWO", 3), 3);
+  second.Pump(0);
+  ASSERT_TRUE(Write("three"));
+  pump_->Pump(0);
+  EXPECT_EQ(File(0), "onethr");
+  EXPECT_EQ(File(1), "TWO");
+  EXPECT_EQ(File(2), "ee");
 }
 
 TEST_F(LogPumpTest, EndsAfterTheLastByte) {
