@@ -44,6 +44,16 @@ Result<void> CheckOwner(const std::string& path) {
   return Ok();
 }
 
+Result<void> EndNetwork(Host& host, const std::string& allocation,
+                        const std::string& interface) {
+  const auto gone = host.Ask([&](agent::Client& client) {
+    return client.TeardownNetwork(allocation, interface);
+  });
+  return gone || gone.error().code == Code::kNotFound
+             ? Ok()
+             : Result<void>(gone.error());
+}
+
 // Says which of the task's mounts is not as asked.
 std::string ProblemsOf(const agent::TaskReport& report) {
   std::string problems;
@@ -100,13 +110,20 @@ Result<void> OciDriver::DestroyNetwork(const std::string& allocation,
   if (!host_->has_mountd()) {
     return NoMountd("destroy network", allocation);
   }
-  const auto gone = host_->Ask([&](agent::Client& client) {
-    return client.TeardownNetwork(allocation, kLoopback);
-  });
-  if (!gone && gone.error().code != Code::kNotFound) {
-    return gone.error();
+  const auto before = host_->Ask(
+      [&](agent::Client& client) { return client.GetAllocation(allocation); });
+  if (!before) {
+    return before.error().code == Code::kNotFound
+               ? Ok()
+               : Result<void>(before.error());
   }
-  return Ok();
+  // mountd keeps the namespace while another network uses it.
+  for (const agent::NetworkStatus& network : before->networks) {
+    if (network.interface != kLoopback) {
+      MOUNTD_TRY(EndNetwork(*host_, allocation, network.interface));
+    }
+  }
+  return EndNetwork(*host_, allocation, kLoopback);
 }
 
 Result<void> OciDriver::Verify(const TaskPlace& place, int pidfd) {
