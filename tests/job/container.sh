@@ -86,6 +86,7 @@ in_site() { tasks exec site/server -- "$@"; }
 task_field() {
   tasks ps site --json | json "[$1 for j in d for t in j['tasks']][0]"
 }
+matches_task() { matches "$(task_field 't["state"] + ": " + t["reason"]')" "$1"; }
 task_is() { equals "$(task_field 't["state"]')" "$1"; }
 
 start_the_site() {
@@ -94,6 +95,7 @@ start_the_site() {
   check "its web server runs" task_is running
   check "as a subordinate id of alice's, in the allocation's network" is_rootless
   show_task ps
+  check "its mounts are as they were made" is_verified
   check "a command in it writes to the volume" \
     in_site sh -c 'echo "hello from the task" >/data/index.html'
   check "HTTP on the mapped port, from this host" site_says "hello from the task"
@@ -120,8 +122,9 @@ exits() {
 reach_into_the_site() {
   printf '     alice$ %s\n' 'mountctl exec -it site/server -- sh'
   local mountctl="$BIN/mountctl"
-  check "exec -it gives a command a terminal as large as this one" equals \
-    "$(in_terminal "$mountctl exec -it site/server -- sh -c 'tty && stty size'" 2>&1 | xargs)" \
+  # A command may run before its terminal has a size.
+  check "exec -it gives a command a terminal, which gets the size of this one" equals \
+    "$(in_terminal "$mountctl exec -it site/server -- sh -c 'tty; until stty size 2>&-; do :; done'" | xargs)" \
     "/dev/pts/0 33 101"
   check "its exit code comes through" exits 7 \
     in_terminal "$mountctl exec -it site/server -- sh -c 'exit 7'"
@@ -164,6 +167,10 @@ kill_under_the_site() {
   tasks run --cgroup "$TASK_CGROUP" "$JOB/site.toml" >/dev/null
   check "the same run again starts a watcher, and no other task" \
     eval 'equals "$(task_field j\[\"watched\"\])" True && goes_on '"$before"
+  check "crun is killed while it starts a task: the start fails, or is whole" kill_crun
+  check "the same restart again has one server and one shim" eval 'tasks restart site/server &&
+    eventually 5 site_says "hello from the task" && has_one_shim'
+  before=$(server)
   kill -KILL "$before"
   check "the container's first process is killed: it is restarted, and reached" \
     eventually 10 another_serves "$before"
@@ -171,14 +178,49 @@ kill_under_the_site() {
   before=$(server)
   pkill -KILL -x mountd-task-shi
   check "the shim is killed: the task goes on, and is reached" goes_on "$before"
+  check "exec is refused, because nobody can add a process" \
+    matches "$(in_site true 2>&1)" "killed the task's shim"
+  pkill -KILL -f 'mountctl .*watch site'
   kill -KILL "$before"
-  check "then the first process: the lost task is restarted, and reached" \
-    eventually 10 another_serves "$before"
+  check "the watcher and the first process, too: ps tells a lost exit status" \
+    eventually 5 matches_task "exited: .*shim"
   show_task ps
+  tasks run --cgroup "$TASK_CGROUP" "$JOB/site.toml" >/dev/null
+  check "after the same run again another process serves" \
+    eventually 10 another_serves "$before"
+  pkill -KILL -x csi-local
+  wait "$PLUGIN" 2>/dev/null
+  check "the plugin is killed: the task goes on, and is reached" goes_on "$(server)"
+  check "its task is started again" start_plugin
+  show_task ps
+}
+
+has_one_shim() { equals "$(pgrep -x mountd-task-shi | wc -l) $(pgrep -x httpd | wc -l)" "1 1"; }
+
+# Kills a crun of a restart. Succeeds if one was met, and the restart has ended.
+kill_crun() {
+  local try restart
+  for try in {1..5}; do
+    tasks restart site/server &
+    restart=$!
+    while kill -0 $restart 2>/dev/null; do
+      if pkill -KILL -x crun; then
+        wait $restart
+        return 0
+      fi
+    done
+  done
+  echo "$try restarts, and no crun was met"
+  return 1
 }
 
 # another_serves PID: succeeds if another process than this serves the site.
 another_serves() { not equals "$(server)" "$1" && site_says "hello from the task"; }
+
+is_verified() {
+  equals "$(tasks verify site server "$(server)" --json | json '[d["ok"], len(d["mounts"])]')" \
+    "[True, 2]"
+}
 
 no_task_process() { ! pgrep -x 'httpd|mountd-task-shi|crun'; }
 no_watcher() { ! pgrep -f 'mountctl .*watch site'; }
