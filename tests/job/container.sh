@@ -261,12 +261,13 @@ step_container() {
   why=$(why_no_tasks)
   if [[ -n $why ]]; then
     skip "the container" "$why"
-  else
-    start_the_site
-    reach_into_the_site
-    replace_in_the_site
-    kill_under_the_site
-    stop_the_site
+    remove_task_world
+    return
   fi
+  start_the_site
+  reach_into_the_site
+  replace_in_the_site
+  kill_under_the_site
+  stop_the_site
   check "nothing is in its cgroups" remove_task_world
 }
