@@ -128,6 +128,7 @@ reach_into_the_site() {
     "/dev/pts/0 33 101"
   check "its exit code comes through" exits 7 \
     in_terminal "$mountctl exec -it site/server -- sh -c 'exit 7'"
+  check "a signal that ends it does, too" exits 137 in_site sh -c 'kill -KILL $$'
   check "without a terminal, so do its input and its exit code" exits 3 \
     eval 'echo "exit 3" | tasks exec -i site/server -- sh'
   check "logs has what the web server wrote" equals "$(tasks logs site/server)" serving
@@ -222,8 +223,13 @@ is_verified() {
     "[True, 2]"
 }
 
-no_task_process() { ! pgrep -x 'httpd|mountd-task-shi|crun'; }
-no_watcher() { ! pgrep -f 'mountctl .*watch site'; }
+# Succeeds if neither alice nor a subordinate id of hers has a process.
+no_process_of_alice() {
+  local left
+  left=$(ps -eo uid=,pid=,args= | awk -v alice="$(id -u alice)" -v first=$FIRST_SUBID \
+    -v end=$((FIRST_SUBID + SUBIDS)) '$1 == alice || ($1 >= first && $1 < end)')
+  equals "$left" ""
+}
 
 # Prints the files of subordinate ids outside of the plugin's volumes.
 subid_files() {
@@ -236,13 +242,12 @@ stop_the_site() {
   check "the task has files of a subordinate id" test -n "$(subid_files)"
   check "stop ends the task, and answers with the receipt" \
     site_receipt
-  check "no process of it is left, no shim, no watcher" eventually 5 no_site_process
+  check "no process of alice's or of her subordinate ids is left" \
+    eventually 5 no_process_of_alice
   check "no cgroup" equals "$(find "$TASK_CGROUP" -mindepth 1 -type d ! -name agent ! -name shims)" ""
   check "no file of a subordinate id" equals "$(subid_files)" ""
   check "no directory of the task or of the job" equals "$(task_directories 2>/dev/null)" ""
 }
-
-no_site_process() { no_task_process && no_watcher; }
 
 site_receipt() {
   tasks stop site --json >"$WORLD/site.json" &&
