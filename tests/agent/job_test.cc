@@ -132,6 +132,7 @@ network = "none"
 task = "server"
 name = "n"
 source = "host:x"
+path = "/x"
 )";
 
 TEST(Job, EveryKeyOfATaskIsRead) {
@@ -290,6 +291,10 @@ INSTANTIATE_TEST_SUITE_P(
                "[[task]]\nname = 't'\nimage = 'i'\nkill_timeout = '9999h'\n",
                "job.toml:6: task.kill_timeout: must be a duration such as "
                "\"15s\""},
+        Broken{"MountWithoutPath",
+               "[[task]]\nname = 't'\nimage = 'i'\n[[mount]]\ntask = 't'\n"
+               "name = 'n'\nsource = 'host:x'\n",
+               "job.toml:6: mount.path: is required for a mount of a [[task]]"},
         Broken{"MountOfNoTask",
                "[[task]]\nname = 't'\nimage = 'i'\n[[mount]]\ntask = 'u'\n"
                "name = 'n'\nsource = 'host:x'\n",

@@ -180,7 +180,10 @@ void CheckMountsTask(Section& section, const Job& job) {
                   [&](const TaskSpec& task) {
                     return task.config.name == job.mounts.back().task;
                   });
-  section.Check("task", is_known, "is not the name of a [[task]]");
+  section.Check("task", is_known, "is not the name of a [[task]]")
+      .Check("path",
+             job.tasks.empty() || !job.mounts.back().task_path.empty(),
+             "is required for a mount of a [[task]]");
 }
 
 void AddPort(const Port& port, driver::TaskConfig& config) {

@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 constexpr mode_t kPrivateDirectory = 0700;
 constexpr mode_t kPrivateFile = 0600;
 constexpr char kLock[] = "lock";
+constexpr char kCgroup[] = "cgroup";
 constexpr char kWatcherLock[] = "watcher.lock";
 constexpr std::string_view kRecordEnd = ".json";
 
@@ -224,15 +225,31 @@ Result<bool> JobDirectory::IsWatched() const {
   return whole.l_type != F_UNLCK;
 }
 
-Result<TaskRecord> JobDirectory::ReadFile(const std::string& name) const {
+Result<std::string> JobDirectory::ReadText(const std::string& name) const {
   const std::string path = path_ + "/" + name;
   const UniqueFd file(::openat(fd_.get(), name.c_str(),
                                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) {
     return ErrnoError(errno, "open", path);
   }
-  MOUNTD_ASSIGN(const std::string text, ReadAll(file.get(), path));
-  return RecordFromText(text, path);
+  return ReadAll(file.get(), path);
+}
+
+Result<TaskRecord> JobDirectory::ReadFile(const std::string& name) const {
+  MOUNTD_ASSIGN(const std::string text, ReadText(name));
+  return RecordFromText(text, path_ + "/" + name);
+}
+
+Result<void> JobDirectory::SetCgroup(const std::string& path) const {
+  return Replace(kCgroup, path);
+}
+
+Result<std::string> JobDirectory::Cgroup() const {
+  Result<std::string> path = ReadText(kCgroup);
+  if (!path && path.error().code == Code::kNotFound) {
+    return std::string();
+  }
+  return path;
 }
 
 Result<std::vector<TaskRecord>> JobDirectory::Records() const {
@@ -280,7 +297,11 @@ Result<std::optional<TaskRecord>> JobDirectory::Read(
 Result<void> JobDirectory::Write(const TaskRecord& record) const {
   MOUNTD_TRY(Name::Parse("task", record.name()));
   MOUNTD_ASSIGN(const std::string text, ToText(record));
-  const std::string name = record.name() + std::string(kRecordEnd);
+  return Replace(record.name() + std::string(kRecordEnd), text);
+}
+
+Result<void> JobDirectory::Replace(const std::string& name,
+                                   const std::string& text) const {
   const std::string path = path_ + "/" + name;
   // Only the holder of the lock writes, so this name is enough. A killed
   // writer's file is overwritten.

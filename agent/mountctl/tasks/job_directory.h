@@ -17,6 +17,7 @@
 //     lock                          held while somebody changes the job
 //     watcher.lock                  held while a watcher lives
 //     <task>.json                   a record, replaced as a whole
+//     cgroup                        the path of the tasks' cgroup
 //     logs/                         the tasks' rotated logs
 namespace mountd::agent {
 
@@ -62,6 +63,10 @@ class JobDirectory {
   // Replaces the record. It is on the disk when the function returns.
   Result<void> Write(const TaskRecord& record) const;
 
+  // Keeps the path of the cgroup that the tasks' driver uses; "": none.
+  Result<void> SetCgroup(const std::string& path) const;
+  Result<std::string> Cgroup() const;
+
   // Removes the directory and all that is in it.
   Result<void> Remove() const;
 
@@ -74,6 +79,8 @@ class JobDirectory {
   static Result<JobDirectory> OpenPath(const std::string& allocation,
                                        const std::string& path);
   Result<UniqueFd> OpenLock(const char* name) const;
+  Result<void> Replace(const std::string& name, const std::string& text) const;
+  Result<std::string> ReadText(const std::string& name) const;
   Result<TaskRecord> ReadFile(const std::string& name) const;
 
   std::string allocation_;

@@ -175,9 +175,11 @@ Result<void> JobTasks::StopAll() {
       isolation = one->spec.config.network;
     }
   }
-  // The namespaces stay while a task may run in them.
+  // The namespaces stay while a task may run in them. The release of the
+  // allocation ends what the driver cannot end now.
   if (all) {
-    Keep(driver_.DestroyNetwork(directory_.allocation(), isolation), all);
+    IgnoreBecauseBestEffort(
+        driver_.DestroyNetwork(directory_.allocation(), isolation));
   }
   return all;
 }
