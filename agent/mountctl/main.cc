@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <memory>
 #include <string>
+#include <utility>
 
+#include "agent/driver/logs/log_reader.h"
+#include "agent/driver/oci/oci_driver.h"
 #include "agent/mountctl/commands/call_names.h"
 #include "agent/mountctl/commands/commands.h"
 
@@ -17,6 +22,9 @@ Examples:
   mountctl volume create csi-local data --capacity 10GiB
   mountctl volume snapshot create csi-local VOLUME nightly
   mountctl stop web                        release it; prints the receipt
+  mountctl run agent/examples/task.toml    set up an allocation with a task
+  mountctl exec -it web/server -- sh       run a shell in a task
+  mountctl task run --image oci:/srv/images/web --port 8080:80 --rm
   mountctl call PrepareAllocation '["web", {"scope": "test"}]'
 
 Exit status:
@@ -60,8 +68,38 @@ void AddGlobalFlags(CLI::App& app, Context& context, unsigned& patience_ms,
       ->group("Global options");
 }
 
+void AddTaskOptions(CLI::App& app, Context& context) {
+  app.add_option("--state", context.state,
+                 "Keep what tasks need in this directory (default "
+                 "$XDG_STATE_HOME/mountd, or ~/.local/state/mountd)")
+      ->type_name("DIR")
+      ->group("Global options");
+  app.add_option("--runtime", context.runtime,
+                 "Run tasks by this OCI runtime: crun, runc or a path (default "
+                 "crun)")
+      ->envname("MOUNTCTL_RUNTIME")
+      ->type_name("PROGRAM")
+      ->group("Global options");
+}
+
+Result<std::unique_ptr<driver::TaskDriver>> MakeTaskDriver(
+    DriverRequest request) {
+  driver::OciDriverOptions options;
+  options.state = std::move(request.state);
+  options.runtime = std::move(request.runtime);
+  options.cgroup = std::move(request.cgroup);
+  options.client = request.client;
+  // For a build that is not installed.
+  if (const char* shim = ::secure_getenv("MOUNTCTL_SHIM"); shim != nullptr) {
+    options.shim = shim;
+  }
+  return driver::MakeOciDriver(std::move(options));
+}
+
 int Main(int argc, char** argv) {
   Context context;
+  context.make_driver = &MakeTaskDriver;
+  context.open_log = &driver::OpenLog;
   unsigned patience_ms = 0;
   unsigned timeout_s = 300;
   CLI::App app(
@@ -71,11 +109,17 @@ int Main(int argc, char** argv) {
   app.fallthrough();
   app.set_help_all_flag("--help-all", "Show the help of every command");
   AddGlobalFlags(app, context, patience_ms, timeout_s);
+  AddTaskOptions(app, context);
   AddJobCommands(app, context);
   AddReconcileCommand(app, context);
   AddDrainCommand(app, context);
   AddAllocationCommands(app, context);
   AddFileTreeCommands(app, context);
+  AddPsCommand(app, context);
+  AddTaskControlCommands(app, context);
+  AddExecCommand(app, context);
+  AddTaskCommand(app, context);
+  AddWatchCommand(app, context);
   AddTaskCommands(app, context);
   AddLeaseCommands(app, context);
   AddPluginCommands(app, context);

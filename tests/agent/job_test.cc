@@ -88,6 +88,89 @@ TEST(Job, EveryKeyOfAVolumeIsRead) {
   EXPECT_EQ(volume.volume_context.at("l"), "w");
 }
 
+constexpr char kWithTasks[] = R"(
+[allocation]
+id = "a"
+[network]
+[[network.port]]
+label = "http-1"
+host = 8080
+container = 80
+[[task]]
+name = "server"
+image = "oci:/srv/images/web"
+entrypoint = "/bin/httpd"
+command = ["-f", "-p", "80"]
+user = "www"
+env = { B = "2", A = "1" }
+working_directory = "/www"
+hostname = "h"
+read_only_root = true
+ports = ["http-1"]
+kill_signal = "SIGINT"
+kill_timeout = "1500ms"
+[task.resources]
+memory = 67108864
+cpu_weight = 200
+pids = 64
+cpuset = "0"
+oom_kills_all = false
+[task.logs]
+mode = "journal"
+files = 3
+size = 65536
+[task.restart]
+attempts = 5
+interval = "2h"
+delay = "1m"
+mode = "delay"
+[[task]]
+name = "other"
+image = "dir:/i"
+network = "none"
+[[mount]]
+task = "server"
+name = "n"
+source = "host:x"
+path = "/x"
+)";
+
+TEST(Job, EveryKeyOfATaskIsRead) {
+  const Result<Job> job = ParseJob(kWithTasks, "job.toml");
+  ASSERT_TRUE(job) << job.error().detail;
+  ASSERT_EQ(job->tasks.size(), 2U);
+  const TaskSpec& task = job->tasks[0];
+  EXPECT_EQ(task.config.name, "server");
+  EXPECT_EQ(task.config.image, "oci:/srv/images/web");
+  EXPECT_EQ(task.config.entrypoint, "/bin/httpd");
+  EXPECT_EQ(task.config.command, (std::vector<std::string>{"-f", "-p", "80"}));
+  EXPECT_EQ(task.config.user, "www");
+  EXPECT_EQ(task.config.working_directory, "/www");
+  EXPECT_EQ(task.config.hostname, "h");
+  EXPECT_TRUE(task.config.read_only_root);
+  EXPECT_EQ(task.config.environment, (std::vector<driver::EnvironmentEntry>{
+                                         {"A", "1"},
+                                         {"B", "2"},
+                                         {"MOUNTD_HOST_PORT_http_1", "8080"},
+                                         {"MOUNTD_PORT_http_1", "80"}}));
+  EXPECT_EQ(task.config.network.mode, driver::NetworkMode::kGroup);
+  EXPECT_EQ(task.config.resources.memory_max, 67'108'864U);
+  EXPECT_EQ(task.config.resources.cpu_weight, 200U);
+  EXPECT_EQ(task.config.resources.pids_max, 64U);
+  EXPECT_EQ(task.config.resources.cpuset, "0");
+  EXPECT_FALSE(task.config.resources.oom_kills_all);
+  EXPECT_EQ(task.config.logs.mode, driver::LogMode::kJournal);
+  EXPECT_EQ(task.config.logs.max_files, 3U);
+  EXPECT_EQ(task.config.logs.max_file_bytes, 65'536U);
+  EXPECT_EQ(task.restart,
+            (RestartPolicy{5, std::chrono::hours(2), std::chrono::minutes(1),
+                           RestartMode::kDelay}));
+  EXPECT_EQ(task.kill_signal, "SIGINT");
+  EXPECT_EQ(task.kill_timeout, std::chrono::milliseconds(1500));
+  EXPECT_EQ(job->tasks[1].config.network.mode, driver::NetworkMode::kNone);
+  EXPECT_EQ(job->tasks[1].restart, RestartPolicy());
+}
+
 struct Broken {
   const char* name;
   const char* text;  // follows "[allocation]\nid = 'a'\n"
@@ -167,6 +250,55 @@ INSTANTIATE_TEST_SUITE_P(
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
                "size = 4096\n",
                "job.toml:7: mount.size: is not a known key"},
+        Broken{"TaskKey", "[[task]]\nname = 't'\nimage = 'i'\nports_ = []\n",
+               "job.toml:6: task.ports_: is not a known key"},
+        Broken{"TaskWithoutImage", "[[task]]\nname = 't'\n",
+               "job.toml:3: task.image: is required"},
+        Broken{"TaskName", "[[task]]\nname = 'a/b'\nimage = 'i'\n",
+               "job.toml:4: task.name: must be 1 to 128 characters of A-Z a-z "
+               "0-9 . _ - [ ]"},
+        Broken{"TwoTasks",
+               "[[task]]\nname = 't'\nimage = 'i'\n[[task]]\nname = 't'\n"
+               "image = 'i'\n",
+               "job.toml:7: task.name: is another task's name, too"},
+        Broken{"TaskNetwork",
+               "[[task]]\nname = 't'\nimage = 'i'\nnetwork = 'group'\n",
+               "job.toml:6: task.network: is group, and the job has no "
+               "[network]"},
+        Broken{"TaskPort",
+               "[network]\n[[task]]\nname = 't'\nimage = 'i'\n"
+               "ports = ['http']\n",
+               "job.toml:7: task.ports: must be labels of ports of a [network] "
+               "that the task is in"},
+        Broken{"TaskResource",
+               "[[task]]\nname = 't'\nimage = 'i'\n[task.resources]\n"
+               "memory_max = 1\n",
+               "job.toml:7: task.resources.memory_max: is not a known key"},
+        Broken{"TaskWeight",
+               "[[task]]\nname = 't'\nimage = 'i'\n"
+               "resources = { cpu_weight = 10001 }\n",
+               "job.toml:6: task.resources.cpu_weight: must be 1 to 10000"},
+        Broken{"TaskLogs",
+               "[[task]]\nname = 't'\nimage = 'i'\n[task.logs]\n"
+               "mode = 'none'\n",
+               "job.toml:7: task.logs.mode: must be files, journal or off"},
+        Broken{"TaskDelay",
+               "[[task]]\nname = 't'\nimage = 'i'\n[task.restart]\n"
+               "delay = 15\n",
+               "job.toml:7: task.restart.delay: must be a duration such as "
+               "\"15s\""},
+        Broken{"TaskDuration",
+               "[[task]]\nname = 't'\nimage = 'i'\nkill_timeout = '9999h'\n",
+               "job.toml:6: task.kill_timeout: must be a duration such as "
+               "\"15s\""},
+        Broken{"MountWithoutPath",
+               "[[task]]\nname = 't'\nimage = 'i'\n[[mount]]\ntask = 't'\n"
+               "name = 'n'\nsource = 'host:x'\n",
+               "job.toml:6: mount.path: is required for a mount of a [[task]]"},
+        Broken{"MountOfNoTask",
+               "[[task]]\nname = 't'\nimage = 'i'\n[[mount]]\ntask = 'u'\n"
+               "name = 'n'\nsource = 'host:x'\n",
+               "job.toml:7: mount.task: is not the name of a [[task]]"},
         Broken{"Propagation",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
                "propagation = 'shared'\n",

@@ -3,6 +3,7 @@
 
 PASSED=0
 FAILED=0
+SKIPPED=0
 CHECK_OUTPUT=/dev/null  # the script that sources this sets a file
 # The factor by which all time limits grow, for emulated machines.
 SLOWNESS=${MOUNTD_TEST_SLOWNESS:-1}
@@ -34,6 +35,13 @@ check() {
   head -n 40 "$CHECK_OUTPUT" | sed 's/^/          | /'
   ((++FAILED))
   return 1
+}
+
+# skip TEXT REASON: tells that a step is left out, because this machine cannot do it. Its
+# checks do not count as held.
+skip() {
+  printf '  skipped %s: %s\n' "$1" "$2"
+  ((++SKIPPED))
 }
 
 not() { ! "$@"; }

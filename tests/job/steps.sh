@@ -451,7 +451,7 @@ same_base() {
 service_processes_gone() { ! pgrep -x 'mountd|mountd-closer|mountd-exec|mountd-csi'; }
 
 step_nothing_left() {
-  step 8 "nothing is left, and what it cost"
+  step 9 "nothing is left, and what it cost"
   check "twenty short allocations, one after the other" \
     ctl_to soak.log soak --allocations 20 --mounts 3 --first-port 20000
   printf '     the agent'"'"'s side, the socket included:\n'

@@ -167,14 +167,19 @@ judge_skips() {
 }
 
 # run_checks COMMAND...: runs a command whose checks count as tests. The command writes
-# the counts to the file that it gets as its last argument.
+# the counts to the file that it gets as its last argument: held, failed, and perhaps how
+# many steps were skipped.
 run_checks() {
-  local result passed failed
+  local result passed failed skipped=0
   result=$(mktemp)
   "$@" "$result" </dev/null | tee >(grep -E '^ *FAILED ' >>"$FAILURES")
-  read -r passed failed <"$result" || { passed=0 failed=1; }
+  read -r passed failed skipped <"$result" || { passed=0 failed=1; }
   rm -f "$result"
   PASSED=$((PASSED + passed))
   FAILED=$((FAILED + failed))
+  if ((skipped)); then
+    ((++SKIPPED))
+    judge_skip "a step of $1" tests/may-skip.txt
+  fi
 }
 

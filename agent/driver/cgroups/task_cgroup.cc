@@ -78,6 +78,8 @@ Result<CgroupStats> TaskCgroup::Stats() const {
   CgroupStats stats;
   MOUNTD_ASSIGN(const std::string current,
                 ReadIfThere(directory_, "memory.current"));
+  MOUNTD_ASSIGN(const std::string peak,
+                ReadIfThere(directory_, "memory.peak"));
   MOUNTD_ASSIGN(const std::string swap,
                 ReadIfThere(directory_, "memory.swap.current"));
   MOUNTD_ASSIGN(const std::string memory,
@@ -86,6 +88,7 @@ Result<CgroupStats> TaskCgroup::Stats() const {
   MOUNTD_ASSIGN(const std::string pids,
                 ReadIfThere(directory_, "pids.current"));
   stats.memory_current = OneNumber(current);
+  stats.memory_peak = OneNumber(peak);
   stats.memory_swap = OneNumber(swap);
   stats.memory_anon = NumberAfter(memory, "anon");
   stats.memory_file = NumberAfter(memory, "file");
@@ -93,6 +96,7 @@ Result<CgroupStats> TaskCgroup::Stats() const {
   stats.cpu_user_us = NumberAfter(cpu, "user_usec");
   stats.cpu_system_us = NumberAfter(cpu, "system_usec");
   stats.cpu_throttled_us = NumberAfter(cpu, "throttled_usec");
+  stats.cpu_throttled_periods = NumberAfter(cpu, "nr_throttled");
   stats.pids_current = OneNumber(pids);
   return stats;
 }

@@ -35,6 +35,7 @@ struct CgroupLimits {
 // Values of a task's cgroup; none where the controller is not delegated.
 struct CgroupStats {
   std::optional<std::uint64_t> memory_current;  // bytes
+  std::optional<std::uint64_t> memory_peak;  // Linux 5.19
   std::optional<std::uint64_t> memory_anon;
   std::optional<std::uint64_t> memory_file;
   std::optional<std::uint64_t> memory_swap;
@@ -42,6 +43,7 @@ struct CgroupStats {
   std::optional<std::uint64_t> cpu_user_us;
   std::optional<std::uint64_t> cpu_system_us;
   std::optional<std::uint64_t> cpu_throttled_us;
+  std::optional<std::uint64_t> cpu_throttled_periods;
   std::optional<std::uint64_t> pids_current;
 };
 

@@ -168,7 +168,7 @@ Result<void> AwaitStart(const UniqueFd& report, const std::string& program) {
   pollfd ready{report.get(), POLLIN, 0};
   while (::poll(&ready, 1, -1) < 0 && errno == EINTR) {
   }
-  ChildReport failed;
+  ConfinedReport failed;
   if (::read(report.get(), &failed, sizeof(failed)) !=
       static_cast<ssize_t>(sizeof(failed))) {
     return Ok();

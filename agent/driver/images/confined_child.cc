@@ -59,7 +59,7 @@ constexpr std::array kKept{CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID,
 constexpr int kLastPossibleCapability = 63;
 
 [[noreturn]] void Fail(const ChildPlan& plan, Step step) {
-  const ChildReport report{step, errno};
+  const ConfinedReport report{step, errno};
   // The parent sees the end of the pipe if this write fails.
   const ssize_t ignored = ::write(plan.report_fd, &report, sizeof(report));
   static_cast<void>(ignored);

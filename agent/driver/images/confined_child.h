@@ -19,11 +19,11 @@ struct ChildPlan {
   int null_fd = -1;    // becomes stdin
   int out_fd = -1;     // becomes stdout
   int error_fd = -1;   // becomes stderr
-  int report_fd = -1;  // gets a ChildReport if a step fails
+  int report_fd = -1;  // gets a ConfinedReport if a step fails
   pid_t parent = 0;
 };
 
-struct ChildReport {
+struct ConfinedReport {
   int step = 0;
   int err = 0;
 };

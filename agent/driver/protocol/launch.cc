@@ -125,7 +125,8 @@ Result<ShimConnection> LaunchShim(Launch launch) {
                    launch.network_namespace,
                    launch.cgroup,
                    launch.stdout_fd,
-                   launch.stderr_fd};
+                   launch.stderr_fd,
+                   launch.image};
   const Message create = WithPassedFds(std::move(launch.create), fds);
   MOUNTD_ASSIGN(const UniqueFd memory,
                 MemoryWith("mountd-task-shim", create.bytes()));

@@ -19,8 +19,9 @@ enum class PassedFd : int {
   kCgroup = 8,  // the directory of the container's cgroup
   kStdout = 9,  // of Sink::kPassed
   kStderr = 10,
+  kImage = 11,  // the shim keeps it open until its end
 };
-inline constexpr int kLastPassedFd = 10;
+inline constexpr int kLastPassedFd = 11;
 
 // Borrows its fds. -1: there is none.
 struct Launch {
@@ -32,6 +33,7 @@ struct Launch {
   int cgroup = -1;
   int stdout_fd = -1;
   int stderr_fd = -1;
+  int image = -1;        // a lock of the image that the task has
   int shim_cgroup = -1;  // the directory of the shim's own cgroup
 };
 

@@ -72,6 +72,7 @@ Result<Setup> TakeSetup() {
   setup.user_namespace = Take(PassedFd::kUserNamespace, bits);
   setup.network_namespace = Take(PassedFd::kNetworkNamespace, bits);
   setup.cgroup = Take(PassedFd::kCgroup, bits);
+  setup.image = Take(PassedFd::kImage, bits);
   setup.container = create.Text(Tag::kContainer);
   setup.runtime = create.Texts(Tag::kRuntime);
   setup.runtime_root = create.Text(Tag::kRuntimeRoot);

@@ -39,6 +39,7 @@ struct Setup {
   UniqueFd user_namespace;
   UniqueFd network_namespace;
   UniqueFd cgroup;
+  UniqueFd image;  // open until the shim's end, so that nobody removes the image
 };
 
 // Takes the fds that the driver passed, reads the message among them, and makes

@@ -5,6 +5,8 @@
 #include <functional>
 
 #include "agent/client.h"
+#include "agent/driver/logs/log_reader.h"
+#include "agent/driver/task_driver.h"
 #include "mountd/base/result.h"
 
 namespace mountd::agent {
@@ -18,12 +20,30 @@ inline constexpr int kExitUsage = 2;
 inline constexpr char kJobsGroup[] = "Jobs";
 inline constexpr char kNodeGroup[] = "The node";
 inline constexpr char kPartsGroup[] = "Networks, volumes and mounts";
+inline constexpr char kTasksGroup[] = "Running tasks";
+
+// A driver of the caller's tasks. `state` is the directory of the driver.
+// `client` may be null, and outlives the driver.
+struct DriverRequest {
+  std::string state;
+  std::string runtime;
+  std::string cgroup;  // of version 2, delegated to the caller; "": none
+  Client* client = nullptr;
+};
+using MakeDriver =
+    std::function<Result<std::unique_ptr<driver::TaskDriver>>(DriverRequest)>;
+using OpenTaskLog = std::function<Result<std::unique_ptr<driver::LogReader>>(
+    const driver::LogRequest&)>;
 
 // Shared by all commands: the global flags, and the command that the command
 // line chose. The program runs that command after parsing.
 struct Context {
   ClientOptions options;
   bool json = false;
+  std::string state;  // of tasks; "": StatePath's default
+  std::string runtime = "crun";
+  MakeDriver make_driver;
+  OpenTaskLog open_log;
   std::function<int()> chosen;
 };
 
@@ -36,6 +56,12 @@ void AddTreeCommand(CLI::App& app, Context& context);
 void AddReconcileCommand(CLI::App& app, Context& context);
 void AddDrainCommand(CLI::App& app, Context& context);
 void AddTaskCommands(CLI::App& app, Context& context);
+void AddPsCommand(CLI::App& app, Context& context);
+void AddTaskControlCommands(CLI::App& app, Context& context);
+void AddExecCommand(CLI::App& app, Context& context);
+void AddWatchCommand(CLI::App& app, Context& context);
+// Adds `task` with its commands.
+void AddTaskCommand(CLI::App& app, Context& context);
 void AddLeaseCommands(CLI::App& app, Context& context);
 void AddPluginCommands(CLI::App& app, Context& context);
 void AddNetworkCommands(CLI::App& app, Context& context);

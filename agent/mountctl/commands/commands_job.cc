@@ -7,6 +7,7 @@
 
 #include "agent/mountctl/commands/arguments.h"
 #include "agent/mountctl/commands/commands.h"
+#include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/job/job.h"
 #include "agent/mountctl/job/run.h"
 #include "agent/mountctl/output/json.h"
@@ -58,7 +59,8 @@ Result<void> PrintOverview(Client& client, bool json) {
 void AddRun(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("run",
                                      "Set up an allocation from a file: its "
-                                     "directory, network, volumes and mounts")
+                                     "directory, network, volumes, mounts and "
+                                     "tasks")
                       ->group(kJobsGroup);
   auto file = std::make_shared<std::string>();
   auto keep = std::make_shared<bool>(false);
@@ -91,7 +93,8 @@ void AddRun(CLI::App& app, Context& context) {
       }
       job->options.cgroup = directory.get();
       return WithClient(context, [&](Client& client) {
-        return RunJob(client, *job, {context.json, *keep}, std::cout);
+        return RunJobWithTasks(context, client, *job, {context.json, *keep},
+                               *cgroup, std::cout);
       });
     };
   });
@@ -121,9 +124,10 @@ void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
   command->callback([&context, id, release, on_tasks] {
     context.chosen = [&context, id, release, on_tasks] {
       return WithClient(context, [&](Client& client) {
-        return PrintReleased(release ? client.ReleaseAllocation(*id, *on_tasks)
-                                     : client.GetReceipt(*id),
-                             context.json);
+        return PrintReleased(
+            release ? StopAllocation(context, client, *id, *on_tasks)
+                    : client.GetReceipt(*id),
+            context.json);
       });
     };
   });
@@ -161,7 +165,9 @@ void AddJobCommands(CLI::App& app, Context& context) {
   AddRun(app, context);
   AddReceiptCommand(
       app, context, "stop",
-      "Release an allocation with all its parts, and print its receipt", true);
+      "End the tasks of an allocation, release the allocation with all its "
+      "parts, and print its receipt",
+      true);
   AddStatusCommand(app, context, false);
   AddReceiptCommand(app, context, "receipt",
                     "Print the receipt of an allocation that was released",

@@ -10,8 +10,6 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kTasksGroup[] = "Running tasks";
-
 void AddHolders(CLI::App& app, Context& context) {
   struct Options {
     std::string allocation;

@@ -13,200 +13,12 @@
 
 #include "agent/fields/mount_fields.h"
 #include "agent/mountctl/job/directory.h"
+#include "agent/mountctl/job/section.h"
+#include "agent/mountctl/job/task.h"
 #include "mountd/base/number.h"
 
 namespace mountd::agent {
 namespace {
-
-constexpr char kJob[] = "job";
-
-std::string Where(std::string_view origin, const toml::source_region& source) {
-  return std::string(origin) + ":" + std::to_string(source.begin.line);
-}
-
-// Reads the keys of one table of the file, and keeps the first problem with its
-// line.
-class Section {
- public:
-  Section(const toml::table& table, std::string prefix, std::string_view origin)
-      : table_(table), prefix_(std::move(prefix)), origin_(origin) {}
-
-  Section& Only(const std::vector<std::string_view>& known) {
-    for (const auto& [key, node] : table_) {
-      if (std::find(known.begin(), known.end(), key.str()) == known.end()) {
-        Fail(node.source(), key.str(), "is not a known key");
-      }
-    }
-    return *this;
-  }
-
-  Section& Require(std::string_view key) {
-    if (!table_.contains(key)) {
-      Fail(table_.source(), key, "is required");
-    }
-    return *this;
-  }
-
-  Section& Text(std::string_view key, std::string& out) {
-    return Scalar<std::string>(key, "must be a string",
-                               [&](const std::string& value) {
-                                 out = value;
-                                 return true;
-                               });
-  }
-
-  Section& Flag(std::string_view key, bool& out) {
-    return Scalar<bool>(key, "must be true or false", [&](bool value) {
-      out = value;
-      return true;
-    });
-  }
-
-  Section& PortNumber(std::string_view key, std::int64_t least,
-                      std::uint16_t& out) {
-    return Scalar<std::int64_t>(key, "must be a port number",
-                                [&](std::int64_t value) {
-                                  out = static_cast<std::uint16_t>(value);
-                                  return value >= least && value <= 65'535;
-                                });
-  }
-
-  template <typename Number>
-  Section& WholeNumber(std::string_view key, std::optional<Number>& out) {
-    return Scalar<std::int64_t>(
-        key, "must be a whole number", [&](std::int64_t value) {
-          out = static_cast<Number>(value);
-          return value >= 0 && std::in_range<Number>(value);
-        });
-  }
-
-  // Reads a string that `accept` takes; otherwise fails with `reason`.
-  template <typename F>
-  Section& Choice(std::string_view key, const char* reason, const F& accept) {
-    return Scalar<std::string>(key, reason, accept);
-  }
-
-  Section& Texts(std::string_view key, std::vector<std::string>& out) {
-    return Each(key, "must be an array of strings",
-                [&](const std::string& text) {
-                  out.push_back(text);
-                  return true;
-                });
-  }
-
-  // Reads an array of strings that `accept` takes; otherwise fails with
-  // `reason`.
-  template <typename F>
-  Section& Each(std::string_view key, const char* reason, const F& accept) {
-    const toml::node* node = table_.get(key);
-    if (node == nullptr) {
-      return *this;
-    }
-    const toml::array* array = node->as_array();
-    if (array == nullptr) {
-      return Fail(node->source(), key, reason);
-    }
-    for (const toml::node& element : *array) {
-      const auto text = element.value_exact<std::string>();
-      if (!text || !accept(*text)) {
-        return Fail(element.source(), key, reason);
-      }
-    }
-    return *this;
-  }
-
-  Section& TextMap(std::string_view key,
-                   std::map<std::string, std::string>& out) {
-    return Table(key, [&](const toml::table& table) {
-      for (const auto& [name, node] : table) {
-        const auto text = node.value_exact<std::string>();
-        if (!text) {
-          Fail(node.source(), std::string(key) + "." + std::string(name.str()),
-               "must be a string");
-          return;
-        }
-        out.emplace(name.str(), *text);
-      }
-    });
-  }
-
-  template <typename F>
-  Section& Table(std::string_view key, const F& use) {
-    const toml::node* node = table_.get(key);
-    if (node != nullptr && !node->is_table()) {
-      return Fail(node->source(), key, "must be a table");
-    }
-    if (node != nullptr) {
-      use(*node->as_table());
-    }
-    return *this;
-  }
-
-  // Calls `use` with a Section for each table of the array. `use` reports a
-  // problem by that Section's own status.
-  template <typename F>
-  Section& Tables(std::string_view key, const F& use) {
-    const toml::node* node = table_.get(key);
-    if (node == nullptr) {
-      return *this;
-    }
-    const toml::array* array = node->as_array();
-    if (array == nullptr) {
-      return Fail(node->source(), key, "must be an array of tables");
-    }
-    for (const toml::node& element : *array) {
-      if (!element.is_table()) {
-        return Fail(element.source(), key, "must be an array of tables");
-      }
-      Section section(*element.as_table(), prefix_ + std::string(key) + ".",
-                      origin_);
-      use(section);
-      Adopt(section);
-    }
-    return *this;
-  }
-
-  void Adopt(const Section& inner) {
-    if (problem_.empty()) {
-      problem_ = inner.problem_;
-    }
-  }
-
-  Result<void> status() const {
-    if (problem_.empty()) {
-      return Ok();
-    }
-    return MakeError(Code::kInvalidArgument, kJob, "", problem_);
-  }
-
- private:
-  Section& Fail(const toml::source_region& source, std::string_view key,
-                const char* reason) {
-    if (problem_.empty()) {
-      problem_ = Where(origin_, source) + ": " + prefix_ + std::string(key) +
-                 ": " + reason;
-    }
-    return *this;
-  }
-
-  template <typename T, typename F>
-  Section& Scalar(std::string_view key, const char* reason, const F& accept) {
-    const toml::node* node = table_.get(key);
-    if (node == nullptr) {
-      return *this;
-    }
-    const auto value = node->value_exact<T>();
-    if (!value || !accept(*value)) {
-      Fail(node->source(), key, reason);
-    }
-    return *this;
-  }
-
-  const toml::table& table_;
-  const std::string prefix_;
-  const std::string_view origin_;
-  std::string problem_;
-};
 
 void ReadNetwork(Section& section, NetworkSpec& network) {
   section
@@ -338,7 +150,7 @@ void ReadMount(Section& section, BindMountSpec& mount) {
 Result<Job> FromTable(const toml::table& table, std::string_view origin) {
   Job job;
   Section root(table, "", origin);
-  root.Only({"allocation", "network", "volume", "mount"})
+  root.Only({"allocation", "network", "volume", "mount", "task"})
       .Require("allocation")
       .Table("allocation",
              [&](const toml::table& inner) {
@@ -362,8 +174,10 @@ Result<Job> FromTable(const toml::table& table, std::string_view origin) {
               [&](Section& section) {
                 ReadVolume(section, job.volumes.emplace_back());
               })
+      .Tables("task", [&](Section& section) { ReadTask(section, job); })
       .Tables("mount", [&](Section& section) {
         ReadMount(section, job.mounts.emplace_back());
+        CheckMountsTask(section, job);
       });
   MOUNTD_TRY(root.status());
   return job;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/mountctl/tasks/task_spec.h"
 #include "agent/types.h"
 #include "mountd/base/result.h"
 
@@ -20,6 +21,8 @@ struct Job {
   std::vector<VolumeSpec> volumes;
   // The source of a mount of a directory is its path, until OpenSource.
   std::vector<BindMountSpec> mounts;
+  // In the order of their start. The environment names the ports of each task.
+  std::vector<TaskSpec> tasks;
 };
 
 // InvalidArgument with "origin:line: key: reason" as detail if the text is no

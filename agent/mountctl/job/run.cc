@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agent/mountctl/job/directory.h"
+#include "agent/mountctl/job/run_tasks.h"
 #include "agent/mountctl/output/json.h"
 #include "agent/mountctl/output/output.h"
 
@@ -75,10 +76,10 @@ class Runner {
                                                      job_.options);
                   }));
     prepared_ = true;
+    MOUNTD_TRY(MakeNamespaces());
     if (job_.network) {
       MOUNTD_ASSIGN(network_, Timed("network", job_.network->mode, [&] {
-                      return client_.SetupNetwork(job_.allocation,
-                                                  *job_.network);
+                      return SetupNetwork(*job_.network);
                     }));
       if (!options_.json) {
         PrintNetwork(out_, *network_);
@@ -101,6 +102,39 @@ class Runner {
                          std::string(SourceTypeName(spec.source_type)),
                          spec.source, "mounted", std::move(config)});
     }
+    return StartTasks();
+  }
+
+  // A task's namespaces are the driver's, and mountd's network goes into them.
+  Result<void> MakeNamespaces() {
+    if (options_.tasks == nullptr || !NeedsNamespaces(job_)) {
+      return Ok();
+    }
+    MOUNTD_ASSIGN(isolation_, Timed("isolate", job_.allocation, [&] {
+                    return CreateNamespaces(*options_.tasks, job_);
+                  }));
+    return Ok();
+  }
+
+  Result<NetworkStatus> SetupNetwork(NetworkSpec spec) {
+    MOUNTD_ASSIGN(const UniqueFd netns, OpenNamespaceOf(isolation_));
+    spec.netns = netns.get();
+    return client_.SetupNetwork(job_.allocation, spec);
+  }
+
+  Result<void> StartTasks() {
+    if (options_.tasks == nullptr) {
+      return Ok();
+    }
+    MOUNTD_TRY(WatchTasks(*options_.tasks, job_));
+    for (std::size_t i = 0; i < job_.tasks.size(); ++i) {
+      const std::string& name = job_.tasks[i].config.name;
+      MOUNTD_ASSIGN(const bool started, Timed("start", name, [&] {
+                      return StartTask(*options_.tasks, job_, i, mounts_,
+                                       isolation_);
+                    }));
+      tasks_.push_back({{"name", name}, {"started", started}});
+    }
     return Ok();
   }
 
@@ -120,6 +154,12 @@ class Runner {
       }
       return;
     }
+    if (options_.tasks != nullptr) {
+      IgnoreBecauseBestEffort(Timed("end", job_.allocation, [&] {
+        return JobTasks(options_.tasks->driver, options_.tasks->directory)
+            .StopAll();
+      }));
+    }
     // A failure of the release is in its step's line, and mountd retries it.
     // The function returns the first error.
     IgnoreBecauseBestEffort(Timed("release", job_.allocation, [&] {
@@ -134,6 +174,9 @@ class Runner {
                  {"volumes", volumes_},
                  {"mounts", ToJson(mounts_)},
                  {"steps", steps_}};
+    if (!job_.tasks.empty()) {
+      json["tasks"] = tasks_;
+    }
     if (!done) {
       json["error"] = {{"name", "org.mountd1.Error." +
                                     std::string(CodeName(done.error().code))},
@@ -157,6 +200,8 @@ class Runner {
   std::optional<NetworkStatus> network_;
   Json volumes_ = Json::array();
   std::vector<MountStatus> mounts_;
+  driver::NetworkIsolation isolation_;
+  Json tasks_ = Json::array();
   Json steps_ = Json::array();
 };
 

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/driver/oci/exec_pump.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+
+#include "agent/driver/oci/sight.h"
+
+namespace mountd::driver {
+namespace {
+
+constexpr std::size_t kPart = 65536;
+// A pty gives its last output a moment after the writer's end. A process that
+// was left behind keeps the pty open, and nobody waits for that process.
+constexpr int kLastOutputMs = 50;
+
+// A process that has closed its input costs EPIPE, not the caller's life.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::sigemptyset(&pipe_);
+    ::sigaddset(&pipe_, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutSigpipe() {
+    const timespec now = {0, 0};
+    while (!was_pending_ && ::sigtimedwait(&pipe_, nullptr, &now) == SIGPIPE) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_{};
+  sigset_t before_{};
+  bool was_pending_ = false;
+};
+
+int LeftMs(const std::optional<std::chrono::steady_clock::time_point>& end) {
+  if (!end) {
+    return -1;
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+      *end - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
+}
+
+}  // namespace
+
+Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
+  const WithoutSigpipe guard;
+  for (;;) {
+    const int to_process = has_terminal ? output.get() : input.get();
+    std::array<pollfd, 6> waiting = {{
+        {shim.fd(), POLLIN, 0},
+        {shutdown, POLLIN, 0},
+        {output.get(), POLLIN, 0},
+        {error.get(), POLLIN, 0},
+        {waiting_.empty() ? stdin_fd : -1, POLLIN, 0},
+        {waiting_.empty() ? -1 : to_process, POLLOUT, 0},
+    }};
+    const int ready = ::poll(waiting.data(), waiting.size(), LeftMs(deadline));
+    if (ready < 0 && errno != EINTR) {
+      return ErrnoError(errno, "poll", task_id);
+    }
+    if (ready == 0) {
+      return MakeError(Code::kDeadlineExceeded, "exec", task_id,
+                       "the command did not end in time, and was killed");
+    }
+    if (ready < 0) {
+      continue;
+    }
+    if (waiting[1].revents != 0) {
+      return MakeError(Code::kAborted, "exec", task_id,
+                       "the driver is shutting down; the command was killed");
+    }
+    if (waiting[2].revents != 0) {
+      MoveOutput(output, take_output);
+    }
+    if (waiting[3].revents != 0) {
+      MoveOutput(error, take_error);
+    }
+    if (waiting[4].revents != 0 || waiting[5].revents != 0) {
+      MoveInput();
+    }
+    if (waiting[0].revents != 0) {
+      auto ended = shim.Next(std::chrono::milliseconds(0));
+      if (!ended) {
+        return ended.error();
+      }
+      Drain();
+      return ResultOf(ended->message);
+    }
+  }
+}
+
+void ExecPump::MoveInput() {
+  if (waiting_.empty()) {
+    std::array<char, kPart> part{};
+    const ssize_t got = ::read(stdin_fd, part.data(), part.size());
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
+      return;
+    }
+    if (got <= 0) {
+      stdin_fd = -1;
+      input.reset();
+      return;
+    }
+    waiting_.assign(part.data(), static_cast<std::size_t>(got));
+  }
+  const int to_process = has_terminal ? output.get() : input.get();
+  const ssize_t put = ::write(to_process, waiting_.data(), waiting_.size());
+  if (put >= 0) {
+    waiting_.erase(0, static_cast<std::size_t>(put));
+  } else if (errno != EINTR && errno != EAGAIN) {
+    // The process reads no more.
+    waiting_.clear();
+    stdin_fd = -1;
+    input.reset();
+  }
+}
+
+bool ExecPump::MoveOutput(UniqueFd& from, OutputTaker& taker) {
+  std::array<char, kPart> part{};
+  const ssize_t got = ::read(from.get(), part.data(), part.size());
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
+    return errno == EINTR;
+  }
+  // EIO is the end of a terminal.
+  if (got <= 0) {
+    from.reset();
+    return false;
+  }
+  if (taker && !taker({part.data(), static_cast<std::size_t>(got)})) {
+    taker = nullptr;
+  }
+  return true;
+}
+
+void ExecPump::Drain() {
+  while (error.valid() && MoveOutput(error, take_error)) {
+  }
+  pollfd more = {output.get(), POLLIN, 0};
+  while (output.valid() &&
+         (!has_terminal || ::poll(&more, 1, kLastOutputMs) > 0) &&
+         MoveOutput(output, take_output)) {
+  }
+}
+
+}  // namespace mountd::driver

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/driver/protocol/shim_connection.h"
+#include "agent/driver/task_status.h"
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::driver {
+
+// Takes output of the process. An error ends the output, not the process.
+using OutputTaker = std::function<Result<void>(std::string_view)>;
+
+// One process of exec, between its start and its end. The driver moves the
+// bytes, because the runtime gives the process's own ends to the process's
+// user.
+struct ExecPump {
+  int shutdown = -1;  // borrowed; can be read once the driver shuts down
+  std::string task_id;
+  int stdin_fd = -1;  // borrowed; -1: the process has no input
+  OutputTaker take_output;
+  OutputTaker take_error;
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  // The driver's ends; with a terminal `output` is its master, and the others
+  // are not valid.
+  UniqueFd input;
+  UniqueFd output;
+  UniqueFd error;
+  bool has_terminal = false;
+
+  // Moves bytes until the shim tells the end of the process, and then what is
+  // left of the output. Aborted after the shutdown. DeadlineExceeded at the
+  // deadline. The process ends with the connection after an error.
+  Result<ExitResult> Run(shim::ShimConnection& shim);
+
+ private:
+  void MoveInput();
+  // False: nothing more comes, or nothing for now.
+  bool MoveOutput(UniqueFd& from, OutputTaker& taker);
+  void Drain();
+
+  std::string waiting_;  // of the input
+};
+
+}  // namespace mountd::driver

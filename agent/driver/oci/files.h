@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+// Files of the driver's own directories. No function follows a symlink at the
+// end of a path.
+namespace mountd::driver {
+
+// Makes the directory `name`, mode 0700, unless it is there, and opens it.
+Result<UniqueFd> MakeDirectory(int parent, const std::string& name);
+Result<UniqueFd> OpenDirectory(int parent, const std::string& name);
+
+bool IsThere(int directory, const std::string& name);
+
+// Returns the bytes of a regular file. NotFound if there is none.
+Result<std::string> ReadFile(int directory, const std::string& name,
+                             std::size_t most);
+
+// Writes the file whole, mode 0600: under its name is the old text or the new
+// one, also after a loss of power.
+Result<void> WriteFile(int directory, const std::string& name,
+                       std::string_view text);
+
+}  // namespace mountd::driver

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/driver/oci/host.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "agent/driver/bundle/checks.h"
+#include "agent/driver/namespaces/namespaces.h"
+#include "agent/driver/oci/files.h"
+#include "agent/driver/oci/program_output.h"
+
+namespace mountd::driver {
+namespace {
+
+// The agent's user alone may enter, because images have set-user-ID files.
+constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
+
+Result<void> CheckState(const std::string& state) {
+  MOUNTD_TRY(CheckPath("state", state));
+  // Overlayfs's options and mountinfo(5) write these characters otherwise.
+  if (state.find_first_of(",:\\\" \t\n") != std::string::npos) {
+    return MakeError(Code::kInvalidArgument, "state", state,
+                     "an overlay's path has no comma, colon, quote, backslash "
+                     "or space; choose another directory");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Host>> Host::Open(OciDriverOptions options) {
+  MOUNTD_TRY(CheckState(options.state));
+  if (options.shim.empty()) {
+    options.shim = MOUNTD_INSTALLED_SHIM;
+  }
+  std::unique_ptr<Host> host(new Host(std::move(options)));
+  host->shutdown_.reset(::eventfd(0, EFD_CLOEXEC));
+  if (!host->shutdown_.valid()) {
+    return ErrnoError(errno, "eventfd", "the task driver");
+  }
+  MOUNTD_TRY(host->OpenState());
+  host->maps_ = ChooseIdMaps();
+  host->OpenCgroups();
+  return host;
+}
+
+Result<void> Host::OpenState() {
+  if (::mkdir(state().c_str(), 0700) != 0 && errno != EEXIST) {
+    return ErrnoError(errno, "mkdir", state());
+  }
+  state_.reset(
+      ::open(state().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat found = {};
+  if (!state_.valid() || ::fstat(state_.get(), &found) != 0) {
+    return ErrnoError(errno, "open", state());
+  }
+  if (found.st_uid != ::geteuid() || (found.st_mode & kOthers) != 0) {
+    return MakeError(Code::kPermissionDenied, "open", state(),
+                     "the directory of tasks belongs to another user, or is "
+                     "open to others; it needs mode 0700");
+  }
+  MOUNTD_ASSIGN(tasks_, MakeDirectory(state_.get(), "tasks"));
+  MOUNTD_ASSIGN(removed_, MakeDirectory(state_.get(), "removed"));
+  MOUNTD_ASSIGN(const UniqueFd runtime, MakeDirectory(state_.get(), "runtime"));
+  ImageStoreOptions images;
+  images.directory = state() + "/images";
+  MOUNTD_ASSIGN(images_, ImageStore::Open(images));
+  return Ok();
+}
+
+void Host::Shutdown() const { ::eventfd_write(shutdown_.get(), 1); }
+
+void Host::OpenCgroups() {
+  if (options_.cgroup.empty()) {
+    no_cgroups_ = "no cgroup is delegated to the driver";
+    return;
+  }
+  auto opened = CgroupSubtree::Open(options_.cgroup);
+  if (opened) {
+    cgroups_ = *std::move(opened);
+  } else {
+    no_cgroups_ = opened.error().Message();
+  }
+}
+
+Result<int> Host::Namespace() {
+  const std::lock_guard lock(mutex_);
+  if (!namespace_.valid()) {
+    if (!maps_) {
+      return maps_.error();
+    }
+    MOUNTD_ASSIGN(NewNamespaces made, MakeNamespaces(*maps_, WithNetwork::kNo));
+    namespace_ = std::move(made.user);
+  }
+  return namespace_.get();
+}
+
+Result<std::string> Host::RuntimeVersion() {
+  const std::lock_guard lock(mutex_);
+  if (!version_) {
+    MOUNTD_ASSIGN(std::string text, OutputOf({options_.runtime, "--version"}));
+    version_ = text.substr(0, text.find('\n'));
+  }
+  return *version_;
+}
+
+Result<std::vector<std::string>> Host::Runtime() {
+  const std::string_view runtime = options_.runtime;
+  const std::string_view name = runtime.substr(runtime.rfind('/') + 1);
+  bool is_crun = name == "crun";
+  if (!is_crun && name != "runc") {
+    MOUNTD_ASSIGN(const std::string version, RuntimeVersion());
+    is_crun = version.starts_with("crun ");
+  }
+  std::vector<std::string> words = {options_.runtime};
+  if (is_crun) {
+    // The shim joins the task's cgroup before it starts the runtime.
+    words.emplace_back("--cgroup-manager=disabled");
+  }
+  return words;
+}
+
+}  // namespace mountd::driver

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "agent/driver/task_driver.h"
+#include "mountd/base/result.h"
+
+namespace mountd::agent {
+class Client;
+}  // namespace mountd::agent
+
+// A driver that runs tasks as rootless OCI containers of this process's user.
+namespace mountd::driver {
+
+struct OciDriverOptions {
+  // The directory of this user's tasks, made with mode 0700; its parent exists.
+  // Any number of drivers in any number of processes share it.
+  std::string state;
+  std::string runtime = "crun";  // "crun", "runc" or a path
+  std::string shim{};            // "": the installed mountd-task-shim
+  // mountd; null: the driver makes no networks and verifies no mounts, and the
+  // fingerprint says so. The caller keeps the client as long as the driver, and
+  // lets no other thread use the client meanwhile.
+  agent::Client* client = nullptr;
+  // A cgroup of version 2 that is delegated to this user, such as
+  // "/sys/fs/cgroup/…" of a unit with Delegate=yes. "": tasks have no limits.
+  std::string cgroup{};
+};
+
+// Makes the driver. PermissionDenied for root, because a container's root would
+// be the host's. InvalidArgument for a path that overlayfs's options cannot
+// hold. A machine that cannot run tasks gets a driver all the same, whose
+// fingerprint says why.
+Result<std::unique_ptr<TaskDriver>> MakeOciDriver(OciDriverOptions options);
+
+}  // namespace mountd::driver

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Finds tasks again, tells how they are, and removes what they left.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "agent/driver/oci/driver.h"
+#include "agent/driver/protocol/task_files.h"
+
+namespace mountd::driver {
+namespace {
+
+using shim::Kind;
+using shim::Message;
+using shim::Tag;
+
+constexpr std::chrono::seconds kDeletePatience{60};
+
+// Returns the time of the file's content; nothing without the file.
+std::optional<Timestamp> TimeOf(const TaskPlace& place, const char* name) {
+  struct stat file = {};
+  if (::fstatat(place.directory.get(), name, &file, AT_SYMLINK_NOFOLLOW) != 0) {
+    return std::nullopt;
+  }
+  return Timestamp(std::chrono::duration_cast<Timestamp::duration>(
+      std::chrono::seconds(file.st_mtim.tv_sec) +
+      std::chrono::nanoseconds(file.st_mtim.tv_nsec)));
+}
+
+const char* NameOf(Phase phase) {
+  switch (phase) {
+    case Phase::kNoShim:
+      return "prepared";
+    case Phase::kCreating:
+      return "creating";
+    case Phase::kCreated:
+      return "created";
+    case Phase::kRunning:
+      return "running";
+    case Phase::kExited:
+      return "exited";
+    case Phase::kFailed:
+      return "failed";
+    case Phase::kLost:
+      break;
+  }
+  return "lost";
+}
+
+}  // namespace
+
+Result<void> OciDriver::RecoverTask(const TaskHandle& handle) {
+  if (handle.version > TaskHandle::kVersion) {
+    return MakeError(Code::kFailedPrecondition, "recover", handle.config.id,
+                     "a newer release made the handle");
+  }
+  MOUNTD_ASSIGN(const TaskPlace place, store_.Find(handle.config.id));
+  return Ok();
+}
+
+Result<TaskStatus> OciDriver::InspectTask(const std::string& id) {
+  MOUNTD_ASSIGN(const TaskPlace place, store_.Find(id));
+  MOUNTD_ASSIGN(const Sight sight, LookAt(place));
+  TaskStatus status;
+  status.id = id;
+  status.name = place.record.name;
+  status.started_at = TimeOf(place, "started").value_or(Timestamp());
+  status.attributes = {{"phase", NameOf(sight.phase)},
+                       {"container", place.key},
+                       {"directory", place.path},
+                       {"image", place.record.image_digest}};
+  const bool is_lost_and_gone =
+      sight.phase == Phase::kLost && !LostTaskLives(*host_, place);
+  if (sight.phase == Phase::kExited || sight.phase == Phase::kFailed ||
+      is_lost_and_gone) {
+    status.state = TaskState::kExited;
+    status.completed_at = TimeOf(place, shim::kExitFile);
+    status.result = sight.result ? *sight.result : LostResult();
+    if (sight.failure) {
+      status.result->error = sight.failure->Message();
+    }
+  } else if (sight.phase == Phase::kRunning || sight.phase == Phase::kLost) {
+    status.state = TaskState::kRunning;
+  }
+  return status;
+}
+
+Result<void> OciDriver::DestroyTask(const std::string& id, bool force) {
+  MOUNTD_ASSIGN(const KeyLock lock, store_.Lock(id));
+  auto place = store_.Find(id);
+  if (!place) {
+    if (place.error().code != Code::kNotFound) {
+      return place.error();
+    }
+    // An earlier call was killed in the middle.
+    MOUNTD_ASSIGN(const bool was_there, store_.Discard(id));
+    return was_there ? Ok() : Result<void>(place.error());
+  }
+  MOUNTD_ASSIGN(Sight sight, LookAt(*place));
+  const bool lives =
+      (sight.shim && sight.phase != Phase::kExited) ||
+      (sight.phase == Phase::kLost && LostTaskLives(*host_, *place));
+  if (lives && !force && MayHaveStarted(*place)) {
+    return MakeError(Code::kFailedPrecondition, "destroy", id,
+                     "the task runs; stop it, or destroy it by force");
+  }
+  if (sight.shim) {
+    Message request(Kind::kDelete);
+    request.Add(Tag::kForce, std::uint64_t{1});
+    const auto deleted = sight.shim->Call(request, {}, kDeletePatience);
+    // A shim that was killed meanwhile leaves what Discard finds.
+    if (!deleted && deleted.error().code != Code::kUnavailable) {
+      return deleted.error();
+    }
+  }
+  MOUNTD_TRY(store_.Discard(id));
+  Tell(place->record, "the task has been destroyed");
+  return Ok();
+}
+
+}  // namespace mountd::driver

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <optional>
+
+#include "agent/driver/oci/task_store.h"
+#include "agent/driver/protocol/shim_connection.h"
+#include "agent/driver/task_status.h"
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::driver {
+
+// How far a task is. Nothing but the disk and the shim says so, so all drivers
+// see the same.
+enum class Phase {
+  kNoShim,    // no shim has the task yet
+  kCreating,  // the runtime makes the container
+  kCreated,   // the task's program has not begun
+  kRunning,
+  kExited,
+  kFailed,  // the container could not be made
+  kLost,    // somebody has killed the shim; the processes may go on
+};
+
+struct Sight {
+  Phase phase = Phase::kNoShim;
+  // From kCreating to kRunning, and in kExited while the shim is there.
+  std::optional<shim::ShimConnection> shim{};
+  std::optional<ExitResult> result{};  // of kExited
+  std::optional<Error> failure{};      // of kFailed
+};
+
+Result<Sight> LookAt(const TaskPlace& place);
+
+// True once the driver has asked the shim to start the task's program, or was
+// about to.
+bool MayHaveStarted(const TaskPlace& place);
+Result<void> MarkStarted(const TaskPlace& place);
+
+// True if a shim, or a driver that makes one, has the task's directory.
+bool HasHolder(const TaskPlace& place);
+// Makes this process, and each shim that it launches with the directory, a
+// holder.
+Result<void> Hold(const TaskPlace& place);
+
+// The result of an exit record.
+ExitResult ResultOf(const shim::Message& exited);
+// The result of a task whose shim was killed.
+ExitResult LostResult();
+
+// Says whether a process of a lost task is there yet.
+bool LostTaskLives(const Host& host, const TaskPlace& place);
+// Waits for the end of the processes of a lost task. Aborted once `interrupt`
+// can be read; DeadlineExceeded at the deadline.
+Result<void> AwaitLostTask(
+    const Host& host, const TaskPlace& place, int interrupt,
+    std::optional<std::chrono::steady_clock::time_point> deadline = {});
+
+}  // namespace mountd::driver

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Starts tasks: once each, whoever is killed meanwhile.
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "agent/client.h"
+#include "agent/driver/oci/config_document.h"
+#include "agent/driver/oci/driver.h"
+#include "agent/driver/oci/files.h"
+#include "agent/driver/oci/journal_stream.h"
+#include "agent/driver/oci/task_processes.h"
+#include "agent/driver/protocol/launch.h"
+
+namespace mountd::driver {
+namespace {
+
+using shim::Kind;
+using shim::Message;
+using shim::ShimConnection;
+using shim::Sink;
+using shim::Tag;
+
+// A runtime takes milliseconds; a machine under load takes longer.
+constexpr std::chrono::minutes kCreatePatience{2};
+constexpr std::chrono::seconds kKillPatience{30};
+constexpr std::chrono::seconds kBindPatience{30};
+constexpr int kBindRoundMs = 5;
+
+TaskHandle HandleOf(const TaskConfig& config, TaskState state) {
+  TaskHandle handle;
+  handle.config = config;
+  handle.state = state;
+  return handle;
+}
+
+Error AnotherConfig(const std::string& id) {
+  return MakeError(Code::kAlreadyExists, "start", id,
+                   "a task with this id and another configuration is there; "
+                   "destroy it, or choose a new id");
+}
+
+// The FIFO on which the first process of a created container waits. Both
+// runtimes remove it when the task's program begins.
+bool WaitsForStart(const Host& host, const TaskPlace& place) {
+  return ::access((host.RuntimeRoot() + "/" + place.key + "/exec.fifo").c_str(),
+                  F_OK) == 0;
+}
+
+void AddLogs(const TaskConfig& config, Message* create) {
+  const auto sinks = [create](Sink sink) {
+    create->Add(Tag::kStdoutSink, static_cast<std::uint64_t>(sink))
+        .Add(Tag::kStderrSink, static_cast<std::uint64_t>(sink));
+  };
+  const LogConfig& logs = config.logs;
+  switch (logs.mode) {
+    case LogMode::kFiles: {
+      const std::string path = config.directories.logs + "/" + config.name;
+      sinks(Sink::kFiles);
+      create->Add(Tag::kStdoutPath, path + ".stdout")
+          .Add(Tag::kStderrPath, path + ".stderr")
+          .Add(Tag::kLogFileBytes, logs.max_file_bytes)
+          .Add(Tag::kLogFiles, std::uint64_t{logs.max_files});
+      return;
+    }
+    case LogMode::kFifos:
+      sinks(Sink::kFifo);
+      create->Add(Tag::kStdoutPath, logs.stdout_path)
+          .Add(Tag::kStderrPath, logs.stderr_path);
+      return;
+    case LogMode::kJournal:
+      return sinks(Sink::kPassed);
+    case LogMode::kOff:
+      return sinks(Sink::kNone);
+  }
+}
+
+}  // namespace
+
+Result<StartedTask> OciDriver::StartTask(const TaskConfig& config) {
+  MOUNTD_TRY(CheckConfig(config));
+  const std::string digest = DigestOf(config);
+  MOUNTD_ASSIGN(const KeyLock lock, store_.Lock(config.id));
+  const auto place = store_.Find(config.id);
+  if (!place && place.error().code != Code::kNotFound) {
+    return place.error();
+  }
+  if (place) {
+    if (place->record.config_digest != digest) {
+      return AnotherConfig(config.id);
+    }
+    MOUNTD_ASSIGN(const bool has_run, Resume(*place));
+    if (has_run) {
+      MOUNTD_ASSIGN(const Sight sight, LookAt(*place));
+      return StartedTask{HandleOf(config, sight.phase == Phase::kExited
+                                              ? TaskState::kExited
+                                              : TaskState::kRunning)};
+    }
+  }
+  MOUNTD_TRY(Launch(config, digest));
+  return StartedTask{HandleOf(config, TaskState::kRunning)};
+}
+
+// Brings a start that was interrupted to its end. False: the task's program has
+// not begun, and never will.
+Result<bool> OciDriver::Resume(const TaskPlace& place) {
+  MOUNTD_ASSIGN(Sight sight, LookAt(place));
+  // A driver was killed after it launched a shim, which is about to listen.
+  for (int left = kBindPatience / std::chrono::milliseconds(kBindRoundMs);
+       sight.phase == Phase::kNoShim && HasHolder(place) && left > 0; --left) {
+    ::poll(nullptr, 0, kBindRoundMs);
+    MOUNTD_ASSIGN(sight, LookAt(place));
+  }
+  switch (sight.phase) {
+    case Phase::kNoShim:
+    case Phase::kFailed:
+      return false;
+    case Phase::kRunning:
+      return true;
+    case Phase::kExited:
+      if (!MayHaveStarted(place)) {
+        Abandon(place.record.id, std::move(sight.shim));
+        return false;
+      }
+      return true;
+    case Phase::kLost:
+      return ResumeLost(place);
+    case Phase::kCreating:
+    case Phase::kCreated:
+      break;
+  }
+  const auto finished = Finish(place, *sight.shim);
+  if (!finished) {
+    Abandon(place.record.id, std::move(sight.shim));
+    return finished.error();
+  }
+  return true;
+}
+
+// A container that still waits for its start when all of its processes have
+// ended has never run the task's program.
+Result<bool> OciDriver::ResumeLost(const TaskPlace& place) {
+  if (MayHaveStarted(place) && !WaitsForStart(*host_, place)) {
+    return true;
+  }
+  MOUNTD_TRY(KillLost(place));
+  return MayHaveStarted(place) && !WaitsForStart(*host_, place);
+}
+
+Result<void> OciDriver::KillLost(const TaskPlace& place) const {
+  if (place.record.has_cgroup && host_->cgroups() != nullptr) {
+    const auto cgroup = host_->cgroups()->Find(place.Cgroup());
+    if (cgroup) {
+      MOUNTD_TRY(cgroup->Kill());
+    }
+    return AwaitLostTask(*host_, place, host_->shutdown(),
+                         std::chrono::steady_clock::now() + kKillPatience);
+  }
+  return KillProcessesWithUpper(place.Upper(), kKillPatience);
+}
+
+Result<void> OciDriver::Launch(const TaskConfig& config,
+                               const std::string& digest) {
+  MOUNTD_TRY(store_.Discard(config.id));
+  MOUNTD_ASSIGN(TaskPlace place, store_.Make(config.id));
+  std::optional<ShimConnection> shim;
+  const auto launched = [&]() -> Result<void> {
+    MOUNTD_TRY(Hold(place));
+    place.record.id = config.id;
+    place.record.allocation = config.allocation;
+    place.record.name = config.name;
+    place.record.config_digest = digest;
+    place.record.has_cgroup = host_->cgroups() != nullptr;
+    place.record.has_mounts = !config.mounts.empty();
+    MOUNTD_ASSIGN(const ContainerPlan plan,
+                  PlanContainer(*host_, config, place));
+    MOUNTD_TRY(TaskStore::WriteRecord(place));
+    MOUNTD_ASSIGN(shim, LaunchShimOf(place, plan, config));
+    MOUNTD_TRY(Finish(place, *shim));
+    Tell(place.record, "the task runs");
+    return Ok();
+  }();
+  if (!launched) {
+    Abandon(config.id, std::move(shim));
+  }
+  return launched;
+}
+
+Result<ShimConnection> OciDriver::LaunchShimOf(const TaskPlace& place,
+                                               const ContainerPlan& plan,
+                                               const TaskConfig& config) {
+  shim::Launch launch;
+  launch.program = host_->options().shim;
+  MOUNTD_ASSIGN(const auto runtime, host_->Runtime());
+  for (const std::string& word : runtime) {
+    launch.create.Add(Tag::kRuntime, word);
+  }
+  launch.create.Add(Tag::kContainer, place.key)
+      .Add(Tag::kRuntimeRoot, host_->RuntimeRoot())
+      .Add(Tag::kBundle, place.path + "/bundle")
+      .Add(Tag::kMountType, "overlay")
+      .Add(Tag::kMountSource, "overlay")
+      .Add(Tag::kMountTarget, place.path + "/bundle/rootfs")
+      .Add(Tag::kMountOptions, plan.overlay);
+  AddLogs(config, &launch.create);
+  UniqueFd output;
+  UniqueFd error;
+  if (config.logs.mode == LogMode::kJournal) {
+    MOUNTD_ASSIGN(output, OpenJournal(config.id, JournalLevel::kOutput));
+    MOUNTD_ASSIGN(error, OpenJournal(config.id, JournalLevel::kError));
+  }
+  std::optional<TaskCgroup> cgroup;
+  std::optional<TaskCgroup> shims;
+  if (host_->cgroups() != nullptr) {
+    MOUNTD_ASSIGN(cgroup, host_->cgroups()->Make(place.Cgroup()));
+    MOUNTD_TRY(cgroup->SetLimits(LimitsOf(config.resources)));
+    MOUNTD_ASSIGN(shims, host_->cgroups()->Make("shims"));
+    launch.cgroup = cgroup->fd();
+    launch.shim_cgroup = shims->fd();
+  }
+  launch.task_directory = place.directory.get();
+  launch.user_namespace = plan.user_namespace.get();
+  launch.network_namespace = plan.network_namespace.get();
+  launch.stdout_fd = output.get();
+  launch.stderr_fd = error.get();
+  launch.image = plan.image.hold.get();
+  return shim::LaunchShim(std::move(launch));
+}
+
+// From the launch of the shim to the task's first instruction.
+Result<void> OciDriver::Finish(const TaskPlace& place, ShimConnection& shim) {
+  auto created = shim.Call(Message(Kind::kAwaitCreated), {}, kCreatePatience);
+  if (!created) {
+    return created.error();
+  }
+  if (created->fds.empty()) {
+    return MakeError(Code::kInternal, "start", place.record.id,
+                     "the shim has passed no pidfd");
+  }
+  MOUNTD_TRY(Verify(place, created->fds.front().get()));
+  MOUNTD_TRY(MarkStarted(place));
+  const auto started = shim.Call(Message(Kind::kStart), {}, kCreatePatience);
+  if (started) {
+    return Ok();
+  }
+  // The task may have ended by the time at which a call again comes.
+  const auto sight = LookAt(place);
+  const bool has_run =
+      sight && sight->phase == Phase::kExited && !WaitsForStart(*host_, place);
+  return has_run ? Ok() : Result<void>(started.error());
+}
+
+void OciDriver::Abandon(const std::string& task_id,
+                        std::optional<ShimConnection> shim) {
+  if (shim) {
+    Message request(Kind::kDelete);
+    request.Add(Tag::kForce, std::uint64_t{1});
+    IgnoreBecauseBestEffort(shim->Call(request, {}, kKillPatience));
+  }
+  // The next call does it again if it fails.
+  IgnoreBecauseBestEffort(store_.Discard(task_id));
+}
+
+}  // namespace mountd::driver

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/driver/oci/task_mounts.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "agent/client.h"
+#include "agent/driver/bundle/links.h"
+#include "agent/driver/oci/files.h"
+
+namespace mountd::driver {
+namespace {
+
+constexpr char kHosts[] = "/etc/hosts";
+constexpr char kHostname[] = "/etc/hostname";
+constexpr char kResolvConf[] = "/etc/resolv.conf";
+// hosts(5) of Debian: the address of a machine's own name.
+const std::string kOwnAddress = "127.0.1.1";
+
+TaskPropagation PropagationOf(MountPropagation propagation) {
+  switch (propagation) {
+    case MountPropagation::kPrivate:
+      return TaskPropagation::kPrivate;
+    case MountPropagation::kHostToTask:
+      return TaskPropagation::kHostToTask;
+    case MountPropagation::kBidirectional:
+      break;
+  }
+  return TaskPropagation::kBidirectional;
+}
+
+bool IsMountedAt(const TaskConfig& config, std::string_view path) {
+  return std::any_of(
+      config.mounts.begin(), config.mounts.end(),
+      [&](const Mount& mount) { return mount.task_path == path; });
+}
+
+void AddDirectories(const TaskDirectories& directories,
+                    std::vector<TaskMount>* mounts) {
+  for (const auto& [host_path, task_path] :
+       {std::pair(directories.alloc, "/alloc"),
+        std::pair(directories.local, "/local"),
+        std::pair(directories.secrets, "/secrets")}) {
+    if (!host_path.empty()) {
+      mounts->push_back(
+          {host_path, task_path, false, false, TaskPropagation::kPrivate});
+    }
+  }
+}
+
+// ---- The inbox --------------------------------------------------------------
+
+// Returns the path of the task's inbox; "" if mountd has no such allocation.
+Result<std::string> InboxOf(Host& host, const TaskConfig& config) {
+  if (!host.has_mountd() || config.mounts.empty()) {
+    return std::string();
+  }
+  auto inbox = host.Ask([&](agent::Client& client) {
+    return client.PrepareInbox(config.allocation, config.name);
+  });
+  if (!inbox && inbox.error().code == Code::kNotFound) {
+    return std::string();
+  }
+  if (!inbox) {
+    return inbox.error();
+  }
+  return inbox->host_path;
+}
+
+// Returns the mount's name in the inbox; "" for a mount elsewhere.
+std::string NameInInbox(const Mount& mount, const std::string& inbox) {
+  const std::string beneath = inbox + "/";
+  if (inbox.empty() || !mount.host_path.starts_with(beneath)) {
+    return "";
+  }
+  const std::string name = mount.host_path.substr(beneath.size());
+  return name.find('/') == std::string::npos ? name : "";
+}
+
+// A link leads to mountd's own mount. So that mount needs the flags that the
+// task asks for, and its propagation is what mountd gave it.
+bool HasFlagsOf(const Mount& mount) {
+  struct statvfs found = {};
+  if (mount.propagation == MountPropagation::kBidirectional ||
+      ::statvfs(mount.host_path.c_str(), &found) != 0) {
+    return false;
+  }
+  return (!mount.read_only || (found.f_flag & ST_RDONLY) != 0) &&
+         (!mount.noexec || (found.f_flag & ST_NOEXEC) != 0);
+}
+
+UniqueFd OpenInImage(int rootfs, const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  return UniqueFd(static_cast<int>(
+      ::syscall(SYS_openat2, rootfs, path.c_str(), &how, sizeof(how))));
+}
+
+std::string PathOfFd(int fd) {
+  std::string path(PATH_MAX, '\0');
+  const ssize_t got =
+      ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path.data(),
+                 path.size());
+  path.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return path;
+}
+
+// Follows the image's own links on the way to the destination, so that the
+// upper directory hides none of them. Parts that the image does not have stay
+// as they are.
+std::string InImage(int rootfs, const std::string& destination) {
+  const std::string top = PathOfFd(rootfs);
+  std::size_t end = destination.rfind('/');
+  for (; end != 0 && end != std::string::npos;
+       end = destination.rfind('/', end - 1)) {
+    const UniqueFd parent = OpenInImage(rootfs, destination.substr(0, end));
+    if (!parent.valid()) {
+      continue;
+    }
+    const std::string path = PathOfFd(parent.get());
+    return path.starts_with(top)
+               ? path.substr(top.size()) + destination.substr(end)
+               : destination;
+  }
+  return destination;
+}
+
+// Makes the directories above the link as the image has them, because the
+// attributes of an overlay's directory are those of the upper one.
+Result<void> CopyParents(int rootfs, int upper, const std::string& path) {
+  for (std::size_t end = path.find('/', 1); end != std::string::npos;
+       end = path.find('/', end + 1)) {
+    const std::string parent = path.substr(1, end - 1);
+    struct stat found = {};
+    const UniqueFd in_image = OpenInImage(rootfs, parent);
+    if (!in_image.valid()) {
+      return Ok();
+    }
+    if (::fstat(in_image.get(), &found) != 0 ||
+        (::mkdirat(upper, parent.c_str(), 0700) != 0 && errno != EEXIST) ||
+        ::fchmodat(upper, parent.c_str(), found.st_mode & 07777, 0) != 0) {
+      return ErrnoError(errno, "mkdir", "/" + parent);
+    }
+  }
+  return Ok();
+}
+
+Result<void> PlaceLinks(int rootfs, const TaskPlace& place,
+                        const Inbox& inbox) {
+  MOUNTD_ASSIGN(const UniqueFd upper,
+                OpenDirectory(place.directory.get(), "upper"));
+  for (const InboxLink& link : inbox.links) {
+    const std::string path = InImage(rootfs, link.destination);
+    MOUNTD_TRY(CopyParents(rootfs, upper.get(), path));
+    MOUNTD_TRY(PlaceLink(upper.get(), path, TargetOfLink(inbox, link)));
+  }
+  return Ok();
+}
+
+bool IsInImage(int rootfs, const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  return UniqueFd(static_cast<int>(::syscall(SYS_openat2, rootfs, path.c_str(),
+                                             &how, sizeof(how))))
+      .valid();
+}
+
+// The runtime makes the places of mounts that an image does not have. In the
+// directories of somebody else's image, such as one that root made, the
+// container's root may not do so, and gets directories of its own there.
+Result<void> PreparePlaces(int rootfs, const TaskPlace& place,
+                           const std::vector<TaskMount>& mounts) {
+  struct stat root = {};
+  if (::fstat(rootfs, &root) != 0) {
+    return ErrnoError(errno, "fstat", "image");
+  }
+  if (root.st_uid == ::geteuid()) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const UniqueFd upper,
+                OpenDirectory(place.directory.get(), "upper"));
+  for (const TaskMount& mount : mounts) {
+    if (!IsInImage(rootfs, mount.destination)) {
+      MOUNTD_TRY(
+          CopyParents(rootfs, upper.get(), InImage(rootfs, mount.destination)));
+    }
+  }
+  return Ok();
+}
+
+// ---- Files of the network ---------------------------------------------------
+
+using NetworkFiles = std::map<std::string, std::string>;  // task path -> host
+
+std::string ResolvConfOf(const DnsConfig& dns) {
+  const auto line = [](const char* key, const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) {
+      text += " " + word;
+    }
+    return words.empty() ? "" : key + text + "\n";
+  };
+  std::string text;
+  for (const std::string& server : dns.servers) {
+    text += "nameserver " + server + "\n";
+  }
+  return text + line("search", dns.searches) + line("options", dns.options);
+}
+
+// Files that mountd gives the allocation's tasks now, because the network that
+// brings the names may be younger than the namespace.
+struct FromMountd {
+  NetworkFiles files{};
+  std::string address{};  // without a prefix; "" if there is none
+};
+
+Result<FromMountd> AskMountd(Host& host, const TaskConfig& config) {
+  FromMountd from;
+  if (config.network.mode != NetworkMode::kGroup || !host.has_mountd()) {
+    return from;
+  }
+  const auto allocation = host.Ask([&](agent::Client& client) {
+    return client.GetAllocation(config.allocation);
+  });
+  if (!allocation && allocation.error().code == Code::kNotFound) {
+    return from;
+  }
+  if (!allocation) {
+    return allocation.error();
+  }
+  for (const agent::NetworkStatus& network : allocation->networks) {
+    for (const agent::NetworkStatus::File& file : network.files) {
+      from.files.insert_or_assign(file.task_path, file.host_path);
+    }
+    if (from.address.empty()) {
+      from.address = network.address.substr(0, network.address.find('/'));
+    }
+  }
+  return from;
+}
+
+// The driver's own files, for what nobody else gives.
+Result<void> AddOwnFiles(const TaskConfig& config, const TaskPlace& place,
+                         const std::string& hostname, FromMountd* given) {
+  NetworkFiles* const files = &given->files;
+  const std::string& address =
+      given->address.empty() ? kOwnAddress : given->address;
+  const auto add = [&](const char* task_path, const char* name,
+                       const std::string& text) -> Result<void> {
+    MOUNTD_TRY(WriteFile(place.directory.get(), name, text));
+    if (::fchmodat(place.directory.get(), name, 0644, 0) != 0) {
+      return ErrnoError(errno, "chmod", name);
+    }
+    files->insert_or_assign(task_path, place.path + "/" + name);
+    return Ok();
+  };
+  if (config.dns) {
+    MOUNTD_TRY(add(kResolvConf, "resolv.conf", ResolvConfOf(*config.dns)));
+  } else if (config.network.mode == NetworkMode::kHost &&
+             ::access(kResolvConf, R_OK) == 0) {
+    files->try_emplace(kResolvConf, kResolvConf);
+  }
+  if (config.network.mode == NetworkMode::kHost) {
+    files->try_emplace(kHosts, kHosts);
+  } else if (files->count(kHosts) == 0) {
+    MOUNTD_TRY(add(kHosts, "hosts",
+                   "127.0.0.1 localhost\n::1 localhost ip6-localhost "
+                   "ip6-loopback\n" +
+                       address + " " + hostname + "\n"));
+  }
+  if (files->count(kHostname) == 0) {
+    MOUNTD_TRY(add(kHostname, "hostname", hostname + "\n"));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<void> AddTaskMounts(Host& host, const TaskConfig& config, int rootfs,
+                           const TaskPlace& place, ContainerConfig* container) {
+  AddDirectories(config.directories, &container->mounts);
+  MOUNTD_ASSIGN(container->inbox.source, InboxOf(host, config));
+  for (const Mount& mount : config.mounts) {
+    const std::string name = NameInInbox(mount, container->inbox.source);
+    if (!name.empty() && HasFlagsOf(mount)) {
+      container->inbox.links.push_back({mount.task_path, name});
+    } else {
+      container->mounts.push_back({mount.host_path, mount.task_path,
+                                   mount.read_only, mount.noexec,
+                                   PropagationOf(mount.propagation)});
+    }
+  }
+  MOUNTD_ASSIGN(FromMountd given, AskMountd(host, config));
+  MOUNTD_TRY(AddOwnFiles(config, place, container->hostname, &given));
+  for (const auto& [task_path, host_path] : given.files) {
+    if (!IsMountedAt(config, task_path)) {
+      container->mounts.push_back(
+          {host_path, task_path, true, false, TaskPropagation::kPrivate});
+    }
+  }
+  MOUNTD_TRY(CheckTaskMounts(container->mounts, container->inbox));
+  MOUNTD_TRY(PreparePlaces(rootfs, place, container->mounts));
+  return PlaceLinks(rootfs, place, container->inbox);
+}
+
+}  // namespace mountd::driver

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+// The processes of a task whose shim has gone, where the task has no cgroup of
+// its own. The mark of such a process is its root: an overlay whose upper
+// directory is the task's. A process without CAP_SYS_ADMIN cannot leave its
+// root, and no other task has that directory.
+namespace mountd::driver {
+
+struct TaskProcess {
+  pid_t pid = -1;
+  UniqueFd pidfd;
+};
+
+// Returns the processes whose mounts have this upper directory. Each pidfd is
+// of the process that was looked at, not of another one with its pid.
+std::vector<TaskProcess> ProcessesWithUpper(const std::string& upper);
+
+// Kills these processes until there are none. DeadlineExceeded if one does not
+// end.
+Result<void> KillProcessesWithUpper(const std::string& upper,
+                                    std::chrono::milliseconds patience);
+
+}  // namespace mountd::driver

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "agent/driver/bundle/process.h"
+#include "mountd/base/result.h"
+
+namespace mountd::driver {
+
+// The driver's own record of a task on the disk, beside the shim's own files. A
+// driver reads the records of all older releases: a member that an older
+// release did not write has its default here.
+struct TaskRecord {
+  static constexpr int kVersion = 1;
+
+  std::string id;
+  std::string allocation;
+  std::string name;
+  std::string config_digest;
+  std::string image_digest;  // "sha256:…"; "" for a directory
+  int stop_signal = 0;       // the image's; 0: none
+  bool has_cgroup = false;
+  bool has_mounts = false;  // which mountd looks at before the task's start
+  // Common to all processes that exec adds: user, environment, working directory and
+  // capabilities. It has no arguments.
+  ContainerProcess process;
+};
+
+// The bytes of the file, and back. InvalidArgument for a text that is no
+// record; FailedPrecondition for the record of a newer release.
+std::string RecordText(const TaskRecord& record);
+Result<TaskRecord> ParseRecord(const std::string& text);
+
+}  // namespace mountd::driver

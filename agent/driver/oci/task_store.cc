@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/driver/oci/task_store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "agent/driver/images/digest.h"
+#include "agent/driver/namespaces/remove_tree.h"
+#include "agent/driver/oci/files.h"
+#include "agent/driver/oci/task_processes.h"
+
+namespace mountd::driver {
+namespace {
+
+constexpr char kRecordFile[] = "task.json";
+constexpr std::size_t kKeyDigits = 32;
+constexpr std::size_t kMostRecord = std::size_t{16} << 20U;
+// An image may take minutes to unpack.
+constexpr std::chrono::minutes kLockPatience{15};
+constexpr std::chrono::seconds kKillPatience{30};
+
+Result<TaskRecord> ReadRecord(int directory) {
+  MOUNTD_ASSIGN(const std::string text,
+                ReadFile(directory, kRecordFile, kMostRecord));
+  return ParseRecord(text);
+}
+
+Error NoSuchTask(const std::string& task_id) {
+  return MakeError(Code::kNotFound, "task", task_id,
+                   "this driver has no such task");
+}
+
+}  // namespace
+
+std::string KeyOf(const std::string& task_id) {
+  return Sha256Hex(task_id).substr(0, kKeyDigits);
+}
+
+Result<KeyLock> TaskStore::Lock(const std::string& task_id) const {
+  auto lock = KeyLock::Take(host_.state() + "/lock", Sha256Hex(task_id),
+                            KeyLock::Mode::kExclusive,
+                            std::chrono::steady_clock::now() + kLockPatience);
+  if (!lock && lock.error().code == Code::kDeadlineExceeded) {
+    return MakeError(Code::kDeadlineExceeded, "lock", task_id,
+                     "another call starts or removes the task; call again");
+  }
+  return lock;
+}
+
+Result<TaskPlace> TaskStore::Find(const std::string& task_id) const {
+  TaskPlace place;
+  place.key = KeyOf(task_id);
+  place.path = host_.state() + "/tasks/" + place.key;
+  auto directory = OpenDirectory(host_.tasks(), place.key);
+  if (!directory) {
+    return directory.error().code == Code::kNotFound ? NoSuchTask(task_id)
+                                                     : directory.error();
+  }
+  place.directory = *std::move(directory);
+  auto record = ReadRecord(place.directory.get());
+  if (!record) {
+    return record.error().code == Code::kNotFound ? NoSuchTask(task_id)
+                                                  : record.error();
+  }
+  place.record = *std::move(record);
+  return place;
+}
+
+Result<TaskPlace> TaskStore::Make(const std::string& task_id) const {
+  TaskPlace place;
+  place.key = KeyOf(task_id);
+  place.path = host_.state() + "/tasks/" + place.key;
+  MOUNTD_ASSIGN(place.directory, MakeDirectory(host_.tasks(), place.key));
+  for (const char* name : {"bundle", "bundle/rootfs", "upper", "work"}) {
+    MOUNTD_ASSIGN(const UniqueFd made,
+                  MakeDirectory(place.directory.get(), name));
+  }
+  return place;
+}
+
+Result<void> TaskStore::WriteRecord(const TaskPlace& place) {
+  return WriteFile(place.directory.get(), kRecordFile,
+                   RecordText(place.record));
+}
+
+Result<void> TaskStore::KillAll(const std::string& key) const {
+  bool has_cgroup = false;
+  if (const auto directory = OpenDirectory(host_.tasks(), key)) {
+    const auto record = ReadRecord(directory->get());
+    has_cgroup = record && record->has_cgroup;
+  }
+  if (host_.cgroups() != nullptr) {
+    MOUNTD_TRY(host_.cgroups()->Remove("task-" + key, kKillPatience));
+  }
+  if (!has_cgroup || host_.cgroups() == nullptr) {
+    return KillProcessesWithUpper(host_.state() + "/tasks/" + key + "/upper",
+                                  kKillPatience);
+  }
+  return Ok();
+}
+
+Result<bool> TaskStore::Discard(const std::string& task_id) const {
+  const std::string key = KeyOf(task_id);
+  const bool is_there = IsThere(host_.tasks(), key);
+  if (is_there) {
+    MOUNTD_TRY(KillAll(key));
+    // The files of the runtime's state are this user's own.
+    std::error_code failed;
+    std::filesystem::remove_all(host_.RuntimeRoot() + "/" + key, failed);
+    if (failed) {
+      return ErrnoError(failed.value(), "remove", "state of the OCI runtime");
+    }
+  }
+  const bool was_removed = IsThere(host_.removed(), key);
+  if (is_there && !was_removed &&
+      ::renameat(host_.tasks(), key.c_str(), host_.removed(), key.c_str()) !=
+          0) {
+    return ErrnoError(errno, "rename", "the task's directory");
+  }
+  if (is_there || was_removed) {
+    MOUNTD_ASSIGN(const int space, host_.Namespace());
+    MOUNTD_TRY(RemoveTreeAsRootOf(space, host_.removed(), key));
+  }
+  if (is_there && was_removed) {
+    // An earlier call was killed during the removal of an earlier task.
+    return Discard(task_id);
+  }
+  return is_there || was_removed;
+}
+
+std::set<std::string> TaskStore::ImageDigests() const {
+  std::set<std::string> digests;
+  const int copy =
+      ::openat(host_.tasks(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(
+      copy < 0 ? nullptr : ::fdopendir(copy), ::closedir);
+  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
+    if (const auto directory = OpenDirectory(host_.tasks(), entry->d_name)) {
+      if (const auto record = ReadRecord(directory->get())) {
+        digests.insert(record->image_digest);
+      }
+    }
+  }
+  return digests;
+}
+
+}  // namespace mountd::driver

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "agent/driver/images/key_lock.h"
+#include "agent/driver/oci/host.h"
+#include "agent/driver/oci/task_record.h"
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::driver {
+
+// Returns the name of a task's directory, cgroup and container: a hash of the
+// id, because a socket's path has 107 bytes at most.
+std::string KeyOf(const std::string& task_id);
+
+// A task's directory, open, and its record.
+struct TaskPlace {
+  std::string key;
+  std::string path;
+  UniqueFd directory;
+  TaskRecord record;
+
+  std::string Upper() const { return path + "/upper"; }
+  std::string Cgroup() const { return "task-" + key; }
+};
+
+// Finds, makes and removes the directories of tasks. Any thread, any number of
+// processes.
+class TaskStore {
+ public:
+  explicit TaskStore(Host* host) : host_(*host) {}
+
+  // Waits until no other call makes or removes the task.
+  Result<KeyLock> Lock(const std::string& task_id) const;
+
+  // NotFound for a task without a directory, or with one that is not whole yet.
+  Result<TaskPlace> Find(const std::string& task_id) const;
+
+  // Makes the directory of a task, without a record.
+  Result<TaskPlace> Make(const std::string& task_id) const;
+  static Result<void> WriteRecord(const TaskPlace& place);
+
+  // Kills all that is left of the task, and removes its cgroup, the runtime's
+  // state, and its directory. Success if there is none; true if there was one.
+  // The caller has the lock, and has ended the shim if one answers.
+  Result<bool> Discard(const std::string& task_id) const;
+
+  // The digests of all tasks' images.
+  std::set<std::string> ImageDigests() const;
+
+ private:
+  Result<void> KillAll(const std::string& key) const;
+
+  Host& host_;
+};
+
+}  // namespace mountd::driver

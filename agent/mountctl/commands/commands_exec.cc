@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "agent/mountctl/commands/exec_task.h"
+#include "agent/mountctl/commands/task_access.h"
+#include "agent/mountctl/tasks/exec_terminal.h"
+
+namespace mountd::agent {
+
+int ExitStatusOf(const driver::ExitResult& result) {
+  constexpr int kSignalled = 128;  // as of a shell
+  return result.signal != 0 ? kSignalled + result.signal : result.exit_code;
+}
+
+Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
+                       const std::vector<std::string>& command,
+                       bool interactive, bool terminal) {
+  driver::ExecOptions options;
+  options.command = command;
+  options.terminal = terminal;
+  options.stdin_fd = interactive ? STDIN_FILENO : -1;
+  options.stdout_fd = STDOUT_FILENO;
+  options.stderr_fd = STDERR_FILENO;
+  std::unique_ptr<ExecTerminal> raw;
+  if (terminal) {
+    MOUNTD_ASSIGN(raw, ExecTerminal::Begin(STDIN_FILENO));
+    options.sizes = &raw->sizes();
+  }
+  MOUNTD_ASSIGN(const driver::ExitResult result,
+                driver::ExecTaskStreaming(driver, id, options));
+  if (!result.error.empty()) {
+    return MakeError(Code::kInternal, "exec", id, result.error);
+  }
+  return ExitStatusOf(result);
+}
+
+void AddExecCommand(CLI::App& app, Context& context) {
+  struct Options {
+    std::string task;
+    std::vector<std::string> command;
+    bool interactive = false;
+    bool terminal = false;
+  };
+  auto* command = app.add_subcommand(
+      "exec",
+      "Run a command in a task; its exit status is the command's, or 128 and "
+      "the signal");
+  command->group(kTasksGroup);
+  auto options = std::make_shared<Options>();
+  command->add_flag("-i,--interactive", options->interactive,
+                    "Give the command the stdin of mountctl");
+  command->add_flag("-t,--tty", options->terminal,
+                    "Give the command a terminal, as this one");
+  command->add_option("TASK", options->task, "The task: ALLOC/NAME or NAME")
+      ->required();
+  command
+      ->add_option("COMMAND", options->command,
+                   "The command and its arguments, after --")
+      ->required();
+  command->callback([&context, options] {
+    context.chosen = [&context, options] {
+      const auto status = [&]() -> Result<int> {
+        MOUNTD_ASSIGN(const RunningTask task,
+                      ReachTask(context, options->task));
+        return ExecInTask(*task.driver, task.id(), options->command,
+                          options->interactive, options->terminal);
+      }();
+      return status ? *status : Fail(status.error());
+    };
+  });
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "agent/mountctl/commands/log_output.h"
+#include "agent/mountctl/commands/task_access.h"
+#include "agent/mountctl/output/json.h"
+#include "agent/mountctl/tasks/job_tasks.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kTaskForm[] = "The task: ALLOC/NAME or NAME";
+
+// A log is followed until nobody can write to it any more.
+bool CannotWriteAgain(const FoundTask& found) {
+  const auto record = found.directory.Read(found.record.name());
+  return record && (!*record || !(*record)->IsActive());
+}
+
+Result<void> PrintLog(const Context& context, const std::string& task,
+                      const LogChoice& choice) {
+  MOUNTD_ASSIGN(const FoundTask found, ResolveTask(context, task));
+  return CopyLog(context, found.record, choice, STDOUT_FILENO,
+                 [&found] { return CannotWriteAgain(found); });
+}
+
+void AddLogs(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("logs", "Print what a task has written");
+  command->group(kTasksGroup);
+  auto task = std::make_shared<std::string>();
+  auto choice = std::make_shared<LogChoice>();
+  command->add_flag("-f,--follow", choice->follow,
+                    "Go on with what the task writes, across its restarts");
+  command->add_option("--tail", choice->tail_lines,
+                      "Print only the last so many lines");
+  command->add_flag("--stderr", choice->standard_error,
+                    "Print stderr instead of stdout");
+  command->add_option("TASK", *task, kTaskForm)->required();
+  command->callback([&context, task, choice] {
+    context.chosen = [&context, task, choice] {
+      const auto done = PrintLog(context, *task, *choice);
+      return done ? kExitOk : Fail(done.error());
+    };
+  });
+}
+
+void PrintDone(const Context& context, const FoundTask& found,
+               const std::string& what) {
+  const std::string name =
+      found.directory.allocation() + "/" + found.record.name();
+  if (context.json) {
+    std::cout << Dump({{"task", name}, {"done", what}}) << std::endl;
+  } else {
+    std::cout << name << ": " << what << std::endl;
+  }
+}
+
+void AddSignal(CLI::App& app, Context& context) {
+  auto* command =
+      app.add_subcommand("signal", "Send a signal to a task's first process");
+  command->group(kTasksGroup);
+  auto task = std::make_shared<std::string>();
+  auto name = std::make_shared<std::string>();
+  command->add_option("TASK", *task, kTaskForm)->required();
+  command->add_option("SIGNAL", *name, "The signal, such as SIGHUP")
+      ->required();
+  command->callback([&context, task, name] {
+    context.chosen = [&context, task, name] {
+      const auto done = [&]() -> Result<void> {
+        MOUNTD_ASSIGN(const RunningTask running, ReachTask(context, *task));
+        MOUNTD_TRY(running.driver->SignalTask(running.id(), *name));
+        PrintDone(context, running.found, "got " + *name);
+        return Ok();
+      }();
+      return done ? kExitOk : Fail(done.error());
+    };
+  });
+}
+
+Result<void> Restart(const Context& context, Client& client,
+                     const std::string& task) {
+  MOUNTD_ASSIGN(const FoundTask found, ResolveTask(context, task));
+  MOUNTD_ASSIGN(const UniqueFd lock, found.directory.Lock());
+  // Another process may have changed the record before the lock.
+  MOUNTD_ASSIGN(std::optional<TaskRecord> record,
+                found.directory.Read(found.record.name()));
+  if (!record) {
+    return MakeError(Code::kNotFound, "find", task,
+                     "the task was removed meanwhile");
+  }
+  MOUNTD_ASSIGN(const auto driver, DriverOf(context, found.directory, &client));
+  if (record->spec.restart.Restarts()) {
+    MOUNTD_TRY(EnsureWatcher(context, found.directory));
+  }
+  JobTasks tasks(*driver, found.directory);
+  MOUNTD_TRY(tasks.Stop(*record));
+  record->restarts = {};
+  MOUNTD_TRY(tasks.StartAgain(*std::move(record)));
+  PrintDone(context, found, "restarted");
+  return Ok();
+}
+
+void AddRestart(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "restart", "End a task and start it again; its restarts count from 0");
+  command->group(kTasksGroup);
+  auto task = std::make_shared<std::string>();
+  command->add_option("TASK", *task, kTaskForm)->required();
+  command->callback([&context, task] {
+    context.chosen = [&context, task] {
+      return WithClient(context, [&](Client& client) {
+        return Restart(context, client, *task);
+      });
+    };
+  });
+}
+
+}  // namespace
+
+void AddTaskControlCommands(CLI::App& app, Context& context) {
+  AddLogs(app, context);
+  AddSignal(app, context);
+  AddRestart(app, context);
+}
+
+}  // namespace mountd::agent

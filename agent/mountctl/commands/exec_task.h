@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/driver/task_driver.h"
+#include "mountd/base/result.h"
+
+namespace mountd::agent {
+
+// Returns the exit code, or 128 and the signal, as a shell does.
+int ExitStatusOf(const driver::ExitResult& result);
+
+// Runs the command with mountctl's own streams, and returns its ExitStatusOf.
+// With `terminal`, the terminal of stdin is in raw mode meanwhile, and restored
+// in every case. InvalidArgument if stdin is no terminal then.
+Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
+                       const std::vector<std::string>& command,
+                       bool interactive, bool terminal);
+
+}  // namespace mountd::agent

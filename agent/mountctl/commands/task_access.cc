@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/commands/task_access.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "agent/mountctl/tasks/detached_process.h"
+#include "agent/mountctl/tasks/job_tasks.h"
+
+namespace mountd::agent {
+namespace {
+
+Error NoTask(const std::string& text) {
+  return MakeError(Code::kNotFound, "find", text,
+                   "mountctl runs no such task; `mountctl ps` lists them");
+}
+
+Result<FoundTask> FindIn(const std::string& state,
+                         const std::string& allocation, const std::string& task,
+                         const std::string& text) {
+  Result<JobDirectory> directory = JobDirectory::Open(state, allocation);
+  if (!directory) {
+    return directory.error().code == Code::kNotFound ? NoTask(text)
+                                                     : directory.error();
+  }
+  MOUNTD_ASSIGN(std::optional<TaskRecord> record, directory->Read(task));
+  if (!record) {
+    return NoTask(text);
+  }
+  return FoundTask{*std::move(directory), *std::move(record)};
+}
+
+Result<Client> SecondClient(const Context& context) {
+  ClientOptions options = context.options;
+  options.on_call = {};
+  return Client::Connect(options);
+}
+
+}  // namespace
+
+Result<FoundTask> ResolveTask(const Context& context, const std::string& text) {
+  MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  if (const std::size_t slash = text.find('/'); slash != std::string::npos) {
+    return FindIn(state, text.substr(0, slash), text.substr(slash + 1), text);
+  }
+  MOUNTD_ASSIGN(const std::vector<std::string> jobs, ListJobs(state));
+  std::optional<FoundTask> found;
+  for (const std::string& job : jobs) {
+    Result<FoundTask> one = FindIn(state, job, text, text);
+    if (!one && one.error().code == Code::kNotFound) {
+      continue;
+    }
+    if (!one) {
+      return one.error();
+    }
+    if (found) {
+      return MakeError(Code::kInvalidArgument, "find", text,
+                       "both " + found->directory.allocation() + " and " + job +
+                           " have such a task; name it as ALLOCATION/NAME");
+    }
+    found = *std::move(one);
+  }
+  if (!found) {
+    return NoTask(text);
+  }
+  return *std::move(found);
+}
+
+Result<std::unique_ptr<driver::TaskDriver>> DriverOf(
+    const Context& context, const JobDirectory& directory, Client* client) {
+  MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  MOUNTD_ASSIGN(std::string cgroup, directory.Cgroup());
+  return context.make_driver(
+      {state + "/tasks", context.runtime, std::move(cgroup), client});
+}
+
+Result<RunningTask> ReachTask(const Context& context, const std::string& text) {
+  MOUNTD_ASSIGN(FoundTask found, ResolveTask(context, text));
+  MOUNTD_ASSIGN(auto driver, DriverOf(context, found.directory, nullptr));
+  const auto status = FindTask(*driver, found.record.handle);
+  if (!status && status.error().code != Code::kNotFound) {
+    return status.error();
+  }
+  if (!status || status->state != driver::TaskState::kRunning) {
+    return MakeError(Code::kFailedPrecondition, "find", text,
+                     "the task does not run; `mountctl ps` says why");
+  }
+  return RunningTask{std::move(found), std::move(driver)};
+}
+
+Result<void> EnsureWatcher(const Context& context,
+                           const JobDirectory& directory) {
+  MOUNTD_ASSIGN(const std::optional<UniqueFd> watch, directory.TakeWatch());
+  if (!watch) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  std::vector<std::string> arguments{"mountctl", "--state", state, "--runtime",
+                                     context.runtime};
+  if (context.options.system_bus) {
+    arguments.emplace_back("--bus");
+  } else if (!context.options.address.empty()) {
+    arguments.insert(arguments.end(), {"--address", context.options.address});
+  }
+  arguments.insert(arguments.end(), {"watch", directory.allocation(), "--lock",
+                                     std::to_string(watch->get())});
+  return StartDetached(arguments, watch->get(),
+                       directory.path() + "/watcher.log");
+}
+
+Result<void> RunJobWithTasks(const Context& context, Client& client,
+                             const Job& job, RunOptions options,
+                             const std::string& cgroup, std::ostream& out) {
+  if (job.tasks.empty()) {
+    return RunJob(client, job, options, out);
+  }
+  MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  MOUNTD_ASSIGN(const JobDirectory directory,
+                JobDirectory::Make(state, job.allocation));
+  MOUNTD_ASSIGN(const UniqueFd lock, directory.Lock());
+  if (!cgroup.empty()) {
+    MOUNTD_TRY(directory.SetCgroup(cgroup));
+  }
+  // The driver's threads call mountd, too.
+  MOUNTD_ASSIGN(Client second, SecondClient(context));
+  MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, &second));
+  const RunTasks tasks{*driver, directory, [&context, &directory] {
+                         return EnsureWatcher(context, directory);
+                       }};
+  options.tasks = &tasks;
+  Result<void> done = RunJob(client, job, options, out);
+  MOUNTD_ASSIGN(const std::vector<TaskRecord> records, directory.Records());
+  // RunJob has given up, and released the allocation.
+  if (!done &&
+      std::all_of(records.begin(), records.end(), [](const TaskRecord& record) {
+        return record.phase == TaskPhase::kStopped;
+      })) {
+    IgnoreBecauseBestEffort(directory.Remove());
+  }
+  return done;
+}
+
+Result<Receipt> StopAllocation(const Context& context, Client& client,
+                               const std::string& allocation,
+                               OnTasks on_tasks) {
+  const Result<std::string> state = StatePath(context.state);
+  const auto known =
+      state ? JobDirectory::Open(*state, allocation) : state.error();
+  // An allocation of another agent's, or of a user without a home.
+  if (!known && (!state || known.error().code == Code::kNotFound ||
+                 known.error().code == Code::kInvalidArgument)) {
+    return client.ReleaseAllocation(allocation, on_tasks);
+  }
+  // Makes what a killed run has not made.
+  MOUNTD_ASSIGN(const JobDirectory directory,
+                JobDirectory::Make(*state, allocation));
+  MOUNTD_ASSIGN(const UniqueFd lock, directory.Lock());
+  MOUNTD_ASSIGN(const std::vector<TaskRecord> records, directory.Records());
+  if (!records.empty()) {
+    MOUNTD_ASSIGN(Client second, SecondClient(context));
+    MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, &second));
+    MOUNTD_TRY(JobTasks(*driver, directory).StopAll());
+  }
+  Result<Receipt> receipt = client.ReleaseAllocation(allocation, on_tasks);
+  if (receipt || receipt.error().code == Code::kNotFound) {
+    MOUNTD_TRY(directory.Remove());
+  }
+  return receipt;
+}
+
+}  // namespace mountd::agent

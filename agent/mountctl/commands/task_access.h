@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/driver/task_driver.h"
+#include "agent/mountctl/commands/commands.h"
+#include "agent/mountctl/job/run.h"
+#include "agent/mountctl/tasks/job_directory.h"
+
+// The tasks that commands name, and the driver that runs them.
+namespace mountd::agent {
+
+struct FoundTask {
+  JobDirectory directory;
+  TaskRecord record;
+};
+
+// Finds a task by "ALLOCATION/NAME", or by a NAME that one job alone has.
+// NotFound if there is no such task; InvalidArgument if several jobs have it.
+Result<FoundTask> ResolveTask(const Context& context, const std::string& text);
+
+// Makes the driver of a job's tasks. `client` may be null, and outlives the
+// driver.
+Result<std::unique_ptr<driver::TaskDriver>> DriverOf(
+    const Context& context, const JobDirectory& directory, Client* client);
+
+// Finds the task, and makes the driver know it. FailedPrecondition unless the
+// task runs.
+struct RunningTask {
+  FoundTask found;
+  std::unique_ptr<driver::TaskDriver> driver;
+  const std::string& id() const { return found.record.handle.config.id; }
+};
+Result<RunningTask> ReachTask(const Context& context, const std::string& text);
+
+// Starts a watcher of the job unless there is one.
+Result<void> EnsureWatcher(const Context& context,
+                           const JobDirectory& directory);
+
+// Sets up an allocation with its tasks, as RunJob does, under the job's lock.
+// `cgroup` is the path of the tasks' cgroup; "": none. Without tasks this is
+// RunJob.
+Result<void> RunJobWithTasks(const Context& context, Client& client,
+                             const Job& job, RunOptions options,
+                             const std::string& cgroup, std::ostream& out);
+
+// Ends the allocation's tasks, if mountctl runs any, releases the allocation,
+// and forgets its job.
+Result<Receipt> StopAllocation(const Context& context, Client& client,
+                               const std::string& allocation, OnTasks on_tasks);
+
+}  // namespace mountd::agent

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/job/run_tasks.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <string>
+
+namespace mountd::agent {
+namespace {
+
+driver::MountPropagation PropagationOf(Propagation propagation) {
+  switch (propagation) {
+    case Propagation::kHostToTask:
+      return driver::MountPropagation::kHostToTask;
+    case Propagation::kBidirectional:
+      return driver::MountPropagation::kBidirectional;
+    case Propagation::kPrivate:
+      break;
+  }
+  return driver::MountPropagation::kPrivate;
+}
+
+// The job's mounts and those of mountd have one order.
+void AddMounts(const Job& job, const std::vector<MountStatus>& mounts,
+               driver::TaskConfig& config) {
+  for (std::size_t i = 0; i < job.mounts.size() && i < mounts.size(); ++i) {
+    const BindMountSpec& spec = job.mounts[i];
+    if (spec.task != config.name || spec.task_path.empty()) {
+      continue;
+    }
+    driver::Mount mount;
+    mount.task_path = spec.task_path;
+    mount.host_path = mounts[i].config.host_path;
+    mount.read_only = spec.read_only;
+    mount.noexec = spec.noexec;
+    mount.propagation = PropagationOf(spec.propagation);
+    mount.request_name = spec.name;
+    driver::InsertMount(mount, config.mounts);
+  }
+}
+
+}  // namespace
+
+bool NeedsNamespaces(const Job& job) {
+  return std::any_of(
+      job.tasks.begin(), job.tasks.end(), [](const TaskSpec& task) {
+        return task.config.network.mode == driver::NetworkMode::kGroup;
+      });
+}
+
+Result<driver::NetworkIsolation> CreateNamespaces(const RunTasks& tasks,
+                                                  const Job& job) {
+  const std::string hostname = job.network ? job.network->hostname : "";
+  MOUNTD_ASSIGN(driver::CreatedNetwork network,
+                tasks.driver.CreateNetwork(job.allocation, hostname));
+  return std::move(network.isolation);
+}
+
+Result<UniqueFd> OpenNamespaceOf(const driver::NetworkIsolation& isolation) {
+  if (isolation.namespace_path.empty()) {
+    return UniqueFd();
+  }
+  UniqueFd netns(
+      ::open(isolation.namespace_path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!netns.valid()) {
+    return ErrnoError(errno, "open", isolation.namespace_path);
+  }
+  return netns;
+}
+
+Result<void> WatchTasks(const RunTasks& tasks, const Job& job) {
+  const bool restarts =
+      std::any_of(job.tasks.begin(), job.tasks.end(),
+                  [](const TaskSpec& task) { return task.restart.Restarts(); });
+  return restarts ? tasks.watch() : Ok();
+}
+
+Result<bool> StartTask(const RunTasks& tasks, const Job& job, std::size_t index,
+                       const std::vector<MountStatus>& mounts,
+                       const driver::NetworkIsolation& isolation) {
+  TaskSpec spec = job.tasks.at(index);
+  driver::TaskConfig& config = spec.config;
+  config.allocation = job.allocation;
+  config.job = job.allocation;
+  config.directories.logs = tasks.directory.logs();
+  if (config.network.mode == driver::NetworkMode::kGroup) {
+    config.network = isolation;
+  }
+  AddMounts(job, mounts, config);
+  return JobTasks(tasks.driver, tasks.directory)
+      .Start(spec, static_cast<std::uint32_t>(index));
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/tasks/detached_process.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::agent {
+namespace {
+
+// Only calls that a child of a program with threads may make
+// (signal-safety(7)).
+[[noreturn]] void Become(char* const* arguments, int kept, const char* log,
+                         int failure) {
+  int error = 0;
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int file =
+      ::open(log, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (null < 0 || file < 0 || ::dup2(null, 0) < 0 || ::dup2(file, 1) < 0 ||
+      ::dup2(file, 2) < 0 || ::chdir("/") < 0 ||
+      ::fcntl(kept, F_SETFD, 0) < 0) {
+    error = errno;
+  } else {
+    ::execv("/proc/self/exe", arguments);
+    error = errno;
+  }
+  (void)!::write(failure, &error, sizeof error);
+  ::_exit(1);
+}
+
+}  // namespace
+
+Result<void> StartDetached(const std::vector<std::string>& arguments, int kept,
+                           const std::string& log) {
+  std::vector<char*> words;
+  words.reserve(arguments.size() + 1);
+  for (const std::string& word : arguments) {
+    // execv(3) does not change the words.
+    words.push_back(const_cast<char*>(word.c_str()));
+  }
+  words.push_back(nullptr);
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC) < 0) {
+    return ErrnoError(errno, "pipe", "a watcher");
+  }
+  const UniqueFd reader(pipe[0]);
+  UniqueFd writer(pipe[1]);
+  const pid_t child = ::fork();
+  if (child < 0) {
+    return ForkError(errno, "fork", "a watcher");
+  }
+  if (child == 0) {
+    ::setsid();
+    // The second child is no leader of its session, so it never gets a
+    // controlling terminal.
+    const pid_t second = ::fork();
+    if (second == 0) {
+      Become(words.data(), kept, log.c_str(), writer.get());
+    }
+    const int error = errno;
+    if (second < 0) {
+      (void)!::write(writer.get(), &error, sizeof error);
+    }
+    ::_exit(0);
+  }
+  writer.reset();
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  int error = 0;
+  ssize_t size = 0;
+  // The end of the pipe is the exec, because the pipe is closed by it.
+  while ((size = ::read(reader.get(), &error, sizeof error)) < 0 &&
+         errno == EINTR) {
+  }
+  return size == sizeof error ? ErrnoError(error, "start", "a watcher") : Ok();
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::agent {
+
+// Tells when a record of a job's directory is replaced or removed, by
+// inotify(7). Used by one thread.
+class DirectoryChanges {
+ public:
+  // Tells changes after this call. `directory` is any fd of the directory.
+  static Result<DirectoryChanges> Of(int directory);
+
+  // Waits for a change, for the time, or until `stop` is readable. -1: no such
+  // fd. Without a time the wait has no end of its own.
+  void Wait(std::optional<std::chrono::milliseconds> time, int stop);
+
+ private:
+  explicit DirectoryChanges(UniqueFd inotify) : inotify_(std::move(inotify)) {}
+
+  UniqueFd inotify_;
+};
+
+}  // namespace mountd::agent

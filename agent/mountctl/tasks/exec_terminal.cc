@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/tasks/exec_terminal.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::agent {
+namespace {
+
+using driver::TerminalSize;
+
+constexpr std::array<int, 4> kEnding{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+// The state of the one ExecTerminal, for handlers of signals. Written before
+// the handlers are there, and read by them.
+struct RawTerminal {
+  int fd = -1;
+  termios saved{};
+  int wake = -1;  // the writing end of the pipe of sizes
+};
+RawTerminal g_raw;
+std::atomic<bool> g_is_raw{false};
+
+// Safe in a handler of a signal (signal-safety(7)).
+void RestoreTerminal() {
+  sigset_t output;
+  sigset_t before;
+  ::sigemptyset(&output);
+  // Else a process in the background would stop here (tcsetattr(3)).
+  ::sigaddset(&output, SIGTTOU);
+  ::pthread_sigmask(SIG_BLOCK, &output, &before);
+  if (g_is_raw.exchange(false)) {
+    // A terminal that has hung up has no mode any more.
+    (void)::tcsetattr(g_raw.fd, TCSANOW, &g_raw.saved);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void EndBySignal(int number) {
+  RestoreTerminal();
+  // SA_RESETHAND has put the default action back, so this signal ends the
+  // process.
+  ::kill(::getpid(), number);
+}
+
+void TellSize(int /*number*/) {
+  const int error = errno;
+  // A full pipe has a byte, so the reader looks at the size anyway.
+  (void)!::write(g_raw.wake, "w", 1);
+  errno = error;
+}
+
+class SizeStream : public driver::Stream<TerminalSize> {
+ public:
+  SizeStream(int terminal, UniqueFd reader, UniqueFd writer)
+      : terminal_(terminal),
+        reader_(std::move(reader)),
+        writer_(std::move(writer)) {}
+
+  int writer() const { return writer_.get(); }
+
+  Result<std::optional<TerminalSize>> Next() override {
+    if (std::exchange(told_first_, true)) {
+      std::array<char, 64> bytes{};
+      while (::read(reader_.get(), bytes.data(), bytes.size()) < 0) {
+        if (errno != EINTR) {
+          return ErrnoError(errno, "read", "the terminal's sizes");
+        }
+      }
+    }
+    winsize size{};
+    if (cancelled_ || ::ioctl(terminal_, TIOCGWINSZ, &size) < 0) {
+      // The byte for the next call.
+      (void)!::write(writer_.get(), "c", 1);
+      cancelled_ = true;
+      return std::optional<TerminalSize>();
+    }
+    return std::optional(TerminalSize{size.ws_row, size.ws_col});
+  }
+
+  void Cancel() override {
+    cancelled_ = true;
+    (void)!::write(writer_.get(), "c", 1);
+  }
+
+ private:
+  const int terminal_;
+  const UniqueFd reader_;
+  const UniqueFd writer_;  // does not block
+  bool told_first_ = false;
+  std::atomic<bool> cancelled_{false};
+};
+
+class RawMode : public ExecTerminal {
+ public:
+  RawMode(int terminal, UniqueFd reader, UniqueFd writer)
+      : sizes_(terminal, std::move(reader), std::move(writer)) {}
+
+  ~RawMode() override {
+    RestoreTerminal();
+    for (std::size_t i = 0; i < kHandled; ++i) {
+      ::sigaction(before_.at(i).number, &before_.at(i).action, nullptr);
+    }
+  }
+
+  // The handlers are there before the mode is raw.
+  Result<void> Begin(int terminal) {
+    g_raw = {terminal, {}, sizes_.writer()};
+    if (::tcgetattr(terminal, &g_raw.saved) < 0) {
+      return ErrnoError(errno, "tcgetattr", "stdin");
+    }
+    std::size_t next = 0;
+    for (const int number : kEnding) {
+      Handle(next, number, &EndBySignal, static_cast<int>(SA_RESETHAND));
+      // A signal that is ignored, as under nohup(1), stays so.
+      if (before_.at(next).action.sa_handler == SIG_IGN) {
+        ::sigaction(number, &before_.at(next).action, nullptr);
+      }
+      ++next;
+    }
+    Handle(next++, SIGWINCH, &TellSize, SA_RESTART);
+    Handle(next++, SIGTSTP, SIG_IGN, 0);
+    termios raw = g_raw.saved;
+    ::cfmakeraw(&raw);
+    g_is_raw = true;
+    if (::tcsetattr(terminal, TCSADRAIN, &raw) < 0) {
+      return ErrnoError(errno, "tcsetattr", "stdin");
+    }
+    return Ok();
+  }
+
+  driver::Stream<TerminalSize>& sizes() override { return sizes_; }
+
+ private:
+  static constexpr std::size_t kHandled = kEnding.size() + 2;
+
+  struct Before {
+    int number = SIGWINCH;
+    struct sigaction action {};
+  };
+
+  void Handle(std::size_t index, int number, void (*handler)(int), int flags) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    before_.at(index).number = number;
+    ::sigaction(number, &action, &before_.at(index).action);
+  }
+
+  SizeStream sizes_;
+  std::array<Before, kHandled> before_{};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ExecTerminal>> ExecTerminal::Begin(int fd) {
+  if (::isatty(fd) == 0) {
+    return MakeError(Code::kInvalidArgument, "exec", "stdin",
+                     "is no terminal; leave out -t");
+  }
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC) < 0 ||
+      ::fcntl(pipe[1], F_SETFL, O_NONBLOCK) < 0) {
+    return ErrnoError(errno, "pipe", "the terminal's sizes");
+  }
+  auto mode =
+      std::make_unique<RawMode>(fd, UniqueFd(pipe[0]), UniqueFd(pipe[1]));
+  MOUNTD_TRY(mode->Begin(fd));
+  return std::unique_ptr<ExecTerminal>(std::move(mode));
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <memory>
+
+#include "agent/driver/exec_stream.h"
+#include "mountd/base/result.h"
+
+namespace mountd::agent {
+
+// Holds the caller's terminal in raw mode for an exec. Restores the terminal
+// when it ends, and before SIGTERM, SIGINT, SIGHUP or SIGQUIT ends the process.
+// There is one at a time in a process, because it owns the handlers of these
+// signals, of SIGWINCH and of SIGTSTP.
+class ExecTerminal {
+ public:
+  // InvalidArgument if `fd` is no terminal. The caller keeps the fd open.
+  static Result<std::unique_ptr<ExecTerminal>> Begin(int fd);
+
+  ExecTerminal() = default;
+  ExecTerminal(const ExecTerminal&) = delete;
+  ExecTerminal& operator=(const ExecTerminal&) = delete;
+  virtual ~ExecTerminal() = default;
+
+  // The size now, and then each change.
+  virtual driver::Stream<driver::TerminalSize>& sizes() = 0;
+};
+
+}  // namespace mountd::agent

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/tasks/job_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "mountd/base/names.h"
+#include "mountd/base/write_all.h"
+
+namespace mountd::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kPrivateDirectory = 0700;
+constexpr mode_t kPrivateFile = 0600;
+constexpr char kLock[] = "lock";
+constexpr char kCgroup[] = "cgroup";
+constexpr char kWatcherLock[] = "watcher.lock";
+constexpr std::string_view kRecordEnd = ".json";
+
+Result<void> MakePrivate(const std::string& path) {
+  if (::mkdir(path.c_str(), kPrivateDirectory) < 0 && errno != EEXIST) {
+    return ErrnoError(errno, "mkdir", path);
+  }
+  return Ok();
+}
+
+Result<void> MakeParents(const std::string& path) {
+  std::string part;
+  for (const fs::path& name : fs::path(path)) {
+    part = (fs::path(part) / name).string();
+    struct stat status {};
+    if (::stat(part.c_str(), &status) < 0) {
+      MOUNTD_TRY(MakePrivate(part));
+    }
+  }
+  return Ok();
+}
+
+std::string JobPath(const std::string& state, const std::string& allocation) {
+  return state + "/jobs/" + allocation;
+}
+
+Result<std::string> ReadAll(int fd, const std::string& path) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const ssize_t size = ::read(fd, buffer.data(), buffer.size());
+    if (size < 0 && errno == EINTR) {
+      continue;
+    }
+    if (size < 0) {
+      return ErrnoError(errno, "read", path);
+    }
+    if (size == 0) {
+      return text;
+    }
+    text.append(buffer.data(), static_cast<std::size_t>(size));
+  }
+}
+
+// The whole file, by the open file description. So a forked child holds the
+// lock as long as it has the fd (fcntl(2)).
+struct flock WholeFile() {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+}  // namespace
+
+Result<std::string> StatePath(const std::string& option) {
+  if (!option.empty()) {
+    std::error_code failed;
+    const std::string path = fs::absolute(option, failed).string();
+    if (failed) {
+      return ErrnoError(failed.value(), "resolve", option);
+    }
+    return path;
+  }
+  const auto variable = [](const char* name) -> std::string {
+    const char* value = ::secure_getenv(name);
+    // Relative paths are invalid in these variables (the XDG Base Directory
+    // Specification).
+    return value != nullptr && *value == '/' ? value : "";
+  };
+  if (const std::string base = variable("XDG_STATE_HOME"); !base.empty()) {
+    return base + "/mountd";
+  }
+  if (const std::string home = variable("HOME"); !home.empty()) {
+    return home + "/.local/state/mountd";
+  }
+  return MakeError(Code::kFailedPrecondition, "find", "the state of tasks",
+                   "neither --state nor XDG_STATE_HOME nor HOME names an "
+                   "absolute path");
+}
+
+Result<std::vector<std::string>> ListJobs(const std::string& state) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator one(state + "/jobs", failed), end;
+       !failed && one != end; one.increment(failed)) {
+    std::string name = one->path().filename().string();
+    if (IsValidName(name)) {
+      names.push_back(std::move(name));
+    }
+  }
+  if (failed && failed != std::errc::no_such_file_or_directory) {
+    return ErrnoError(failed.value(), "list", state + "/jobs");
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<JobDirectory> JobDirectory::OpenPath(const std::string& allocation,
+                                            const std::string& path) {
+  UniqueFd fd(
+      ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid()) {
+    return ErrnoError(errno, "open", path,
+                      errno == ENOENT ? "mountctl runs no tasks of it" : "");
+  }
+  struct stat status {};
+  if (::fstat(fd.get(), &status) < 0) {
+    return ErrnoError(errno, "stat", path);
+  }
+  if (status.st_uid != ::geteuid() || (status.st_mode & 022U) != 0) {
+    return MakeError(Code::kFailedPrecondition, "open", path,
+                     "others may write to the directory; take it over or "
+                     "remove it");
+  }
+  return JobDirectory(allocation, path, std::move(fd));
+}
+
+Result<JobDirectory> JobDirectory::Open(const std::string& state,
+                                        const std::string& allocation) {
+  MOUNTD_TRY(Name::Parse("allocation", allocation));
+  return OpenPath(allocation, JobPath(state, allocation));
+}
+
+Result<JobDirectory> JobDirectory::Make(const std::string& state,
+                                        const std::string& allocation) {
+  MOUNTD_TRY(Name::Parse("allocation", allocation));
+  const std::string path = JobPath(state, allocation);
+  MOUNTD_TRY(MakeParents(path));
+  MOUNTD_ASSIGN(JobDirectory directory, OpenPath(allocation, path));
+  MOUNTD_TRY(MakePrivate(directory.logs()));
+  for (const char* name : {kLock, kWatcherLock}) {
+    const UniqueFd made(::openat(directory.fd_.get(), name,
+                                 O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                                 kPrivateFile));
+    if (!made.valid()) {
+      return ErrnoError(errno, "create", path + "/" + name);
+    }
+  }
+  return directory;
+}
+
+Result<UniqueFd> JobDirectory::OpenLock(const char* name) const {
+  // Never makes the file, because that could hinder a removal under way.
+  UniqueFd file(::openat(fd_.get(), name, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  if (!file.valid()) {
+    return errno == ENOENT
+               ? MakeError(Code::kAborted, "lock", path_,
+                           "the job was removed meanwhile; call again")
+               : ErrnoError(errno, "open", path_ + "/" + name);
+  }
+  return file;
+}
+
+Result<UniqueFd> JobDirectory::Lock() const {
+  MOUNTD_ASSIGN(UniqueFd file, OpenLock(kLock));
+  while (::flock(file.get(), LOCK_EX) < 0) {
+    if (errno != EINTR) {
+      return ErrnoError(errno, "lock", path_);
+    }
+  }
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) < 0) {
+    return ErrnoError(errno, "stat", path_);
+  }
+  if (status.st_nlink == 0) {
+    return MakeError(Code::kAborted, "lock", path_,
+                     "the job was removed meanwhile; call again");
+  }
+  return file;
+}
+
+Result<std::optional<UniqueFd>> JobDirectory::TakeWatch() const {
+  MOUNTD_ASSIGN(UniqueFd file, OpenLock(kWatcherLock));
+  struct flock whole = WholeFile();
+  if (::fcntl(file.get(), F_OFD_SETLK, &whole) == 0) {
+    return std::optional(std::move(file));
+  }
+  if (errno == EAGAIN || errno == EACCES) {
+    return std::optional<UniqueFd>();
+  }
+  return ErrnoError(errno, "lock", path_ + "/watcher.lock");
+}
+
+Result<bool> JobDirectory::IsWatched() const {
+  const UniqueFd file(
+      ::openat(fd_.get(), kWatcherLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  if (!file.valid()) {
+    return errno == ENOENT ? Result<bool>(false)
+                           : ErrnoError(errno, "open", path_ + "/watcher.lock");
+  }
+  struct flock whole = WholeFile();
+  if (::fcntl(file.get(), F_OFD_GETLK, &whole) < 0) {
+    return ErrnoError(errno, "lock", path_ + "/watcher.lock");
+  }
+  return whole.l_type != F_UNLCK;
+}
+
+Result<std::string> JobDirectory::ReadText(const std::string& name) const {
+  const std::string path = path_ + "/" + name;
+  const UniqueFd file(::openat(fd_.get(), name.c_str(),
+                               O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file.valid()) {
+    return ErrnoError(errno, "open", path);
+  }
+  return ReadAll(file.get(), path);
+}
+
+Result<TaskRecord> JobDirectory::ReadFile(const std::string& name) const {
+  MOUNTD_ASSIGN(const std::string text, ReadText(name));
+  return RecordFromText(text, path_ + "/" + name);
+}
+
+Result<void> JobDirectory::SetCgroup(const std::string& path) const {
+  return Replace(kCgroup, path);
+}
+
+Result<std::string> JobDirectory::Cgroup() const {
+  Result<std::string> path = ReadText(kCgroup);
+  if (!path && path.error().code == Code::kNotFound) {
+    return std::string();
+  }
+  return path;
+}
+
+Result<std::vector<TaskRecord>> JobDirectory::Records() const {
+  std::vector<TaskRecord> records;
+  std::error_code failed;
+  // By the fd, because another job may have the path by now.
+  const std::string here = "/proc/self/fd/" + std::to_string(fd_.get());
+  for (fs::directory_iterator one(here, failed), end; !failed && one != end;
+       one.increment(failed)) {
+    const std::string name = one->path().filename().string();
+    if (!name.ends_with(kRecordEnd)) {
+      continue;
+    }
+    Result<TaskRecord> record = ReadFile(name);
+    if (record) {
+      records.push_back(*std::move(record));
+    } else if (record.error().code != Code::kNotFound) {
+      return record.error();
+    }
+  }
+  if (failed) {
+    return ErrnoError(failed.value(), "list", path_);
+  }
+  std::sort(records.begin(), records.end(),
+            [](const TaskRecord& one, const TaskRecord& other) {
+              return std::pair(one.order, one.name()) <
+                     std::pair(other.order, other.name());
+            });
+  return records;
+}
+
+Result<std::optional<TaskRecord>> JobDirectory::Read(
+    const std::string& task) const {
+  MOUNTD_TRY(Name::Parse("task", task));
+  Result<TaskRecord> record = ReadFile(task + std::string(kRecordEnd));
+  if (record) {
+    return std::optional(*std::move(record));
+  }
+  if (record.error().code == Code::kNotFound) {
+    return std::optional<TaskRecord>();
+  }
+  return record.error();
+}
+
+Result<void> JobDirectory::Write(const TaskRecord& record) const {
+  MOUNTD_TRY(Name::Parse("task", record.name()));
+  MOUNTD_ASSIGN(const std::string text, ToText(record));
+  return Replace(record.name() + std::string(kRecordEnd), text);
+}
+
+Result<void> JobDirectory::Replace(const std::string& name,
+                                   const std::string& text) const {
+  const std::string path = path_ + "/" + name;
+  // Only the holder of the lock writes, so this name is enough. A killed
+  // writer's file is overwritten.
+  const std::string made = "." + name + ".new";
+  const UniqueFd file(::openat(
+      fd_.get(), made.c_str(),
+      O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kPrivateFile));
+  if (!file.valid()) {
+    return ErrnoError(errno, "create", path);
+  }
+  MOUNTD_TRY(WriteAll(file.get(), text, path));
+  if (::fsync(file.get()) < 0) {
+    return ErrnoError(errno, "fsync", path);
+  }
+  if (::renameat(fd_.get(), made.c_str(), fd_.get(), name.c_str()) < 0) {
+    return ErrnoError(errno, "rename", path);
+  }
+  // The new name is on the disk only after this (fsync(2)).
+  if (::fsync(fd_.get()) < 0) {
+    return ErrnoError(errno, "fsync", path_);
+  }
+  return Ok();
+}
+
+Result<void> JobDirectory::Remove() const {
+  std::error_code failed;
+  // A Make of another process may put a file there meanwhile.
+  constexpr int kTries = 10;
+  for (int i = 0; i < kTries; ++i) {
+    fs::remove_all(path_, failed);
+    if (failed != std::errc::directory_not_empty) {
+      break;
+    }
+  }
+  if (failed) {
+    return ErrnoError(failed.value(), "remove", path_);
+  }
+  return Ok();
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/tasks/job_tasks.h"
+
+#include <sys/random.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace mountd::agent {
+namespace {
+
+bool IsNotFound(const Error& error) { return error.code == Code::kNotFound; }
+
+Result<std::string> NewId(const std::string& allocation,
+                          const std::string& task) {
+  std::uint32_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    return ErrnoError(errno, "getrandom", task);
+  }
+  std::array<char, 9> hex{};
+  // Eight digits and the NUL always fit.
+  (void)std::snprintf(hex.data(), hex.size(), "%08x", number);
+  return allocation + "/" + task + "/" + hex.data();
+}
+
+// Keeps the first error of several steps.
+void Keep(Result<void> step, Result<void>& all) {
+  if (all && !step) {
+    all = std::move(step);
+  }
+}
+
+}  // namespace
+
+Result<driver::TaskStatus> FindTask(driver::TaskDriver& driver,
+                                    const driver::TaskHandle& handle) {
+  MOUNTD_TRY(driver.RecoverTask(handle));
+  return driver.InspectTask(handle.config.id);
+}
+
+std::string EndText(const driver::ExitResult& result) {
+  if (!result.error.empty()) {
+    return result.error;
+  }
+  const std::string oom = result.oom_killed ? "out of memory, " : "";
+  return oom + (result.signal != 0
+                    ? "signal " + std::to_string(result.signal)
+                    : "exit code " + std::to_string(result.exit_code));
+}
+
+Result<bool> JobTasks::IsRunning(const TaskRecord& record) {
+  const auto status = FindTask(driver_, record.handle);
+  if (!status) {
+    return IsNotFound(status.error()) ? Result<bool>(false) : status.error();
+  }
+  return status->state == driver::TaskState::kRunning;
+}
+
+Result<bool> JobTasks::Start(const TaskSpec& spec, std::uint32_t order) {
+  MOUNTD_ASSIGN(const std::optional<TaskRecord> before,
+                directory_.Read(spec.config.name));
+  const bool same = before && before->spec == spec;
+  if (before && before->phase == TaskPhase::kRunning) {
+    MOUNTD_ASSIGN(const bool runs, IsRunning(*before));
+    if (runs && same) {
+      return false;
+    }
+    if (runs) {
+      return MakeError(Code::kAlreadyExists, "start",
+                       directory_.allocation() + "/" + spec.config.name,
+                       "the task runs with another configuration; stop the "
+                       "allocation first");
+    }
+  }
+  if (same && before->phase == TaskPhase::kStarting) {
+    MOUNTD_TRY(FinishStart(*before));
+    return true;
+  }
+  TaskRecord record;
+  record.order = order;
+  record.spec = spec;
+  if (before) {
+    record.handle = before->handle;
+  }
+  MOUNTD_TRY(StartAgain(std::move(record)));
+  return true;
+}
+
+Result<void> JobTasks::StartAgain(TaskRecord record) {
+  // Before the record of the newest start is replaced, because nothing else
+  // knows of that start.
+  MOUNTD_TRY(Forget(record.handle));
+  MOUNTD_ASSIGN(std::string id, NewId(directory_.allocation(), record.name()));
+  record.handle = {};
+  record.handle.config = record.spec.config;
+  record.handle.config.id = std::move(id);
+  record.phase = TaskPhase::kStarting;
+  record.reason.clear();
+  MOUNTD_TRY(directory_.Write(record));
+  return FinishStart(std::move(record));
+}
+
+Result<void> JobTasks::FinishStart(TaskRecord record) {
+  Result<driver::StartedTask> started = driver_.StartTask(record.handle.config);
+  if (started) {
+    record.handle = std::move(started->handle);
+    record.phase = TaskPhase::kRunning;
+    return directory_.Write(record);
+  }
+  // If the driver cannot forget the start now, the next start or stop makes it
+  // do so, by this record.
+  IgnoreBecauseBestEffort(Forget(record.handle));
+  record.phase = TaskPhase::kFailed;
+  record.reason = started.error().Message();
+  MOUNTD_TRY(directory_.Write(record));
+  return started.error();
+}
+
+Result<void> JobTasks::Forget(const driver::TaskHandle& handle) {
+  if (handle.config.id.empty()) {
+    return Ok();
+  }
+  // A driver that started the task in this process knows it without a handle,
+  // and a start that was cut off has no handle. So DestroyTask decides.
+  IgnoreBecauseBestEffort(driver_.RecoverTask(handle));
+  const Result<void> destroyed = driver_.DestroyTask(handle.config.id, true);
+  if (!destroyed && !IsNotFound(destroyed.error())) {
+    return destroyed.error();
+  }
+  return Ok();
+}
+
+Result<void> JobTasks::EndGently(const TaskRecord& record) {
+  if (record.handle.config.id.empty()) {
+    return Ok();
+  }
+  IgnoreBecauseBestEffort(driver_.RecoverTask(record.handle));
+  const Result<void> stopped =
+      driver_.StopTask(record.handle.config.id, record.spec.kill_timeout,
+                       record.spec.kill_signal);
+  if (!stopped && !IsNotFound(stopped.error()) &&
+      stopped.error().code != Code::kFailedPrecondition) {
+    return stopped.error();
+  }
+  return Ok();
+}
+
+Result<void> JobTasks::Stop(TaskRecord record) {
+  record.phase = TaskPhase::kStopped;
+  record.reason.clear();
+  MOUNTD_TRY(directory_.Write(record));
+  MOUNTD_TRY(EndGently(record));
+  return Forget(record.handle);
+}
+
+Result<void> JobTasks::StopAll() {
+  MOUNTD_ASSIGN(std::vector<TaskRecord> records, directory_.Records());
+  // All records first, so that after a kill no watcher starts a task again.
+  for (TaskRecord& record : records) {
+    if (record.IsActive()) {
+      record.phase = TaskPhase::kStopped;
+      MOUNTD_TRY(directory_.Write(record));
+    }
+  }
+  Result<void> all;
+  driver::NetworkIsolation isolation;
+  isolation.mode = driver::NetworkMode::kGroup;
+  for (auto one = records.rbegin(); one != records.rend(); ++one) {
+    Keep(Stop(*one), all);
+    if (one->spec.config.network.mode == driver::NetworkMode::kGroup) {
+      isolation = one->spec.config.network;
+    }
+  }
+  // The namespaces stay while a task may run in them. The release of the
+  // allocation ends what the driver cannot end now.
+  if (all) {
+    IgnoreBecauseBestEffort(
+        driver_.DestroyNetwork(directory_.allocation(), isolation));
+  }
+  return all;
+}
+
+Result<void> JobTasks::RecordEnd(const std::string& task, const std::string& id,
+                                 const driver::ExitResult& result,
+                                 BootTime now) {
+  MOUNTD_ASSIGN(std::optional<TaskRecord> record, directory_.Read(task));
+  if (!record || record->handle.config.id != id ||
+      record->phase != TaskPhase::kRunning) {
+    return Ok();
+  }
+  return Decide(*std::move(record), result.IsSuccess(), EndText(result), now);
+}
+
+Result<void> JobTasks::RecordFailedStart(const std::string& task,
+                                         const Error& error, BootTime now) {
+  MOUNTD_ASSIGN(std::optional<TaskRecord> record, directory_.Read(task));
+  return record ? Decide(*std::move(record), false, error.Message(), now)
+                : Ok();
+}
+
+Result<void> JobTasks::Decide(TaskRecord record, bool success,
+                              const std::string& reason, BootTime now) {
+  const RestartDecision decision =
+      DecideRestart(record.spec.restart, success, now, record.restarts);
+  record.reason = reason;
+  switch (decision.what) {
+    case RestartDecision::What::kComplete:
+      record.phase = TaskPhase::kComplete;
+      break;
+    case RestartDecision::What::kFailed:
+      record.phase = TaskPhase::kFailed;
+      record.reason += "; " + decision.reason;
+      break;
+    case RestartDecision::What::kRestart:
+      record.phase = TaskPhase::kWaiting;
+      record.restart_at = now + decision.delay;
+      break;
+  }
+  return directory_.Write(record);
+}
+
+}  // namespace mountd::agent

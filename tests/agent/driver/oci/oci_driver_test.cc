@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Tasks of the driver in real containers of an ordinary user.
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/agent/driver/oci/oci_fixture.h"
+#include "tests/support/eventually.h"
+#include "tests/support/matchers.h"
+
+namespace mountd::driver::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using mountd::testing::Eventually;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class OciDriverTest : public OciFixture {};
+
+TEST_F(OciDriverTest, RunsATaskToItsEnd) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig config =
+        Shell("once", "id -u; hostname; echo wrong >&2; echo x >/new; exit 7");
+    ASSERT_OK_AND_ASSIGN(const StartedTask started, driver->StartTask(config));
+    EXPECT_EQ(started.handle.config, config);
+    Result<ExitResult> other = Error{};
+    std::thread waiter([&] { other = driver->WaitTask(config.id); });
+    EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 7");
+    waiter.join();
+    EXPECT_EQ(TextOf(other), "code 7");
+    EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 7");
+    EXPECT_EQ(LogOf("once"), "0\nonce\nwrong\n");
+    ASSERT_OK_AND_ASSIGN(const TaskStatus status,
+                         driver->InspectTask(config.id));
+    EXPECT_EQ(status.state, TaskState::kExited);
+    EXPECT_EQ(status.result->exit_code, 7);
+    EXPECT_FALSE(fs::exists(path("image/new")));
+    EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+    EXPECT_THAT(driver->WaitTask(config.id), IsErr(Code::kNotFound));
+    EXPECT_THAT(driver->DestroyTask(config.id, false), IsErr(Code::kNotFound));
+  });
+}
+
+TEST_F(OciDriverTest, StartsATaskOnce) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    TaskConfig config = Shell("twice", "echo begun; sleep 1000");
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_THAT(MakeDriver()->StartTask(config), IsOk());
+    TaskConfig other = config;
+    other.command.back() = "exit 0";
+    EXPECT_THAT(driver->StartTask(other), IsErr(Code::kAlreadyExists));
+    EXPECT_THAT(driver->DestroyTask(config.id, false),
+                IsErr(Code::kFailedPrecondition));
+    EXPECT_THAT(driver->SignalTask(config.id, "SIGKILL"), IsOk());
+    EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "signal 9");
+    // The task has run, so the same request does not run it again.
+    ASSERT_OK_AND_ASSIGN(const StartedTask ended, driver->StartTask(config));
+    EXPECT_EQ(ended.handle.state, TaskState::kExited);
+    EXPECT_EQ(LogOf("twice"), "begun\n");
+    EXPECT_THAT(driver->SignalTask(config.id, "SIGHUP"),
+                IsErr(Code::kFailedPrecondition));
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+TEST_F(OciDriverTest, StopsBySignalAndThenByForce) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig good =
+        Shell("good", "trap 'exit 3' TERM; echo up; while :; do read x; done");
+    const TaskConfig deaf =
+        Shell("deaf", "trap '' TERM; echo up; while :; do sleep 1000; done");
+    for (const TaskConfig* config : {&good, &deaf}) {
+      ASSERT_THAT(driver->StartTask(*config), IsOk());
+      ASSERT_TRUE(Eventually([&] { return LogOf(config->name) == "up\n"; }));
+    }
+    EXPECT_THAT(driver->StopTask(good.id, seconds(1000), ""), IsOk());
+    EXPECT_EQ(TextOf(driver->WaitTask(good.id)), "code 3");
+    EXPECT_THAT(driver->StopTask(deaf.id, milliseconds(1), "TERM"), IsOk());
+    EXPECT_EQ(TextOf(driver->WaitTask(deaf.id)), "signal 9");
+    EXPECT_THAT(driver->StopTask(deaf.id, milliseconds(1), ""), IsOk());
+    EXPECT_THAT(driver->DestroyTask(good.id, false), IsOk());
+    EXPECT_THAT(driver->DestroyTask(deaf.id, false), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+TEST_F(OciDriverTest, LeavesNothingOfATaskThatCannotStart) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    TaskConfig config = Shell("wrong", "");
+    config.entrypoint = "/no/such/program";
+    const auto failed = driver->StartTask(config);
+    EXPECT_THAT(failed, IsErrOf(Code::kFailedPrecondition, "/no/such/program"));
+    EXPECT_EQ(Leftovers(), "");
+    config = Shell("wrong", "exit 0");
+    config.user = "nobody-knows";
+    EXPECT_THAT(driver->StartTask(config), IsErr(Code::kNotFound));
+    config.user = "";
+    config.mounts.push_back(
+        {"/data", "/tmp", false, false, MountPropagation::kBidirectional, ""});
+    EXPECT_THAT(driver->StartTask(config),
+                IsErrOf(Code::kNotSupported, "bidirectional"));
+    config.mounts.pop_back();
+    config.network.mode = NetworkMode::kTask;
+    EXPECT_THAT(driver->StartTask(config), IsErr(Code::kNotSupported));
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+TEST_F(OciDriverTest, RunsInTheHostsNetworkAndWithoutACgroup) {
+  AsUser([this] {
+    OciDriverOptions options = Options();
+    options.cgroup = "";
+    const auto driver = MakeWith(options);
+    TaskConfig config = Shell("host", "readlink /proc/self/ns/net; id -u");
+    config.network.mode = NetworkMode::kHost;
+    config.user = "web";
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 0");
+    EXPECT_EQ(LogOf("host"),
+              fs::read_symlink("/proc/self/ns/net").string() + "\n1000\n");
+    EXPECT_THAT(driver->UpdateTask(config.id, {}), IsErr(Code::kNotSupported));
+    EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+TEST(OciDriverOfRoot, IsRefused) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "needs root";
+  }
+  EXPECT_THAT(MakeOciDriver({}), IsErr(Code::kPermissionDenied));
+}
+
+}  // namespace
+}  // namespace mountd::driver::testing

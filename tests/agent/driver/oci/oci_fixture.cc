@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/agent/driver/oci/oci_fixture.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "agent/driver/images/digest.h"
+#include "tests/agent/driver/as_user.h"
+#include "tests/support/matchers.h"
+
+namespace mountd::driver::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using mountd::testing::AsUserSetup;
+using mountd::testing::kDriverUser;
+using mountd::testing::RunAsUser;
+
+constexpr char kCgroups[] = "/sys/fs/cgroup";
+
+std::string CgroupOfTest(pid_t test) {
+  return std::string(kCgroups) + "/mountd-oci-" + std::to_string(test);
+}
+
+// crun refuses a machine that has both versions of cgroups in one tree.
+bool MountCgroups() {
+  return ::mount("cgroup2", kCgroups, "cgroup2", 0, nullptr) == 0;
+}
+
+// Delegates a cgroup to the user, and moves this process there, as systemd
+// does for a unit with Delegate=yes.
+void Delegate(const std::string& cgroup) {
+  if (!MountCgroups() || ::mkdir(cgroup.c_str(), 0755) != 0) {
+    return;
+  }
+  for (const char* file :
+       {"", "/cgroup.procs", "/cgroup.subtree_control", "/cgroup.threads"}) {
+    if (::chown((cgroup + file).c_str(), kDriverUser, kDriverUser) != 0) {
+      return;
+    }
+  }
+  std::ofstream(cgroup + "/cgroup.procs") << "0" << std::flush;
+}
+
+void RemoveCgroup(const std::string& cgroup) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(cgroup, ignored)) {
+    if (entry.is_directory()) {
+      ::rmdir(entry.path().c_str());
+    }
+  }
+  ::rmdir(cgroup.c_str());
+}
+
+std::string ListOf(const std::string& directory) {
+  std::string names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+    names += entry.path().string() + "\n";
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string TextOf(const Result<ExitResult>& result) {
+  if (!result) {
+    return ErrorText(result.error());
+  }
+  if (!result->error.empty()) {
+    return result->error;
+  }
+  return result->signal != 0 ? "signal " + std::to_string(result->signal)
+                             : "code " + std::to_string(result->exit_code);
+}
+
+void OciFixture::SetUp() {
+  const std::string why = mountd::testing::WhyNotAsUser();
+  if (!why.empty()) {
+    GTEST_SKIP() << why;
+  }
+  if (::access("/usr/bin/crun", X_OK) != 0) {
+    GTEST_SKIP() << "crun is not installed";
+  }
+  fs::permissions(path(""), fs::perms(0777));
+  MakeImage();
+}
+
+void OciFixture::TearDown() {
+  if (IsSkipped()) {
+    return;
+  }
+  AsUserSetup setup;
+  setup.as_root = [cgroup = CgroupOfTest(::getpid())] {
+    if (MountCgroups()) {
+      RemoveCgroup(cgroup);
+    }
+  };
+  RunAsUser([] { return std::string(); }, setup);
+}
+
+void OciFixture::MakeImage() const {
+  for (const char* made : {"usr", "proc", "sys", "dev", "tmp", "etc"}) {
+    fs::create_directories(path("image/") + made);
+  }
+  for (const char* name : {"bin", "lib", "lib64", "sbin"}) {
+    fs::create_symlink(std::string("usr/") + name, path("image/") + name);
+  }
+  std::ofstream(path("image/etc/passwd"))
+      << "root:x:0:0::/root:/bin/sh\nweb:x:1000:1001::/home/web:/bin/sh\n";
+  fs::permissions(path("image/tmp"), fs::perms(01777));
+}
+
+void OciFixture::AsUser(const std::function<void()>& body) {
+  AsUserSetup setup;
+  const pid_t test = ::getpid();
+  setup.as_root = [test] { Delegate(CgroupOfTest(test)); };
+  const std::string text = RunAsUser(
+      [&] {
+        ::setenv("MOUNTD_TEST_CGROUP", CgroupOfTest(test).c_str(), 1);
+        fs::create_directories(path("logs"));
+        body();
+        std::fflush(stdout);
+        return std::string(HasFailure() ? "the child's assertions failed" : "");
+      },
+      setup);
+  EXPECT_EQ(text, "");
+}
+
+std::string OciFixture::Cgroup() const {
+  return ::getenv("MOUNTD_TEST_CGROUP");
+}
+
+OciDriverOptions OciFixture::Options() const {
+  OciDriverOptions options;
+  options.state = path("state");
+  options.shim = MOUNTD_TASK_SHIM;
+  options.cgroup = Cgroup();
+  return options;
+}
+
+std::unique_ptr<TaskDriver> OciFixture::MakeWith(
+    const OciDriverOptions& options) const {
+  auto driver = MakeOciDriver(options);
+  EXPECT_THAT(driver, IsOk());
+  return driver ? *std::move(driver) : nullptr;
+}
+
+TaskConfig OciFixture::Shell(const std::string& name,
+                             const std::string& script) const {
+  TaskConfig config;
+  config.id = "web/" + name + "/00000001";
+  config.allocation = "web";
+  config.name = name;
+  config.image = "dir:" + path("image");
+  config.entrypoint = "/bin/sh";
+  config.command = {"-c", script};
+  config.mounts = {
+      {"/usr", "/usr", true, false, MountPropagation::kPrivate, ""}};
+  config.network.mode = NetworkMode::kNone;
+  config.directories.logs = path("logs");
+  return config;
+}
+
+std::string OciFixture::LogOf(const std::string& name) const {
+  std::string text;
+  for (const char* stream : {".stdout.0", ".stderr.0"}) {
+    std::ifstream file(path("logs/") + name + stream);
+    text += {std::istreambuf_iterator<char>(file), {}};
+  }
+  return text;
+}
+
+std::string OciFixture::TaskDirectory(const std::string& id) const {
+  return path("state/tasks/") + Sha256Hex(id).substr(0, 32);
+}
+
+std::vector<pid_t> OciFixture::ProcessesWith(const std::string& text) {
+  std::vector<pid_t> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    std::ifstream file(entry.path() / "cmdline");
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    if (line.find(text) != std::string::npos) {
+      found.push_back(std::atoi(entry.path().filename().c_str()));
+    }
+  }
+  return found;
+}
+
+std::string OciFixture::Leftovers() const {
+  std::string left = ListOf(path("state/tasks")) +
+                     ListOf(path("state/removed")) +
+                     ListOf(path("state/runtime"));
+  for (const auto& entry : fs::directory_iterator(Cgroup())) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("task-")) {
+      left += entry.path().string() + "\n";
+    }
+  }
+  for (const pid_t pid : ProcessesWith("mountd-task-shim")) {
+    left += "shim " + std::to_string(pid) + "\n";
+  }
+  for (const pid_t pid : ProcessesWith("marked-task")) {
+    left += "task " + std::to_string(pid) + "\n";
+  }
+  return left;
+}
+
+}  // namespace mountd::driver::testing

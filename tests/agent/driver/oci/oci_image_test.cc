@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Tasks of OCI images.
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/agent/driver/images/image_files.h"
+#include "tests/agent/driver/oci/oci_fixture.h"
+#include "tests/support/eventually.h"
+#include "tests/support/matchers.h"
+
+namespace mountd::driver::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using mountd::testing::Eventually;
+using std::chrono::seconds;
+
+class OciImage : public OciFixture {
+ protected:
+  void SetUp() override {
+    OciFixture::SetUp();
+    for (const char* program : {"/usr/bin/skopeo", "/usr/bin/umoci"}) {
+      if (!IsSkipped() && ::access(program, X_OK) != 0) {
+        GTEST_SKIP() << program << " is not installed";
+      }
+    }
+  }
+
+  // An image whose files belong to its own user, with this "config".
+  void WriteImage(const std::string& run) const {
+    using test::TarMember;
+    std::vector<TarMember> members;
+    for (const char* made : {"usr", "proc", "sys", "dev", "etc"}) {
+      members.push_back(test::TarDirectory(made));
+    }
+    for (const char* name : {"bin", "lib", "lib64"}) {
+      members.push_back(test::TarSymlink(name, std::string("usr/") + name));
+    }
+    TarMember home = test::TarDirectory("home/web", 0700);
+    home.uid = 1000;
+    home.gid = 1001;
+    members.push_back(home);
+    members.push_back(
+        test::TarFile("etc/passwd", "web:x:1000:1001::/home/web:/bin/sh\n"));
+    test::LayoutWriter layout(path("layout"));
+    layout.Add("one", {test::Tar(members)}, run);
+    layout.WriteIndex();
+  }
+};
+
+TEST_F(OciImage, SaysHowItsTaskRuns) {
+  WriteImage(
+      R"({"Entrypoint": ["/bin/sh", "-c"],
+    "Cmd": ["trap 'echo usr1; exit 9' USR1; id -u; id -g; pwd; echo $A $B; )"
+      R"(echo mine >new; ls -l new | cut -c1-10; while :; do sleep 0.01; done"],
+    "User": "web", "Env": ["A=image", "B=image"],
+    "WorkingDir": "/home/web", "StopSignal": "SIGUSR1"})");
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    TaskConfig config = Shell("image", "");
+    config.image = "oci:" + path("layout") + ":one";
+    config.entrypoint = "";
+    config.command = {};
+    SetEnvironment("B", "task", config.environment);
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    const std::string text = "1000\n1001\n/home/web\nimage task\n-rw-r--r--\n";
+    EXPECT_TRUE(Eventually([&] { return LogOf("image") == text; }))
+        << LogOf("image");
+    EXPECT_THAT(driver->StopTask(config.id, seconds(1000), ""), IsOk());
+    EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 9");
+    EXPECT_EQ(LogOf("image"), text + "usr1\n");
+    EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+    // Another task of the image has an upper directory of its own, and may say
+    // all that the image says.
+    config.id = "web/image/00000002";
+    config.user = "0";
+    config.command = {"ls /home/web; id -u; pwd"};
+    config.working_directory = "/etc";
+    config.read_only_root = true;
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 0");
+    EXPECT_EQ(LogOf("image").substr(text.size() + 5), "0\n/etc\n");
+    EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+}  // namespace
+}  // namespace mountd::driver::testing

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The tasks of a job: the policy of restarts, the records on the disk, starts
+// that are cut off at any step, and the watcher.
+#include "agent/mountctl/tasks/job_tasks.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "agent/mountctl/tasks/watcher.h"
+#include "tests/agent/fake_task_driver.h"
+#include "tests/support/temp_directory.h"
+
+namespace mountd::agent::test {
+namespace {
+
+using driver::ExitResult;
+using driver::test::FakeTaskDriver;
+using driver::test::FakeTasks;
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using What = RestartDecision::What;
+
+TEST(RestartPolicyTest, OnlySuccessCompletesATask) {
+  RestartCount count;
+  EXPECT_EQ(DecideRestart({}, true, BootTime(5), count).what, What::kComplete);
+  EXPECT_EQ(count, RestartCount());
+}
+
+TEST(RestartPolicyTest, FailsAfterTheAttemptsOfAnInterval) {
+  const RestartPolicy policy{2, milliseconds(100), milliseconds(7),
+                             RestartMode::kFail};
+  RestartCount count;
+  const auto first = DecideRestart(policy, false, BootTime(10), count);
+  EXPECT_EQ(first.what, What::kRestart);
+  EXPECT_EQ(first.delay, milliseconds(7));
+  EXPECT_EQ(DecideRestart(policy, false, BootTime(109), count).what,
+            What::kRestart);
+  RestartCount late = count;
+  const auto last = DecideRestart(policy, false, BootTime(109), count);
+  EXPECT_EQ(last.what, What::kFailed);
+  EXPECT_EQ(last.reason, "the attempts of the interval are used up");
+  // The interval has ended at 110.
+  EXPECT_EQ(DecideRestart(policy, false, BootTime(110), late).what,
+            What::kRestart);
+  EXPECT_EQ(late.in_interval, 1U);
+  EXPECT_EQ(late.total, 3U);
+}
+
+TEST(RestartPolicyTest, DelaysUntilTheIntervalEnds) {
+  const RestartPolicy policy{1, milliseconds(100), milliseconds(7),
+                             RestartMode::kDelay};
+  RestartCount count;
+  EXPECT_EQ(DecideRestart(policy, false, BootTime(0), count).delay,
+            milliseconds(7));
+  const auto later = DecideRestart(policy, false, BootTime(30), count);
+  EXPECT_EQ(later.what, What::kRestart);
+  EXPECT_EQ(later.delay, milliseconds(70));
+  // That restart is the only one of the interval from 100 on.
+  EXPECT_EQ(DecideRestart(policy, false, BootTime(120), count).delay,
+            milliseconds(80));
+  const RestartPolicy none{0, milliseconds(100), milliseconds(7),
+                           RestartMode::kDelay};
+  RestartCount other;
+  EXPECT_EQ(DecideRestart(none, false, BootTime(0), other).delay,
+            milliseconds(100));
+}
+
+TEST(RestartPolicyTest, ATimeOfAnotherBootBeginsAnotherInterval) {
+  const RestartPolicy policy{1, milliseconds(100), milliseconds(7),
+                             RestartMode::kFail};
+  RestartCount count{.in_interval = 1, .interval_began = BootTime(1'000'000)};
+  EXPECT_EQ(DecideRestart(policy, false, BootTime(5), count).what,
+            What::kRestart);
+}
+
+TaskSpec Spec(const std::string& name) {
+  TaskSpec spec;
+  spec.config.allocation = "web";
+  spec.config.name = name;
+  spec.config.image = "dir:/i";
+  spec.config.network.mode = driver::NetworkMode::kGroup;
+  spec.restart.delay = milliseconds(0);
+  spec.kill_signal = "SIGINT";
+  spec.kill_timeout = milliseconds(9);
+  return spec;
+}
+
+class JobTasksTest : public testing::Test {
+ protected:
+  JobDirectory Directory() {
+    return std::move(JobDirectory::Make(state_, "web")).value();
+  }
+  TaskRecord Record(const std::string& task) {
+    return directory_.Read(task).value().value();
+  }
+
+  TempDirectory temp_;
+  const std::string state_ = temp_.File("state");
+  FakeTasks fake_;
+  FakeTaskDriver driver_{fake_};
+  const JobDirectory directory_ = Directory();
+  JobTasks tasks_{driver_, directory_};
+};
+
+TEST_F(JobTasksTest, ARecordIsReadAsItWasWritten) {
+  TaskRecord record;
+  record.order = 3;
+  record.spec = Spec("a");
+  record.spec.config.command = {"x", "ü"};
+  record.spec.config.environment = {{"A", "1"}};
+  record.spec.config.mounts.push_back(
+      {.task_path = "/d",
+       .host_path = "/h",
+       .read_only = true,
+       .propagation = driver::MountPropagation::kHostToTask});
+  record.spec.config.dns.emplace().servers = {"10.0.0.1"};
+  record.spec.config.logs.mode = driver::LogMode::kJournal;
+  record.spec.config.resources.cpuset = "0-1";
+  record.spec.restart.mode = RestartMode::kDelay;
+  record.phase = TaskPhase::kWaiting;
+  record.handle.config = record.spec.config;
+  record.handle.driver_state = std::string("\0\xff\n", 3);
+  record.restarts = {1, BootTime(2), 3};
+  record.restart_at = BootTime(4);
+  record.reason = "exit code 1";
+  ASSERT_TRUE(directory_.Write(record));
+  const TaskRecord read = Record("a");
+  EXPECT_EQ(read.order, 3U);
+  EXPECT_EQ(read.spec, record.spec);
+  EXPECT_EQ(read.phase, record.phase);
+  EXPECT_EQ(read.handle, record.handle);
+  EXPECT_EQ(read.restarts, record.restarts);
+  EXPECT_EQ(read.restart_at, record.restart_at);
+  EXPECT_EQ(read.reason, record.reason);
+}
+
+TEST_F(JobTasksTest, RecordsAreTheOwnersAlone) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  struct stat status {};
+  ASSERT_EQ(::stat((directory_.path() + "/a.json").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+  ASSERT_EQ(::stat(directory_.path().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0700U);
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 0770), 0);
+  EXPECT_EQ(JobDirectory::Open(state_, "web").error().code,
+            Code::kFailedPrecondition);
+  EXPECT_EQ(JobDirectory::Open(state_, "../web").error().code,
+            Code::kInvalidArgument);
+}
+
+TEST_F(JobTasksTest, ATextThatIsNotUtf8IsRefusedBeforeTheStart) {
+  TaskSpec spec = Spec("a");
+  spec.config.command = {"\xff"};
+  EXPECT_EQ(tasks_.Start(spec, 0).error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(fake_.calls().empty());
+}
+
+TEST_F(JobTasksTest, ARecordOfAnotherReleaseIsNotOverwritten) {
+  std::ofstream(directory_.path() + "/a.json") << "{\"version\": 99}";
+  EXPECT_EQ(tasks_.Start(Spec("a"), 0).error().code, Code::kFailedPrecondition);
+  EXPECT_TRUE(fake_.calls().empty());
+}
+
+TEST_F(JobTasksTest, TheSameAgainStartsNothing) {
+  EXPECT_TRUE(*tasks_.Start(Spec("a"), 0));
+  FakeTaskDriver other(fake_);
+  EXPECT_FALSE(*JobTasks(other, directory_).Start(Spec("a"), 0));
+  EXPECT_THAT(fake_.calls(), ElementsAre("start web/a"));
+  TaskSpec changed = Spec("a");
+  changed.config.command = {"x"};
+  EXPECT_EQ(tasks_.Start(changed, 0).error().code, Code::kAlreadyExists);
+  fake_.End("web/a", {});
+  EXPECT_TRUE(*tasks_.Start(changed, 0));
+  EXPECT_EQ(fake_.running("web/a"), 1U);
+}
+
+TEST_F(JobTasksTest, AStartThatWasCutOffIsFinishedAndNotRepeated) {
+  // The driver has started the task, and mountctl was killed then.
+  TaskRecord record;
+  record.spec = Spec("a");
+  record.handle.config = record.spec.config;
+  record.handle.config.id = "web/a/1";
+  ASSERT_TRUE(directory_.Write(record));
+  ASSERT_TRUE(driver_.StartTask(record.handle.config));
+  FakeTaskDriver other(fake_);
+  EXPECT_TRUE(*JobTasks(other, directory_).Start(Spec("a"), 0));
+  EXPECT_THAT(fake_.calls(), ElementsAre("start web/a"));
+  EXPECT_EQ(Record("a").phase, TaskPhase::kRunning);
+  EXPECT_EQ(Record("a").handle.config.id, "web/a/1");
+}
+
+TEST_F(JobTasksTest, ACutOffStartOfAnotherConfigurationIsUndone) {
+  TaskRecord record;
+  record.spec = Spec("a");
+  record.handle.config = record.spec.config;
+  record.handle.config.id = "web/a/1";
+  ASSERT_TRUE(directory_.Write(record));
+  ASSERT_TRUE(driver_.StartTask(record.handle.config));
+  TaskSpec changed = Spec("a");
+  changed.config.command = {"x"};
+  FakeTaskDriver other(fake_);
+  EXPECT_TRUE(*JobTasks(other, directory_).Start(changed, 0));
+  EXPECT_EQ(fake_.running("web/a"), 1U);
+}
+
+TEST_F(JobTasksTest, AFailedStartLeavesNothingAndSaysWhy) {
+  fake_.FailStart(MakeError(Code::kUnavailable, "start", "a", "no room"), true);
+  EXPECT_EQ(tasks_.Start(Spec("a"), 0).error().code, Code::kUnavailable);
+  EXPECT_EQ(fake_.running("web/a"), 0U);
+  EXPECT_EQ(Record("a").phase, TaskPhase::kFailed);
+  EXPECT_THAT(Record("a").reason, testing::HasSubstr("no room"));
+  EXPECT_TRUE(*tasks_.Start(Spec("a"), 0));
+}
+
+TEST_F(JobTasksTest, StopEndsTheLastTaskFirstAndThenTheNetwork) {
+  ASSERT_TRUE(tasks_.Start(Spec("b"), 0));
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 1));
+  FakeTaskDriver other(fake_);
+  JobTasks stopping(other, directory_);
+  ASSERT_TRUE(stopping.StopAll());
+  EXPECT_THAT(fake_.calls(),
+              ElementsAre("start web/b", "start web/a", "stop web/a SIGINT 9",
+                          "destroy web/a", "stop web/b SIGINT 9",
+                          "destroy web/b", "destroy-network web"));
+  ASSERT_TRUE(stopping.StopAll());
+  EXPECT_EQ(Record("a").phase, TaskPhase::kStopped);
+}
+
+TEST_F(JobTasksTest, ALostTaskIsNoObstacle) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  fake_.Reboot();
+  EXPECT_TRUE(*tasks_.Start(Spec("a"), 0));
+  fake_.Reboot();
+  EXPECT_TRUE(tasks_.StopAll());
+  EXPECT_TRUE(directory_.Remove());
+  EXPECT_EQ(directory_.Lock().error().code, Code::kAborted);
+  EXPECT_TRUE(ListJobs(state_)->empty());
+}
+
+TEST_F(JobTasksTest, AnEndIsOfOneStartOnly) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  ExitResult failed;
+  failed.exit_code = 3;
+  ASSERT_TRUE(tasks_.RecordEnd("a", "web/a/0", failed, BootTime(0)));
+  EXPECT_EQ(Record("a").phase, TaskPhase::kRunning);
+  const std::string id = Record("a").handle.config.id;
+  ASSERT_TRUE(tasks_.RecordEnd("a", id, failed, BootTime(0)));
+  EXPECT_EQ(Record("a").phase, TaskPhase::kWaiting);
+  EXPECT_EQ(Record("a").reason, "exit code 3");
+}
+
+TEST(EndText, NamesTheReason) {
+  EXPECT_EQ(EndText({.exit_code = 3}), "exit code 3");
+  EXPECT_EQ(EndText({.signal = 9}), "signal 9");
+  EXPECT_EQ(EndText({.signal = 9, .oom_killed = true}),
+            "out of memory, signal 9");
+  EXPECT_EQ(EndText({.error = "lost"}), "lost");
+}
+
+// ---- The watcher ------------------------------------------------------------
+
+class WatcherTest : public JobTasksTest {
+ protected:
+  // Runs a watcher until no task is active.
+  void Begin() {
+    auto watch = std::move(directory_.TakeWatch()).value();
+    ASSERT_TRUE(watch);
+    thread_ = std::thread([this, watch = std::move(*watch)]() mutable {
+      FakeTaskDriver driver(fake_);
+      Watcher watcher(driver, Directory(), [this] { return now_.load(); });
+      EXPECT_TRUE(watcher.Run(std::move(watch)));
+    });
+  }
+  void End() {
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+  // Writes the record as it is, so that a watcher looks at its clock again.
+  void Nudge(const std::string& task) {
+    const auto lock = directory_.Lock();
+    ASSERT_TRUE(lock);
+    ASSERT_TRUE(directory_.Write(Record(task)));
+  }
+  void TearDown() override { End(); }
+
+  std::atomic<BootTime> now_{BootTime(1000)};
+  std::thread thread_;
+};
+
+TEST_F(WatcherTest, RestartsATaskUntilItsAttemptsAreUsedUp) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  Begin();
+  EXPECT_TRUE(*directory_.IsWatched());
+  EXPECT_FALSE(directory_.TakeWatch().value().has_value());
+  for (std::size_t starts = 2; starts <= 3; ++starts) {
+    fake_.End("web/a", {.exit_code = 1});
+    fake_.AwaitStarts("web/a", starts);
+  }
+  fake_.End("web/a", {.exit_code = 1});
+  End();
+  EXPECT_FALSE(*directory_.IsWatched());
+  EXPECT_EQ(Record("a").phase, TaskPhase::kFailed);
+  EXPECT_EQ(Record("a").restarts.total, 2U);
+  EXPECT_EQ(Record("a").reason,
+            "exit code 1; the attempts of the interval are used up");
+}
+
+TEST_F(WatcherTest, EndsWithTheLastTask) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  ASSERT_TRUE(tasks_.Start(Spec("b"), 1));
+  Begin();
+  fake_.End("web/a", {});
+  EXPECT_TRUE(*directory_.IsWatched());
+  {
+    const auto lock = directory_.Lock();
+    ASSERT_TRUE(lock);
+    ASSERT_TRUE(tasks_.StopAll());
+  }
+  End();
+  EXPECT_EQ(fake_.running("web/b"), 0U);
+  EXPECT_FALSE(*directory_.IsWatched());
+}
+
+TEST_F(WatcherTest, WaitsForTheDelayByItsClock) {
+  TaskSpec spec = Spec("a");
+  spec.restart.delay = std::chrono::hours(2);
+  ASSERT_TRUE(tasks_.Start(spec, 0));
+  TaskRecord record = Record("a");
+  record.phase = TaskPhase::kWaiting;
+  record.restart_at = BootTime(5000);
+  fake_.End("web/a", {.exit_code = 1});
+  ASSERT_TRUE(directory_.Write(record));
+  Begin();
+  EXPECT_EQ(Record("a").phase, TaskPhase::kWaiting);
+  now_ = BootTime(5000);
+  Nudge("a");
+  fake_.AwaitStarts("web/a", 2);
+  {
+    const auto lock = directory_.Lock();
+    ASSERT_TRUE(lock);
+    ASSERT_TRUE(tasks_.StopAll());
+  }
+  End();
+}
+
+TEST_F(WatcherTest, FollowsATaskThatARunStartsMeanwhile) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  Begin();
+  {
+    const auto lock = directory_.Lock();
+    ASSERT_TRUE(lock);
+    ASSERT_TRUE(tasks_.Start(Spec("b"), 1));
+  }
+  fake_.End("web/b", {.signal = 9});
+  fake_.AwaitStarts("web/b", 2);
+  fake_.End("web/a", {});
+  fake_.End("web/b", {});
+  End();
+  EXPECT_EQ(Record("b").phase, TaskPhase::kComplete);
+}
+
+TEST_F(WatcherTest, FinishesAStartThatWasCutOffAndCountsOneThatFails) {
+  TaskRecord record;
+  record.spec = Spec("a");
+  record.handle.config = record.spec.config;
+  record.handle.config.id = "web/a/1";
+  ASSERT_TRUE(directory_.Write(record));
+  fake_.FailStart(MakeError(Code::kUnavailable, "start", "a"), false);
+  Begin();
+  fake_.AwaitStarts("web/a", 1);
+  fake_.End("web/a", {});
+  End();
+  EXPECT_EQ(Record("a").restarts.total, 1U);
+}
+
+TEST_F(WatcherTest, ALostTaskIsStartedAgain) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  fake_.Reboot();
+  Begin();
+  fake_.AwaitStarts("web/a", 2);
+  fake_.End("web/a", {});
+  End();
+}
+
+TEST_F(WatcherTest, ARemovedJobEndsIt) {
+  TaskSpec spec = Spec("a");
+  ASSERT_TRUE(tasks_.Start(spec, 0));
+  Begin();
+  {
+    const auto lock = directory_.Lock();
+    ASSERT_TRUE(lock);
+    ASSERT_TRUE(tasks_.StopAll());
+    ASSERT_TRUE(directory_.Remove());
+  }
+  End();
+  EXPECT_TRUE(ListJobs(state_)->empty());
+}
+
+}  // namespace
+}  // namespace mountd::agent::test

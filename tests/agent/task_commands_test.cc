@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The commands about tasks, with a fake Manager and a fake driver.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "agent/mountctl/commands/commands.h"
+#include "agent/mountctl/commands/exec_task.h"
+#include "agent/mountctl/commands/one_task.h"
+#include "agent/mountctl/tasks/job_tasks.h"
+#include "tests/agent/fake_manager.h"
+#include "tests/agent/fake_task_driver.h"
+#include "tests/support/temp_directory.h"
+
+namespace mountd::agent::test {
+namespace {
+
+using driver::test::FakeTaskDriver;
+using driver::test::FakeTasks;
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class TextReader : public driver::LogReader {
+ public:
+  explicit TextReader(std::string text) : text_(std::move(text)) {}
+  Result<std::optional<std::string>> Read(
+      std::chrono::milliseconds /*wait*/) override {
+    return text_.empty() ? std::optional<std::string>()
+                         : std::optional(std::exchange(text_, ""));
+  }
+
+ private:
+  std::string text_;
+};
+
+class TaskCommandsTest : public testing::Test {
+ protected:
+  struct Outcome {
+    int status = 0;
+    std::string out;
+    std::string err;
+  };
+
+  Outcome Run(std::vector<std::string> arguments) {
+    Context context;
+    context.options.address = server_.address();
+    context.state = state_;
+    context.make_driver = [this](const DriverRequest&) {
+      return Result<std::unique_ptr<driver::TaskDriver>>(
+          std::make_unique<FakeTaskDriver>(tasks_));
+    };
+    context.open_log = [](const driver::LogRequest& request) {
+      return Result<std::unique_ptr<driver::LogReader>>(
+          std::make_unique<TextReader>(
+              request.task + (request.standard_error ? " err" : " out") +
+              std::to_string(request.tail_lines.value_or(0)) + "\n"));
+    };
+    CLI::App app;
+    app.add_flag("--json", context.json);
+    app.fallthrough();
+    AddJobCommands(app, context);
+    AddPsCommand(app, context);
+    AddTaskControlCommands(app, context);
+    AddExecCommand(app, context);
+    AddTaskCommand(app, context);
+    std::reverse(arguments.begin(), arguments.end());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Outcome outcome;
+    try {
+      app.parse(arguments);
+      outcome.status = context.chosen();
+    } catch (const CLI::ParseError&) {
+      outcome.status = kExitUsage;
+    }
+    outcome.out = testing::internal::GetCapturedStdout();
+    outcome.err = testing::internal::GetCapturedStderr();
+    return outcome;
+  }
+
+  // A task that runs. Its policy needs no watcher, which would be this program.
+  void Start(const std::string& allocation, const std::string& name) {
+    FakeTaskDriver driver(tasks_);
+    const auto directory = JobDirectory::Make(state_, allocation);
+    ASSERT_TRUE(directory);
+    TaskSpec spec;
+    spec.config.allocation = allocation;
+    spec.config.name = name;
+    spec.config.image = "dir:/i";
+    spec.restart.attempts = 0;
+    ASSERT_TRUE(JobTasks(driver, *directory).Start(spec, 0));
+  }
+
+  TempDirectory temp_;
+  const std::string state_ = temp_.File("state");
+  FakeServer server_;
+  FakeTasks tasks_;
+};
+
+TEST_F(TaskCommandsTest, PsTellsStateAndReason) {
+  EXPECT_EQ(Run({"ps"}).out, "mountctl runs no task\n");
+  Start("web", "server");
+  Start("web", "other");
+  tasks_.End("web/other", {.exit_code = 3});
+  const Outcome text = Run({"ps"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("web/server  running"));
+  EXPECT_THAT(text.out, HasSubstr("exit code 3"));
+  const json jobs = json::parse(Run({"ps", "web", "--json"}).out);
+  EXPECT_EQ(jobs[0]["watched"], false);
+  EXPECT_EQ(jobs[0]["lacks_watcher"], false);
+  EXPECT_EQ(jobs[0]["tasks"].size(), 2U);
+  tasks_.Reboot();
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("web/server  lost"));
+  EXPECT_EQ(Run({"ps", "nothing"}).status, 1);
+}
+
+TEST_F(TaskCommandsTest, PsSaysThatNobodyRestartsTasks) {
+  Start("web", "server");
+  const auto directory = JobDirectory::Open(state_, "web");
+  ASSERT_TRUE(directory);
+  TaskRecord record = directory->Read("server").value().value();
+  record.spec.restart.attempts = 1;
+  ASSERT_TRUE(directory->Write(record));
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("web: nobody restarts these tasks"));
+  const auto watch = directory->TakeWatch();
+  ASSERT_TRUE(watch && *watch);
+  EXPECT_THAT(Run({"ps"}).out, testing::Not(HasSubstr("nobody")));
+}
+
+TEST_F(TaskCommandsTest, ATaskIsNamedInFullOrByAUniqueName) {
+  Start("web", "server");
+  Start("db", "server");
+  Start("db", "one");
+  EXPECT_EQ(Run({"signal", "one", "SIGHUP"}).status, 0);
+  EXPECT_EQ(Run({"signal", "web/server", "SIGHUP"}).status, 0);
+  const Outcome both = Run({"signal", "server", "SIGHUP"});
+  EXPECT_EQ(both.status, 1);
+  EXPECT_THAT(both.err, HasSubstr("name it as ALLOCATION/NAME"));
+  EXPECT_THAT(Run({"signal", "none", "SIGHUP"}).err, HasSubstr("NotFound"));
+  EXPECT_THAT(Run({"signal", "../x/y", "SIGHUP"}).err,
+              HasSubstr("InvalidArgument"));
+  tasks_.End("db/one", {});
+  EXPECT_THAT(Run({"signal", "one", "SIGHUP"}).err,
+              HasSubstr("FailedPrecondition"));
+}
+
+TEST_F(TaskCommandsTest, ExecPassesTheStatusOn) {
+  Start("web", "server");
+  EXPECT_EQ(Run({"exec", "server", "--", "exit", "43"}).status, 43);
+  EXPECT_EQ(Run({"exec", "server", "--", "kill", "9"}).status, 137);
+  EXPECT_EQ(Run({"exec", "server", "--", "fail"}).status, 1);
+  EXPECT_EQ(Run({"exec", "server"}).status, 2);
+  EXPECT_EQ(Run({"exec", "web/server", "--", "say"}).out, "say \n");
+}
+
+TEST_F(TaskCommandsTest, LogsPrintsTheStreamThatIsAskedFor) {
+  Start("web", "server");
+  EXPECT_EQ(Run({"logs", "server"}).out, "server out0\n");
+  EXPECT_EQ(Run({"logs", "--stderr", "--tail", "3", "server"}).out,
+            "server err3\n");
+}
+
+TEST_F(TaskCommandsTest, RestartEndsTheTaskAndStartsItOnce) {
+  Start("web", "server");
+  const Outcome outcome = Run({"restart", "server"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(tasks_.calls(),
+              ElementsAre("start web/server", "stop web/server  5000",
+                          "destroy web/server", "start web/server"));
+}
+
+TEST_F(TaskCommandsTest, StopEndsTasksBeforeItReleases) {
+  Start("web", "server");
+  const Outcome outcome = Run({"stop", "web"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(tasks_.running("web/server"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+  EXPECT_EQ(Run({"ps"}).out, "mountctl runs no task\n");
+  // An allocation without tasks is released as ever.
+  EXPECT_EQ(Run({"stop", "web"}).status, 0);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 2U);
+}
+
+TEST_F(TaskCommandsTest, AReleaseThatFailsKeepsTheJob) {
+  Start("web", "server");
+  server_.script().Fail("ReleaseAllocation",
+                        {"org.mountd1.Error.Busy", "held"});
+  EXPECT_EQ(Run({"stop", "web"}).status, 1);
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("stopped"));
+  EXPECT_EQ(Run({"stop", "web"}).status, 0);
+}
+
+TEST_F(TaskCommandsTest, TaskRunStartsOneTaskInAnAllocation) {
+  const Outcome outcome = Run({"task", "run", "--image", "dir:/i", "--name",
+                               "one", "-d", "--", "sleep", "1"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "one/one\n");
+  EXPECT_EQ(tasks_.running("one/one"), 1U);
+  EXPECT_THAT(Run({"task", "stats"}).out, HasSubstr("3.0 MiB"));
+  const json stats = json::parse(Run({"task", "stats", "one", "--json"}).out);
+  EXPECT_EQ(stats[0]["pids"], 2);
+  EXPECT_FALSE(stats[0].contains("memory_swap"));
+}
+
+TEST_F(TaskCommandsTest, TaskRunOfACommandByExecReleasesAtTheEnd) {
+  EXPECT_EQ(Run({"task", "run", "--image", "dir:/i", "--name", "one", "--rm",
+                 "-i", "--", "exit", "5"})
+                .status,
+            5);
+  EXPECT_EQ(tasks_.running("one/one"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+}
+
+TEST_F(TaskCommandsTest, AFailedStartIsUndone) {
+  server_.script().Fail("GetAllocation",
+                        {"org.mountd1.Error.NotFound", "not prepared"});
+  tasks_.FailStart(MakeError(Code::kUnavailable, "start", "x", "no room"),
+                   true);
+  const Outcome outcome =
+      Run({"task", "run", "--image", "dir:/i", "--name", "one", "-d"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("no room"));
+  EXPECT_EQ(tasks_.running("one/one"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+  EXPECT_EQ(Run({"ps"}).out, "mountctl runs no task\n");
+}
+
+TEST(OneTaskTest, BecomesAJob) {
+  OneTask one;
+  one.image = "oci:/i";
+  one.name = "web";
+  one.ports = {"8080:80", "dns=53/udp"};
+  one.volumes = {"shared:/data:ro", "/srv/x:/y", "filesystem:homes:/h"};
+  one.environment = {"A=b=c"};
+  const Result<Job> job = JobOf(one, "0");
+  ASSERT_TRUE(job) << job.error().Message();
+  EXPECT_EQ(job->allocation, "web");
+  ASSERT_TRUE(job->network);
+  EXPECT_EQ(job->network->ports[0].container, 80);
+  EXPECT_EQ(job->network->ports[1].label, "dns");
+  ASSERT_EQ(job->mounts.size(), 3U);
+  EXPECT_EQ(job->mounts[0].source, "shared");
+  EXPECT_EQ(job->mounts[0].source_type, SourceType::kHostVolume);
+  EXPECT_TRUE(job->mounts[0].read_only);
+  EXPECT_EQ(job->mounts[0].task_path, "/data");
+  EXPECT_EQ(job->mounts[1].source_type, SourceType::kDirectory);
+  EXPECT_EQ(job->mounts[1].source, "/srv/x");
+  EXPECT_EQ(job->mounts[2].source_type, SourceType::kFilesystem);
+  EXPECT_FALSE(job->tasks.at(0).restart.Restarts());
+  one.name = "";
+  EXPECT_EQ(JobOf(one, "0")->allocation, "task-0");
+}
+
+TEST(OneTaskTest, RefusesWhatItCannotDo) {
+  const auto refused = [](OneTask one) { return !JobOf(one, "0"); };
+  EXPECT_TRUE(refused({.volumes = {"data"}}));
+  EXPECT_TRUE(refused({.volumes = {"volume:x:/d"}}));
+  EXPECT_TRUE(refused({.volumes = {":/d"}}));
+  EXPECT_TRUE(refused({.environment = {"=x"}}));
+  EXPECT_TRUE(refused({.name = "a/b"}));
+  EXPECT_TRUE(refused({.ports = {"80"}, .network = "host"}));
+  EXPECT_TRUE(refused({.interactive = true}));
+}
+
+}  // namespace
+}  // namespace mountd::agent::test
