@@ -130,6 +130,8 @@ void OciFixture::AsUser(const std::function<void()>& body,
     Delegate(CgroupOfTest(test));
     as_root();
   };
+  // The child would print what this process has not yet printed.
+  std::fflush(stdout);
   const std::string text = RunAsUser(
       [&] {
         ::setenv("MOUNTD_TEST_CGROUP", CgroupOfTest(test).c_str(), 1);
@@ -150,7 +152,9 @@ OciDriverOptions OciFixture::Options() const {
   OciDriverOptions options;
   options.state = path("state");
   options.shim = MOUNTD_TASK_SHIM;
-  options.cgroup = Cgroup();
+  if (const char* cgroup = ::getenv("MOUNTD_TEST_CGROUP")) {
+    options.cgroup = cgroup;
+  }
   return options;
 }
 
