@@ -26,12 +26,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // A start takes 30 to 60 ms.
-constexpr std::array<useconds_t, 10> kMoments = {
-    0, 3000, 8000, 14'000, 18'000, 22'000, 26'000, 32'000, 40'000, 60'000};
+constexpr std::array<useconds_t, 7> kMoments = {0,      8000,   14'000, 20'000,
+                                                26'000, 36'000, 60'000};
 
 // From the first look of the process that is killed.
-constexpr std::array<useconds_t, 8> kStepMoments = {0,    1000, 2000,   4000,
-                                                    6000, 9000, 13'000, 20'000};
+constexpr std::array<useconds_t, 6> kStepMoments = {0,    1500,   3500,
+                                                    7000, 11'000, 18'000};
 
 constexpr char kLost[] =
     "the exit status is lost, because somebody has killed the task's shim";
