@@ -9,13 +9,30 @@
 
 namespace mountd::driver {
 
-Result<std::unique_ptr<TaskDriver>> MakeOciDriver(OciDriverOptions options) {
+namespace {
+
+Result<std::shared_ptr<Host>> OpenHost(OciDriverOptions options) {
   if (::geteuid() == 0 || ::getuid() == 0) {
     return MakeError(Code::kPermissionDenied, "driver", "root",
                      "a container's root would be the machine's root; run the "
                      "driver as an ordinary user");
   }
   MOUNTD_ASSIGN(std::shared_ptr<Host> host, Host::Open(std::move(options)));
+  return host;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> RemoveUnusedImages(
+    const OciDriverOptions& options) {
+  MOUNTD_ASSIGN(const std::shared_ptr<Host> host, OpenHost(options));
+  MOUNTD_ASSIGN(const int space, host->Namespace());
+  return host->images().RemoveUnused(TaskStore(host.get()).ImageDigests(),
+                                     space);
+}
+
+Result<std::unique_ptr<TaskDriver>> MakeOciDriver(OciDriverOptions options) {
+  MOUNTD_ASSIGN(std::shared_ptr<Host> host, OpenHost(std::move(options)));
   return std::unique_ptr<TaskDriver>(
       std::make_unique<OciDriver>(std::move(host)));
 }

@@ -13,7 +13,7 @@
 namespace mountd::driver {
 namespace {
 
-constexpr std::chrono::seconds kLookAgain{30};
+constexpr std::chrono::seconds kFingerprintPause{30};
 
 std::string JoinWords(const std::set<std::string>& words) {
   std::string text;
@@ -124,8 +124,8 @@ class FingerprintStream final : public Stream<Fingerprint> {
       : host_(std::move(host)), wait_(host_->shutdown()) {}
 
   Result<std::optional<Fingerprint>> Next() override {
-    bool goes_on = last_ ? wait_.Sleep(kLookAgain) : wait_.goes_on();
-    for (; goes_on; goes_on = wait_.Sleep(kLookAgain)) {
+    bool goes_on = last_ ? wait_.Sleep(kFingerprintPause) : wait_.goes_on();
+    for (; goes_on; goes_on = wait_.Sleep(kFingerprintPause)) {
       Fingerprint now = FingerprintOf(*host_);
       if (now != last_) {
         last_ = now;

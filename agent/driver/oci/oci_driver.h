@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "agent/driver/task_driver.h"
 #include "mountd/base/result.h"
@@ -34,5 +35,10 @@ struct OciDriverOptions {
 // hold. A machine that cannot run tasks gets a driver all the same, whose
 // fingerprint says why.
 Result<std::unique_ptr<TaskDriver>> MakeOciDriver(OciDriverOptions options);
+
+// Removes the images that no task of the state has, because DestroyTask keeps
+// the image for the next start. Returns their digests. Errors as MakeOciDriver.
+Result<std::vector<std::string>> RemoveUnusedImages(
+    const OciDriverOptions& options);
 
 }  // namespace mountd::driver

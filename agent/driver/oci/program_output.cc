@@ -17,14 +17,14 @@
 namespace mountd::driver {
 namespace {
 
-constexpr std::size_t kMostOutput = 4096;
+constexpr std::size_t kMostText = 4096;
 constexpr std::chrono::seconds kPatience{10};
 
 std::string ReadUntil(int pipe, const Deadline& deadline) {
   std::string text;
-  std::array<char, kMostOutput> part{};
+  std::array<char, kMostText> part{};
   pollfd waiting = {pipe, POLLIN, 0};
-  while (text.size() < kMostOutput &&
+  while (text.size() < kMostText &&
          ::poll(&waiting, 1, deadline.LeftMs()) > 0) {
     const ssize_t got = ::read(pipe, part.data(), part.size());
     if (got <= 0) {

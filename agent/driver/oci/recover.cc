@@ -114,6 +114,8 @@ Result<void> OciDriver::DestroyTask(const std::string& id, bool force) {
     if (!deleted && deleted.error().code != Code::kUnavailable) {
       return deleted.error();
     }
+    // The shim ends after its answer, and the connection with the shim.
+    IgnoreBecauseBestEffort(sight.shim->Next(kDeletePatience));
   }
   MOUNTD_TRY(store_.Discard(id));
   Tell(place->record, "the task has been destroyed");

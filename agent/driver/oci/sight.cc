@@ -25,6 +25,7 @@ using shim::Tag;
 constexpr char kStartedFile[] = "started";
 constexpr std::chrono::seconds kStatusPatience{10};
 constexpr std::chrono::seconds kLookAgain{1};
+constexpr std::chrono::milliseconds kLookSoon{5};
 
 Phase PhaseOf(const Message& status) {
   switch (static_cast<shim::State>(status.Number(Tag::kState))) {
@@ -155,7 +156,9 @@ Result<void> AwaitLostTask(
     for (const TaskProcess& process : processes) {
       waiting.push_back({process.pidfd.get(), POLLIN, 0});
     }
-    auto left = std::chrono::milliseconds(kLookAgain);
+    // A process that ends has no mounts any more, and is in the cgroup yet.
+    auto left =
+        processes.empty() ? kLookSoon : std::chrono::milliseconds(kLookAgain);
     if (deadline) {
       left = std::min(left, std::chrono::ceil<std::chrono::milliseconds>(
                                 *deadline - std::chrono::steady_clock::now()));

@@ -28,7 +28,7 @@ using shim::Tag;
 
 // A runtime takes milliseconds; a machine under load takes longer.
 constexpr std::chrono::minutes kCreatePatience{2};
-constexpr std::chrono::seconds kKillPatience{30};
+constexpr std::chrono::seconds kAbandonPatience{30};
 constexpr std::chrono::seconds kBindPatience{30};
 constexpr int kBindRoundMs = 5;
 
@@ -159,9 +159,9 @@ Result<void> OciDriver::KillLost(const TaskPlace& place) const {
       MOUNTD_TRY(cgroup->Kill());
     }
     return AwaitLostTask(*host_, place, host_->shutdown(),
-                         std::chrono::steady_clock::now() + kKillPatience);
+                         std::chrono::steady_clock::now() + kAbandonPatience);
   }
-  return KillProcessesWithUpper(place.Upper(), kKillPatience);
+  return KillProcessesWithUpper(place.Upper(), kAbandonPatience);
 }
 
 Result<void> OciDriver::Launch(const TaskConfig& config,
@@ -260,7 +260,9 @@ void OciDriver::Abandon(const std::string& task_id,
   if (shim) {
     Message request(Kind::kDelete);
     request.Add(Tag::kForce, std::uint64_t{1});
-    IgnoreBecauseBestEffort(shim->Call(request, {}, kKillPatience));
+    if (shim->Call(request, {}, kAbandonPatience)) {
+      IgnoreBecauseBestEffort(shim->Next(kAbandonPatience));
+    }
   }
   // The next call does it again if it fails.
   IgnoreBecauseBestEffort(store_.Discard(task_id));

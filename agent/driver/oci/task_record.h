@@ -24,8 +24,8 @@ struct TaskRecord {
   int stop_signal = 0;       // the image's; 0: none
   bool has_cgroup = false;
   bool has_mounts = false;  // which mountd looks at before the task's start
-  // Common to all processes that exec adds: user, environment, working directory and
-  // capabilities. It has no arguments.
+  // Common to all processes that exec adds: user, environment, working
+  // directory and capabilities. It has no arguments.
   ContainerProcess process;
 };
 

@@ -105,6 +105,18 @@ Result<void> TaskStore::KillAll(const std::string& key) const {
   return Ok();
 }
 
+// A machine without user namespaces has run no task, so all files are this
+// user's own.
+Result<void> TaskStore::RemoveDirectory(const std::string& key) const {
+  const auto space = host_.Namespace();
+  if (space) {
+    return RemoveTreeAsRootOf(*space, host_.removed(), key);
+  }
+  std::error_code failed;
+  std::filesystem::remove_all(host_.state() + "/removed/" + key, failed);
+  return failed ? Result<void>(space.error()) : Ok();
+}
+
 Result<bool> TaskStore::Discard(const std::string& task_id) const {
   const std::string key = KeyOf(task_id);
   const bool is_there = IsThere(host_.tasks(), key);
@@ -124,8 +136,7 @@ Result<bool> TaskStore::Discard(const std::string& task_id) const {
     return ErrnoError(errno, "rename", "the task's directory");
   }
   if (is_there || was_removed) {
-    MOUNTD_ASSIGN(const int space, host_.Namespace());
-    MOUNTD_TRY(RemoveTreeAsRootOf(space, host_.removed(), key));
+    MOUNTD_TRY(RemoveDirectory(key));
   }
   if (is_there && was_removed) {
     // An earlier call was killed during the removal of an earlier task.

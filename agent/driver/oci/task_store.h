@@ -53,6 +53,7 @@ class TaskStore {
 
  private:
   Result<void> KillAll(const std::string& key) const;
+  Result<void> RemoveDirectory(const std::string& key) const;
 
   Host& host_;
 };

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,11 +65,20 @@ void UnblockSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+// A runtime without its shim would make a container that nobody knows. The
+// kernel forgets this when the process changes its ids.
+void EndWith(pid_t shim, int log) {
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != shim) {
+    FailChild("end with the shim", log);
+  }
+}
+
 [[noreturn]] void BecomeRuntime(const Setup& setup, Place place,
                                 const std::vector<char*>& words,
                                 const std::array<int, 3>& stdio, int log,
-                                int inherited) {
+                                int inherited, pid_t shim) {
   UnblockSignals();
+  EndWith(shim, log);
   if (place != Place::kShim) {
     JoinCgroup(setup, log);
     if (const char* failed = JoinNamespaces(setup)) {
@@ -80,6 +90,7 @@ void UnblockSignals() {
       FailChild(failed, log);
     }
   }
+  EndWith(shim, log);
   SetStdio(stdio, log);
   ::fcntl(log, F_SETFD, 0);
   if (inherited >= 0) {
@@ -127,12 +138,14 @@ Result<RuntimeRun> StartRuntime(const Setup& setup, Place place,
     pointers.push_back(word.data());
   }
   pointers.push_back(nullptr);
+  const pid_t shim = ::getpid();
   run.pid = ::fork();
   if (run.pid < 0) {
     return ForkError(errno, "fork", setup.container);
   }
   if (run.pid == 0) {
-    BecomeRuntime(setup, place, pointers, stdio, run.log.get(), inherited);
+    BecomeRuntime(setup, place, pointers, stdio, run.log.get(), inherited,
+                  shim);
   }
   return run;
 }

@@ -59,6 +59,7 @@ TEST_F(OciDriverTest, StartsATaskOnce) {
     EXPECT_THAT(driver->StartTask(other), IsErr(Code::kAlreadyExists));
     EXPECT_THAT(driver->DestroyTask(config.id, false),
                 IsErr(Code::kFailedPrecondition));
+    EXPECT_TRUE(Eventually([this] { return LogOf("twice") == "begun\n"; }));
     EXPECT_THAT(driver->SignalTask(config.id, "SIGKILL"), IsOk());
     EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "signal 9");
     // The task has run, so the same request does not run it again.
@@ -130,6 +131,32 @@ TEST_F(OciDriverTest, RunsInTheHostsNetworkAndWithoutACgroup) {
     EXPECT_EQ(LogOf("host"),
               fs::read_symlink("/proc/self/ns/net").string() + "\n1000\n");
     EXPECT_THAT(driver->UpdateTask(config.id, {}), IsErr(Code::kNotSupported));
+    EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+TEST_F(OciDriverTest, RunsTasksByRunc) {
+  OciDriverOptions runc = Options();
+  runc.runtime = "/usr/sbin/runc";
+  if (::access(runc.runtime.c_str(), X_OK) != 0) {
+    GTEST_SKIP() << "runc is not installed";
+  }
+  AsUser([this, &runc] {
+    runc.cgroup = Cgroup();
+    const auto driver = MakeWith(runc);
+    const TaskConfig config =
+        Shell("runc", "trap 'exit 3' TERM; echo up; while :; do read x; done");
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    ASSERT_TRUE(Eventually([this] { return LogOf("runc") == "up\n"; }));
+    ASSERT_OK_AND_ASSIGN(
+        const ExecOutput done,
+        driver->ExecTask(config.id, {"/bin/sh", "-c", "id -u; exit 4"},
+                         seconds(1000)));
+    EXPECT_EQ(done.stdout_text, "0\n");
+    EXPECT_EQ(TextOf(done.result), "code 4");
+    EXPECT_THAT(driver->StopTask(config.id, seconds(1000), ""), IsOk());
+    EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 3");
     EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
     EXPECT_EQ(Leftovers(), "");
   });

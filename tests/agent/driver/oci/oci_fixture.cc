@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include "agent/driver/images/digest.h"
+#include "mountd/base/unique_fd.h"
 #include "tests/agent/driver/as_user.h"
 #include "tests/support/matchers.h"
 
@@ -118,10 +119,19 @@ void OciFixture::MakeImage() const {
   fs::permissions(path("image/tmp"), fs::perms(01777));
 }
 
-void OciFixture::AsUser(const std::function<void()>& body) {
+void OciFixture::AsUser(const std::function<void()>& body,
+                        const std::function<void()>& as_root,
+                        const std::string& subordinate_ids) {
   AsUserSetup setup;
+  setup.subuid = subordinate_ids;
+  setup.subgid = subordinate_ids;
   const pid_t test = ::getpid();
-  setup.as_root = [test] { Delegate(CgroupOfTest(test)); };
+  setup.as_root = [test, &as_root] {
+    Delegate(CgroupOfTest(test));
+    as_root();
+  };
+  // The child would print what this process has not yet printed.
+  std::fflush(stdout);
   const std::string text = RunAsUser(
       [&] {
         ::setenv("MOUNTD_TEST_CGROUP", CgroupOfTest(test).c_str(), 1);
@@ -142,7 +152,9 @@ OciDriverOptions OciFixture::Options() const {
   OciDriverOptions options;
   options.state = path("state");
   options.shim = MOUNTD_TASK_SHIM;
-  options.cgroup = Cgroup();
+  if (const char* cgroup = ::getenv("MOUNTD_TEST_CGROUP")) {
+    options.cgroup = cgroup;
+  }
   return options;
 }
 
@@ -186,8 +198,13 @@ std::vector<pid_t> OciFixture::ProcessesWith(const std::string& text) {
   std::vector<pid_t> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    std::ifstream file(entry.path() / "cmdline");
-    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    // A stream would throw if the process has ended.
+    const UniqueFd file(
+        ::open((entry.path() / "cmdline").c_str(), O_RDONLY | O_CLOEXEC));
+    std::string line(4096, '\0');
+    const ssize_t got =
+        file.valid() ? ::read(file.get(), line.data(), line.size()) : 0;
+    line.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     if (line.find(text) != std::string::npos) {
       found.push_back(std::atoi(entry.path().filename().c_str()));
     }

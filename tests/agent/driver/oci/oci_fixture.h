@@ -21,7 +21,11 @@ class OciFixture : public ::testing::Test {
   void TearDown() override;
 
   // Runs `body` in a child, which is the user. The child's assertions count.
-  void AsUser(const std::function<void()>& body);
+  // `as_root` comes before, in the same child.
+  void AsUser(
+      const std::function<void()>& body,
+      const std::function<void()>& as_root = [] {},
+      const std::string& subordinate_ids = "nobody:200000:65536\n");
 
   // ---- Only within AsUser ---------------------------------------------------
 

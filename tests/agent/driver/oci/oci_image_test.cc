@@ -84,8 +84,13 @@ TEST_F(OciImage, SaysHowItsTaskRuns) {
     ASSERT_THAT(driver->StartTask(config), IsOk());
     EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 0");
     EXPECT_EQ(LogOf("image").substr(text.size() + 5), "0\n/etc\n");
+    // An image stays as long as a task has it, and until somebody asks.
+    ASSERT_OK_AND_ASSIGN(const auto held, RemoveUnusedImages(Options()));
+    EXPECT_EQ(held.size(), 0U);
     EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
     EXPECT_EQ(Leftovers(), "");
+    ASSERT_OK_AND_ASSIGN(const auto removed, RemoveUnusedImages(Options()));
+    EXPECT_EQ(removed.size(), 1U);
   });
 }
 

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Somebody kills the driver, the shim or the runtime at some moment of a call.
+// The same call is then right, and a task's program begins once.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <latch>
+#include <thread>
+
+#include "tests/agent/driver/oci/oci_fixture.h"
+#include "tests/support/eventually.h"
+#include "tests/support/matchers.h"
+
+namespace mountd::driver::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using mountd::testing::Eventually;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A start takes 30 to 60 ms.
+constexpr std::array<useconds_t, 7> kMoments = {0,      8000,   14'000, 20'000,
+                                                26'000, 36'000, 60'000};
+
+// From the first look of the process that is killed.
+constexpr std::array<useconds_t, 6> kStepMoments = {0,    1500,   3500,
+                                                    7000, 11'000, 18'000};
+
+constexpr char kLost[] =
+    "the exit status is lost, because somebody has killed the task's shim";
+
+class OciKill : public OciFixture {
+ protected:
+  // A task that leaves a line for each time that its program begins.
+  TaskConfig Counted(const std::string& name) const {
+    TaskConfig config = Shell(
+        name, "echo begun >>/local/begun; exec -a marked-task sleep 10000");
+    config.entrypoint = "/bin/bash";
+    config.directories.local = path("local-" + name);
+    fs::create_directories(config.directories.local);
+    return config;
+  }
+  static int Begun(const TaskConfig& config) {
+    std::ifstream file(config.directories.local + "/begun");
+    return static_cast<int>(
+        std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+  }
+  static bool BeginsOnce(const TaskConfig& config) {
+    return Eventually([&] { return Begun(config) >= 1; }) && Begun(config) == 1;
+  }
+
+  // Runs `call` in a process with a driver of its own, and kills that process.
+  void KillAfter(useconds_t moment,
+                 const std::function<void(TaskDriver&)>& call) const {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto driver = MakeDriver();
+      call(*driver);
+      ::_exit(0);
+    }
+    ::usleep(moment);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+
+  // Starts the task while somebody kills the first process with that text.
+  static void StartUnderFire(TaskDriver& driver, const TaskConfig& config,
+                             const std::string& text, useconds_t moment) {
+    std::latch looks{1};
+    std::jthread killer([&](const std::stop_token& stop) {
+      std::vector<pid_t> found;
+      looks.count_down();
+      while (found.empty() && !stop.stop_requested()) {
+        found = ProcessesWith(text);
+      }
+      ::usleep(moment);
+      for (const pid_t pid : found) {
+        ::kill(pid, SIGKILL);
+      }
+    });
+    looks.wait();
+    IgnoreBecauseBestEffort(driver.StartTask(config));
+  }
+
+  void ExpectOnceAfterFire(const std::string& text,
+                           const OciDriverOptions& options) const {
+    const auto driver = MakeWith(options);
+    for (const useconds_t moment : kStepMoments) {
+      const TaskConfig config =
+          Counted("fire-" + std::to_string(moment) + "-" + text.substr(0, 4));
+      StartUnderFire(*driver, config, text, moment);
+      const auto again = driver->StartTask(config);
+      EXPECT_THAT(again, IsOk()) << text << " " << moment;
+      const auto status = driver->InspectTask(config.id);
+      ASSERT_THAT(status, IsOk()) << text << " " << moment;
+      // A runtime that was killed between the two halves of its start leaves
+      // a task that nobody may start again.
+      if (status->state == TaskState::kRunning) {
+        EXPECT_TRUE(BeginsOnce(config)) << text << " " << moment;
+      } else {
+        EXPECT_LE(Begun(config), 1) << text << " " << moment;
+        EXPECT_FALSE(driver->WaitTask(config.id)->IsSuccess());
+      }
+      EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+      EXPECT_TRUE(Eventually([&] { return Leftovers().empty(); }))
+          << text << " " << moment << "\n"
+          << Leftovers();
+    }
+  }
+
+  void ExpectTheTaskGoesOn(const OciDriverOptions& options) const {
+    const auto driver = MakeWith(options);
+    const TaskConfig config = Counted("lost");
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_TRUE(BeginsOnce(config));
+    const std::vector<pid_t> shims = ProcessesWith("mountd-task-shim");
+    ASSERT_EQ(shims.size(), 1U);
+    // One waiter is there before, and one comes after.
+    Result<ExitResult> before = Error{};
+    std::thread waiter([&] { before = driver->WaitTask(config.id); });
+    ::kill(shims.front(), SIGKILL);
+    const auto other = MakeWith(options);
+    TaskHandle handle;
+    handle.config = config;
+    EXPECT_TRUE(
+        Eventually([&] { return ProcessesWith("mountd-task-shim").empty(); }));
+    EXPECT_THAT(other->RecoverTask(handle), IsOk());
+    const auto status = other->InspectTask(config.id);
+    ASSERT_THAT(status, IsOk());
+    EXPECT_EQ(status->state, TaskState::kRunning);
+    EXPECT_EQ(status->attributes.at("phase"), "lost");
+    EXPECT_THAT(other->ExecTask(config.id, {"true"}, seconds(1000)),
+                IsErrOf(Code::kFailedPrecondition, "killed the task's shim"));
+    EXPECT_THAT(other->StartTask(config), IsOk());
+    EXPECT_THAT(other->DestroyTask(config.id, false),
+                IsErr(Code::kFailedPrecondition));
+    EXPECT_EQ(Begun(config), 1);
+    EXPECT_FALSE(ProcessesWith("marked-task").empty());
+    EXPECT_THAT(other->StopTask(config.id, milliseconds(1), ""), IsOk());
+    waiter.join();
+    EXPECT_EQ(TextOf(before), kLost);
+    EXPECT_EQ(TextOf(other->WaitTask(config.id)), kLost);
+    EXPECT_FALSE(other->WaitTask(config.id)->IsSuccess());
+    EXPECT_EQ(other->InspectTask(config.id)->state, TaskState::kExited);
+    EXPECT_THAT(other->DestroyTask(config.id, false), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  }
+
+  OciDriverOptions WithoutCgroups() const {
+    OciDriverOptions options = Options();
+    options.cgroup = "";
+    return options;
+  }
+};
+
+TEST_F(OciKill, TheDriverDuringStart) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    for (const useconds_t moment : kMoments) {
+      const TaskConfig config = Counted("start-" + std::to_string(moment));
+      KillAfter(moment, [&](TaskDriver& other) {
+        IgnoreBecauseBestEffort(other.StartTask(config));
+      });
+      EXPECT_THAT(driver->StartTask(config), IsOk()) << moment;
+      EXPECT_TRUE(BeginsOnce(config)) << moment;
+      EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk()) << moment;
+      EXPECT_EQ(Leftovers(), "") << moment;
+    }
+  });
+}
+
+TEST_F(OciKill, TheDriverDuringStopAndDestroy) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    for (const useconds_t moment : kMoments) {
+      const TaskConfig config = Counted("end-" + std::to_string(moment));
+      ASSERT_THAT(driver->StartTask(config), IsOk());
+      KillAfter(moment, [&](TaskDriver& other) {
+        IgnoreBecauseBestEffort(other.StopTask(config.id, seconds(1000), ""));
+        IgnoreBecauseBestEffort(other.DestroyTask(config.id, false));
+      });
+      const auto destroyed = driver->DestroyTask(config.id, true);
+      EXPECT_TRUE(destroyed || destroyed.error().code == Code::kNotFound)
+          << ErrorText(destroyed.error());
+      EXPECT_EQ(Leftovers(), "") << moment;
+    }
+  });
+}
+
+TEST_F(OciKill, TheShimDuringStart) {
+  AsUser([this] { ExpectOnceAfterFire("mountd-task-shim", Options()); });
+}
+
+TEST_F(OciKill, TheShimDuringAStartWithoutCgroups) {
+  AsUser([this] { ExpectOnceAfterFire("mountd-task-shim", WithoutCgroups()); });
+}
+
+TEST_F(OciKill, TheRuntimeDuringStart) {
+  AsUser([this] { ExpectOnceAfterFire("crun", Options()); });
+}
+
+TEST_F(OciKill, TheShimOfARunningTask) {
+  AsUser([this] { ExpectTheTaskGoesOn(Options()); });
+}
+
+TEST_F(OciKill, TheShimOfARunningTaskWithoutACgroup) {
+  AsUser([this] { ExpectTheTaskGoesOn(WithoutCgroups()); });
+}
+
+TEST_F(OciKill, AContainerWhoseShimAndDriverWereKilledBeforeItsStart) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig config = Counted("created");
+    // The started container has the state of one that is only created.
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_TRUE(BeginsOnce(config));
+    fs::remove(TaskDirectory(config.id) + "/started");
+    for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
+      ::kill(shim, SIGKILL);
+    }
+    EXPECT_TRUE(
+        Eventually([&] { return ProcessesWith("mountd-task-shim").empty(); }));
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_TRUE(Eventually([&] { return Begun(config) == 2; }));
+    EXPECT_EQ(ProcessesWith("marked-task").size(), 1U);
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+TEST_F(OciKill, ADriverOfANewerReleaseHasWrittenTheRecord) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig config = Counted("newer");
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    const std::string file = TaskDirectory(config.id) + "/task.json";
+    std::ifstream in(file);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::size_t version = text.find("\"version\": 1");
+    ASSERT_NE(version, std::string::npos);
+    text.replace(version, 12, "\"version\": 2");
+    std::ofstream(file) << text << std::flush;
+    EXPECT_THAT(driver->WaitTask(config.id),
+                IsErrOf(Code::kFailedPrecondition, "newer release"));
+    // Members of a later patch of the same version count as unknown.
+    text.replace(version, 12, "\"version\": 1, \"new\": [1]");
+    std::ofstream(file) << text << std::flush;
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+}  // namespace
+}  // namespace mountd::driver::testing
