@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "agent/client.h"
+#include "agent/driver/logs/journal_stream.h"
 #include "agent/driver/oci/config_document.h"
 #include "agent/driver/oci/driver.h"
 #include "agent/driver/oci/files.h"
-#include "agent/driver/oci/journal_stream.h"
 #include "agent/driver/oci/task_processes.h"
 #include "agent/driver/protocol/launch.h"
 
@@ -211,8 +211,8 @@ Result<ShimConnection> OciDriver::LaunchShimOf(const TaskPlace& place,
   UniqueFd output;
   UniqueFd error;
   if (config.logs.mode == LogMode::kJournal) {
-    MOUNTD_ASSIGN(output, OpenJournal(config.id, JournalLevel::kOutput));
-    MOUNTD_ASSIGN(error, OpenJournal(config.id, JournalLevel::kError));
+    MOUNTD_ASSIGN(output, OpenJournalStream(config.id, false));
+    MOUNTD_ASSIGN(error, OpenJournalStream(config.id, true));
   }
   std::optional<TaskCgroup> cgroup;
   std::optional<TaskCgroup> shims;
