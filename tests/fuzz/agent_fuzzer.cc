@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The input of agents' tools: a job file, plugins' answers on snapshots, a
-// container runtime's input to the CNI plugin, and a shim's messages. The first
-// byte says which.
+// container runtime's input to the CNI plugin, a shim's messages, and a
+// driver's record of a task. The first byte says which.
 #include <set>
 #include <string>
 #include <string_view>
 
+#include "agent/driver/oci/task_record.h"
 #include "agent/driver/protocol/message.h"
 #include "agent/driver/shim/shim.h"
 #include "agent/mountctl/commands/port_text.h"
 #include "agent/mountctl/job/directory.h"
 #include "agent/mountctl/job/job.h"
+#include "agent/mountctl/job/task.h"
 #include "agent/mountctl/output/snapshot_message.h"
 #include "agent/mountd-cni/attachment_ids.h"
 #include "agent/mountd-cni/config.h"
@@ -34,6 +36,8 @@ void CheckWords(std::string_view text) {
   (void)agent::ParseMountSource(text, mount);
   (void)agent::ParseExtent(text);
   (void)agent::ParsePropagation(text);
+  const auto duration = agent::ParseDuration(text);
+  Require(!duration || duration->count() >= 0, "a duration is negative");
   const auto port = agent::ParsePort(text);
   Require(port || !port.error().Message().empty(), "an error says nothing");
   if (const auto id = cni_plugin::ParseAllocationId(text)) {
@@ -82,6 +86,18 @@ void CheckShimMessage(std::string_view text) {
   (void)message->Number(shim::Tag::kSignalNumber);
   (void)message->Texts(shim::Tag::kRuntime);
   (void)message->ToError();
+}
+
+void CheckTaskRecord(std::string_view text) {
+  const auto record = driver::ParseRecord(std::string(text));
+  if (!record) {
+    Require(!record.error().Message().empty(), "an error says nothing");
+    return;
+  }
+  const std::string written = driver::RecordText(*record);
+  const auto again = driver::ParseRecord(written);
+  Require(again && driver::RecordText(*again) == written,
+          "a record is another");
 }
 
 // The CNI_* variables come first, a line each, and then stdin.
@@ -141,6 +157,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
       break;
     case 'm':
       CheckShimMessage(text);
+      break;
+    case 't':
+      CheckTaskRecord(text);
       break;
     case 'o':
       (void)mountd::shim::ParseOomKills(text);
