@@ -202,7 +202,7 @@ TEST_F(TaskCommandsTest, TaskRunStartsOneTaskInAnAllocation) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "one/one\n");
   EXPECT_EQ(tasks_.running("one/one"), 1U);
-  EXPECT_THAT(Run({"task", "stats"}).out, HasSubstr("3.0 MiB"));
+  EXPECT_THAT(Run({"task", "stats"}).out, HasSubstr("3 MiB"));
   const json stats = json::parse(Run({"task", "stats", "one", "--json"}).out);
   EXPECT_EQ(stats[0]["pids"], 2);
   EXPECT_FALSE(stats[0].contains("memory_swap"));

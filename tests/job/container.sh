@@ -108,8 +108,8 @@ start_the_site() {
 in_terminal() {
   # A FIFO has no end, which script(1) would send to the command.
   [[ -p $WORLD/keyboard ]] || mkfifo "$WORLD/keyboard"
-  agent script --quiet --return --command "stty rows 33 cols 101; $*" /dev/null \
-    <>"$WORLD/keyboard" | tr -d '\r'
+  agent timeout $((20 * SLOWNESS)) script --quiet --return \
+    --command "stty rows 33 cols 101; $*" /dev/null <>"$WORLD/keyboard" | tr -d '\r'
   return "${PIPESTATUS[0]}"
 }
 

@@ -17,6 +17,7 @@
 #include "agent/mountctl/commands/exec_task.h"
 #include "agent/mountctl/commands/log_output.h"
 #include "agent/mountctl/commands/one_task.h"
+#include "agent/mountctl/commands/port_text.h"
 #include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/commands/task_stats.h"
 #include "agent/mountctl/tasks/job_tasks.h"
