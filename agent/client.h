@@ -27,9 +27,8 @@ namespace mountd::agent {
 // answer. Used by one thread at a time; any number of Clients may exist.
 //
 // Errors:
-// - The Code of the same name for an error of the daemon, with the daemon's
-//   message as `detail`, the method as `op` and the method's object as
-//   `object`.
+// - The daemon's error as the Code of the same name: `detail` is the daemon's
+//   message, `op` the method, and `object` the method's object.
 // - Unavailable if the daemon cannot be reached or does not answer in time, or
 //   as the daemon's answer. Error::away tells three cases apart:
 //   - kDaemon: nobody listens, or nobody answers. Look at the node.
