@@ -183,9 +183,14 @@ TaskConfig OciFixture::Shell(const std::string& name,
 
 std::string OciFixture::LogOf(const std::string& name) const {
   std::string text;
-  for (const char* stream : {".stdout.0", ".stderr.0"}) {
-    std::ifstream file(path("logs/") + name + stream);
-    text += {std::istreambuf_iterator<char>(file), {}};
+  for (const char* stream : {".stdout.", ".stderr."}) {
+    for (int n = 0;; ++n) {
+      std::ifstream file(path("logs/") + name + stream + std::to_string(n));
+      if (!file) {
+        break;
+      }
+      text += {std::istreambuf_iterator<char>(file), {}};
+    }
   }
   return text;
 }
