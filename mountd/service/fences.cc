@@ -28,6 +28,12 @@ bool HasTasksToStop(const FenceRecord& fence, const std::string& boot_id) {
          fence.boot_id == boot_id;
 }
 
+// Returns whether no rule of the owner grants the stop any more.
+bool IsRefused(const Error& error) {
+  return error.code == Code::kPermissionDenied ||
+         error.code == Code::kInvalidArgument;
+}
+
 // Returns the user whose lease has lapsed. Asks the user database only if some
 // rule lets a group stop tasks, because the database may be slow.
 Result<Caller> OwnerOf(const FenceRecord& fence, const Config& config) {
@@ -65,6 +71,7 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
     return Ok();
   }
   bool had_tasks = false;
+  std::string refusal;
   if (HasTasksToStop(*fence, leases_.boot_id())) {
     const std::shared_ptr<const Config> config = parts_.config.Get();
     const Result<Caller> owner = OwnerOf(*fence, *config);
@@ -75,10 +82,14 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
         {fence->cgroup, fence->stop_tasks,
          SearchBudgetMs(parts_.config.timeouts().plan),
          Policy(config).PlanOf(*owner)});
-    // A cgroup that is gone has no processes.
-    if (!stopped && stopped.error().code != Code::kNotFound) {
+    // Without the right, the fence goes on as one that stops no tasks, because
+    // its release waits for the tasks' copies.
+    if (!stopped && IsRefused(stopped.error())) {
+      refusal = stopped.error().Message();
+    } else if (!stopped && stopped.error().code != Code::kNotFound) {
       return Failed(allocation, stopped.error());
     }
+    // A cgroup that is gone has no processes.
     had_tasks = stopped && stopped->had_processes != 0;
   }
   const FenceTime now = leases_.Now();
@@ -88,6 +99,10 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
         // Another lease may have asked for more meanwhile.
         if (record.stop_tasks == fence->stop_tasks) {
           record.tasks_stopped = now;
+          if (!refusal.empty()) {
+            record.stop_tasks = exec::TaskStop::kNo;
+            record.error = refusal;
+          }
         }
       });
   // NotFound: the fence has ended meanwhile.

@@ -94,9 +94,10 @@ void FenceTeller::HasRecorded(std::uint32_t uid, const Result<void>& recorded) {
     TellSome(uid);
     return;
   }
-  // Ends here, because the store would give the same fences again.
+  // The store gives the same fences again, so the user hears of them twice.
   spdlog::error("fences of uid {}: {}", uid, recorded.error().Message());
   telling_.erase(uid);
+  parts_.loop.After(kUntoldPause, [this, uid] { Subscribed(uid); });
 }
 
 }  // namespace mountd

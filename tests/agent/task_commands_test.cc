@@ -208,6 +208,16 @@ TEST_F(TaskCommandsTest, TaskRunStartsOneTaskInAnAllocation) {
   EXPECT_FALSE(stats[0].contains("memory_swap"));
 }
 
+TEST_F(TaskCommandsTest, TaskRunTouchesNoOtherJob) {
+  Start("web", "server");
+  const Outcome outcome = Run({"task", "run", "--rm", "--name", "web",
+                               "--image", "dir:/srv", "--", "true"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("AlreadyExists"));
+  EXPECT_EQ(tasks_.running("web/server"), 1U);
+  EXPECT_THAT(tasks_.calls(), ElementsAre("start web/server"));
+}
+
 TEST_F(TaskCommandsTest, TaskRunOfACommandByExecReleasesAtTheEnd) {
   EXPECT_EQ(Run({"task", "run", "--image", "dir:/i", "--name", "one", "--rm",
                  "-i", "--", "exit", "5"})

@@ -136,10 +136,12 @@ Result<void> Shim::StartCreate() {
   MOUNTD_ASSIGN(const int error, error_.OpenTasksEnd());
   MOUNTD_ASSIGN(
       RuntimeRun run,
-      StartRuntime(setup_, Place::kContainer,
-                   {"create", "--bundle", setup_.bundle, "--pid-file",
-                    setup_.directory + "/" + kPidFile, setup_.container},
-                   {null.get(), output, error}));
+      StartRuntime(
+          setup_, Place::kContainer,
+          // A session keyring would count for the user's few keys.
+          {"create", "--no-new-keyring", "--bundle", setup_.bundle,
+           "--pid-file", setup_.directory + "/" + kPidFile, setup_.container},
+          {null.get(), output, error}));
   programs_.push_back({Purpose::kCreate, std::move(run)});
   output_.CloseTasksEnd();
   error_.CloseTasksEnd();
@@ -421,14 +423,19 @@ void Shim::KillStrays() const {
   std::string children = Head(AT_FDCWD, "/proc/thread-self/children");
   std::string_view rest = children;
   while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(' '), rest.size());
+    const std::size_t end = rest.find(' ');
+    if (end == std::string_view::npos) {
+      return;  // a part of a pid, where the buffer ends
+    }
     const auto pid = ParseNumber<pid_t>(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    const bool is_known = !pid || *pid == init_ ||
-                          std::any_of(programs_.begin(), programs_.end(),
-                                      [&](const Program& program) {
-                                        return program.run.pid == *pid;
-                                      });
+    rest.remove_prefix(end + 1);
+    const bool is_known =
+        !pid || *pid == init_ ||
+        std::any_of(
+            programs_.begin(), programs_.end(),
+            [&](const Program& program) { return program.run.pid == *pid; }) ||
+        std::any_of(execs_.begin(), execs_.end(),
+                    [&](const Exec& exec) { return exec.pid == *pid; });
     if (!is_known) {
       ::kill(*pid, SIGKILL);
     }

@@ -133,6 +133,11 @@ Result<int> RunHere(const Context& context, const OneTask& one,
 Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
   MOUNTD_ASSIGN(const std::string random, RandomHex());
   MOUNTD_ASSIGN(const Job job, JobOf(one, random));
+  if (JobDirectory::Open(context.state, job.allocation)) {
+    return MakeError(Code::kAlreadyExists, "run", job.allocation,
+                     "mountctl runs tasks of this allocation; choose another "
+                     "--name, or call `mountctl stop` first");
+  }
   const std::string name = job.allocation + "/" + job.tasks.front().config.name;
   const Interruptible interruptible;
   std::ostringstream steps;  // the task's output alone goes to stdout

@@ -153,7 +153,11 @@ Result<void> JobTasks::Stop(TaskRecord record) {
   record.phase = TaskPhase::kStopped;
   record.reason.clear();
   MOUNTD_TRY(directory_.Write(record));
-  MOUNTD_TRY(EndGently(record));
+  const Result<void> ended = EndGently(record);
+  // A signal that nobody knows must not keep the task.
+  if (!ended && ended.error().code != Code::kInvalidArgument) {
+    return ended;
+  }
   return Forget(record.handle);
 }
 

@@ -192,6 +192,26 @@ TEST_F(TaskShimExec, SendsControlCThroughTheConsole) {
   EXPECT_EQ(process.Exit(), "signal 2");
 }
 
+TEST_F(TaskShimExec, AFailedExecLeavesTheOthersAlone) {
+  Process other = Exec("echo here; read line; exit 7");
+  ASSERT_TRUE(other.started);
+  EXPECT_TRUE(Says(other.out.get(), "here"));
+  auto wrong = MemoryWith("process.json",
+                          R"({"user": {"uid": 0, "gid": 0}, "cwd": "/",
+                             "args": ["/no/such/program"]})");
+  ASSERT_TRUE(wrong);
+  auto connection = Connect(task_);
+  std::array<int, 2> null{};
+  ASSERT_EQ(::pipe2(null.data(), O_CLOEXEC), 0);
+  const UniqueFd read(null[0]);
+  const UniqueFd write(null[1]);
+  EXPECT_FALSE(connection.Call(
+      Message(Kind::kExec),
+      std::array{wrong->get(), read.get(), write.get(), write.get()}, kSoon));
+  EXPECT_EQ(::write(other.in.get(), "\n", 1), 1);
+  EXPECT_EQ(other.Exit(), "code 7");
+}
+
 TEST_F(TaskShimExec, SaysThatThereIsNoSuchProgram) {
   Process process;
   process.connection = Connect(task_);

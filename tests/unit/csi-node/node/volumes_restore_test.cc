@@ -265,8 +265,9 @@ TEST_F(InUseTest, ACallAfterAStartWaitsForThePlugin) {
       [&] { return Outcome(Expand(1 << 20)); },
       [&] { return Outcome(core_.volumes->Stats("web", "alias")); }};
   for (const auto& call : calls) {
-    executor().script().Block("ConnectPlugin");
+    // The supervisors of before have ended, so that none of them blocks.
     core_.Restart();
+    executor().script().Block("ConnectPlugin");
     ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
     auto told = std::async(std::launch::async, call);
     ASSERT_TRUE(executor().script().AwaitBlocked("ConnectPlugin"));
