@@ -148,12 +148,18 @@ bool ExecPump::MoveOutput(UniqueFd& from, OutputTaker& taker) {
 }
 
 void ExecPump::Drain() {
-  while (error.valid() && MoveOutput(error, take_error)) {
+  // A process that the command has left behind may write for ever. A pipe of an
+  // ordinary user has at most 1 MiB (pipe(7)).
+  constexpr std::size_t kMostReads = (std::size_t{1} << 20U) / kPart + 16;
+  for (std::size_t i = 0;
+       i < kMostReads && error.valid() && MoveOutput(error, take_error); ++i) {
   }
   pollfd more = {output.get(), POLLIN, 0};
-  while (output.valid() &&
-         (!has_terminal || ::poll(&more, 1, kLastOutputMs) > 0) &&
-         MoveOutput(output, take_output)) {
+  for (std::size_t i = 0;
+       i < kMostReads && output.valid() &&
+       (!has_terminal || ::poll(&more, 1, kLastOutputMs) > 0) &&
+       MoveOutput(output, take_output);
+       ++i) {
   }
 }
 

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "agent/driver/bundle/checks.h"
 #include "agent/driver/namespaces/namespaces.h"
@@ -31,6 +33,41 @@ Result<void> CheckState(const std::string& state) {
   return Ok();
 }
 
+// Refuses a directory in which somebody else could put another one in the place
+// of the entry that leads to the state. A sticky directory keeps entries of
+// others, as /tmp does.
+Result<void> CheckAncestor(const std::string& path) {
+  struct stat found = {};
+  if (::stat(path.c_str(), &found) != 0) {
+    return ErrnoError(errno, "stat", path);
+  }
+  const bool is_own = found.st_uid == 0 || found.st_uid == ::geteuid();
+  const bool is_safe = (found.st_mode & (S_IWGRP | S_IWOTH)) == 0 ||
+                       (found.st_mode & S_ISVTX) != 0;
+  return is_own && is_safe
+             ? Ok()
+             : Result<void>(MakeError(
+                   Code::kPermissionDenied, "open", path,
+                   "others may replace the directory of tasks beneath it; "
+                   "choose a state beneath directories of your own"));
+}
+
+Result<void> CheckAncestors(const std::string& state) {
+  const std::filesystem::path parent =
+      std::filesystem::path(state).parent_path();
+  std::error_code failed;
+  const std::filesystem::path real = std::filesystem::canonical(parent, failed);
+  if (failed) {
+    return ErrnoError(failed.value(), "resolve", parent.string());
+  }
+  for (std::filesystem::path path : {parent, real}) {
+    for (; path != path.root_path(); path = path.parent_path()) {
+      MOUNTD_TRY(CheckAncestor(path.string()));
+    }
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Host>> Host::Open(OciDriverOptions options) {
@@ -50,6 +87,7 @@ Result<std::unique_ptr<Host>> Host::Open(OciDriverOptions options) {
 }
 
 Result<void> Host::OpenState() {
+  MOUNTD_TRY(CheckAncestors(state()));
   if (::mkdir(state().c_str(), 0700) != 0 && errno != EEXIST) {
     return ErrnoError(errno, "mkdir", state());
   }

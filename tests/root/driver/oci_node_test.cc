@@ -121,6 +121,7 @@ class OciNode : public NodeFixture {
     }
     fs::create_directories("/run/agent");
     ASSERT_EQ(::chown("/run/agent", kAgentUid, kAgentUid), 0);
+    ASSERT_EQ(::chmod("/run/agent", 0755), 0);
     // Shows the task another directory in place of its inbox.
     std::ofstream(kOtherRuntime)
         << "#!/bin/sh\n"

@@ -162,6 +162,22 @@ TEST_F(OciDriverTest, RunsTasksByRunc) {
   });
 }
 
+TEST_F(OciDriverTest, RefusesAStateWhoseParentOthersMayRename) {
+  AsUser([this] {
+    OciDriverOptions options = Options();
+    const std::string shared = path("shared");
+    ASSERT_EQ(::mkdir(shared.c_str(), 0700), 0);
+    options.state = shared + "/own/state";
+    ASSERT_EQ(::mkdir((shared + "/own").c_str(), 0700), 0);
+    EXPECT_THAT(MakeOciDriver(options), IsOk());
+    ASSERT_EQ(::chmod(shared.c_str(), 0770), 0);
+    EXPECT_THAT(MakeOciDriver(options), IsErr(Code::kPermissionDenied));
+    // The sticky bit keeps the entries of others, as in /tmp.
+    ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);
+    EXPECT_THAT(MakeOciDriver(options), IsOk());
+  });
+}
+
 TEST(OciDriverOfRoot, IsRefused) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "needs root";

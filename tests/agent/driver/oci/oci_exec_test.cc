@@ -77,6 +77,19 @@ class OciExec : public OciFixture {
   }
 };
 
+TEST_F(OciExec, DoesNotWaitForAWriterThatItLeftBehind) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig config = StartWaiting(*driver);
+    ASSERT_OK_AND_ASSIGN(
+        const ExecOutput done,
+        driver->ExecTask(config.id, {"/bin/sh", "-c", "yes & exit 6"}, kLong));
+    EXPECT_EQ(TextOf(done.result), "code 6");
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
 TEST_F(OciExec, RunsACommandToItsEnd) {
   AsUser([this] {
     const auto driver = MakeDriver();

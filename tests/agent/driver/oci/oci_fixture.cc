@@ -90,7 +90,7 @@ void OciFixture::SetUp() {
   if (::access("/usr/bin/crun", X_OK) != 0) {
     GTEST_SKIP() << "crun is not installed";
   }
-  fs::permissions(path(""), fs::perms(0777));
+  fs::permissions(path(""), fs::perms(01777));
   MakeImage();
 }
 
