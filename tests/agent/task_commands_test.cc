@@ -62,8 +62,10 @@ class TaskCommandsTest : public testing::Test {
     };
     CLI::App app;
     app.add_flag("--json", context.json);
+    app.add_flag("--join,!--once", context.options.join);
     app.fallthrough();
     AddJobCommands(app, context);
+    AddDrainCommand(app, context);
     AddPsCommand(app, context);
     AddTaskControlCommands(app, context);
     AddExecCommand(app, context);
@@ -185,6 +187,14 @@ TEST_F(TaskCommandsTest, StopEndsTasksBeforeItReleases) {
   // An allocation without tasks is released as ever.
   EXPECT_EQ(Run({"stop", "web"}).status, 0);
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 2U);
+}
+
+TEST_F(TaskCommandsTest, DrainEndsTasksBeforeItReleases) {
+  Start("web", "server");
+  Run({"--once", "drain"});
+  EXPECT_EQ(tasks_.running("web/server"), 0U);
+  EXPECT_GE(server_.script().count("ReleaseAllocation"), 1U);
+  EXPECT_EQ(Run({"ps"}).out, "mountctl runs no task\n");
 }
 
 TEST_F(TaskCommandsTest, AReleaseThatFailsKeepsTheJob) {

@@ -4,6 +4,7 @@
 
 #include "agent/mountctl/commands/commands.h"
 #include "agent/mountctl/commands/drain.h"
+#include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/output/json.h"
 #include "agent/mountctl/output/output.h"
 
@@ -128,11 +129,17 @@ Result<void> DryRun(Client& client, bool json) {
 }
 
 int RunDrain(const Context& context) {
-  Drain drain(context.options, [&context](const DrainedAllocation& one) {
-    if (!context.json) {
-      PrintGone(one);
-    }
-  });
+  Drain drain(
+      context.options,
+      [&context](const DrainedAllocation& one) {
+        if (!context.json) {
+          PrintGone(one);
+        }
+      },
+      // Ends the tasks that mountctl runs there, as stop does.
+      [&context](Client& client, const std::string& allocation) {
+        return StopAllocation(context, client, allocation, OnTasks::kRefuse);
+      });
   const Result<DrainReport> report = drain.Run();
   if (!report) {
     return Fail(report.error());

@@ -133,7 +133,8 @@ Result<int> RunHere(const Context& context, const OneTask& one,
 Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
   MOUNTD_ASSIGN(const std::string random, RandomHex());
   MOUNTD_ASSIGN(const Job job, JobOf(one, random));
-  if (JobDirectory::Open(context.state, job.allocation)) {
+  MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  if (JobDirectory::Open(state, job.allocation)) {
     return MakeError(Code::kAlreadyExists, "run", job.allocation,
                      "mountctl runs tasks of this allocation; choose another "
                      "--name, or call `mountctl stop` first");

@@ -90,9 +90,10 @@ std::vector<AllocationEntry> ReleasableOf(
   return ready;
 }
 
-Drain::Drain(ClientOptions options, Tell tell)
+Drain::Drain(ClientOptions options, Tell tell, ReleaseOne release_one)
     : options_(std::move(options)),
       tell_(std::move(tell)),
+      release_one_(std::move(release_one)),
       end_(steady_clock::now() +
            (options_.join ? options_.deadline : milliseconds(0))) {}
 
@@ -185,7 +186,7 @@ void Drain::ReleaseAll(const std::vector<AllocationEntry>& ready) {
 // Makes a connection of its own, because each release blocks until its answer.
 Result<Receipt> Drain::Release(const std::string& allocation) const {
   MOUNTD_ASSIGN(Client client, Connect(left()));
-  return client.ReleaseAllocation(allocation);
+  return release_one_(client, allocation);
 }
 
 void Drain::Record(const AllocationEntry& entry, Result<Receipt> released) {

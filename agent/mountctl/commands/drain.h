@@ -57,7 +57,11 @@ class Drain {
   // thread.
   using Tell = std::function<void(const DrainedAllocation&)>;
 
-  Drain(ClientOptions options, Tell tell);
+  // Releases one allocation by the client, on any thread.
+  using ReleaseOne =
+      std::function<Result<Receipt>(Client&, const std::string& allocation)>;
+
+  Drain(ClientOptions options, Tell tell, ReleaseOne release_one);
 
   // Returns an error if mountd could not say what there is, or what is left.
   Result<DrainReport> Run();
@@ -74,6 +78,7 @@ class Drain {
 
   const ClientOptions options_;
   const Tell tell_;
+  const ReleaseOne release_one_;
   const std::chrono::steady_clock::time_point end_;
   std::vector<AllocationEntry> pending_;
   std::map<std::string, Error> errors_;  // of allocations in pending_
