@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <sys/random.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -60,17 +56,6 @@ class Interruptible {
   struct sigaction interrupt_ {};
   struct sigaction terminate_ {};
 };
-
-Result<std::string> RandomHex() {
-  std::uint32_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
-    return ErrnoError(errno, "getrandom", "the allocation");
-  }
-  std::array<char, 9> hex{};
-  // Eight digits and the NUL always fit.
-  (void)std::snprintf(hex.data(), hex.size(), "%08x", number);
-  return std::string(hex.data());
-}
 
 // Prints both streams until the task ends. Returns how it ended.
 Result<driver::ExitResult> Attach(const Context& context,
@@ -131,7 +116,7 @@ Result<int> RunHere(const Context& context, const OneTask& one,
 }
 
 Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
-  MOUNTD_ASSIGN(const std::string random, RandomHex());
+  MOUNTD_ASSIGN(const std::string random, RandomHex("the allocation"));
   MOUNTD_ASSIGN(const Job job, JobOf(one, random));
   MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
   if (JobDirectory::Open(state, job.allocation)) {

@@ -17,14 +17,8 @@ bool IsNotFound(const Error& error) { return error.code == Code::kNotFound; }
 
 Result<std::string> NewId(const std::string& allocation,
                           const std::string& task) {
-  std::uint32_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
-    return ErrnoError(errno, "getrandom", task);
-  }
-  std::array<char, 9> hex{};
-  // Eight digits and the NUL always fit.
-  (void)std::snprintf(hex.data(), hex.size(), "%08x", number);
-  return allocation + "/" + task + "/" + hex.data();
+  MOUNTD_ASSIGN(const std::string hex, RandomHex(task));
+  return allocation + "/" + task + "/" + hex;
 }
 
 // Keeps the first error of several steps.
@@ -35,6 +29,17 @@ void Keep(Result<void> step, Result<void>& all) {
 }
 
 }  // namespace
+
+Result<std::string> RandomHex(const std::string& object) {
+  std::uint32_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    return ErrnoError(errno, "getrandom", object);
+  }
+  std::array<char, 9> hex{};
+  // Eight digits and the NUL always fit.
+  (void)std::snprintf(hex.data(), hex.size(), "%08x", number);
+  return std::string(hex.data());
+}
 
 Result<driver::TaskStatus> FindTask(driver::TaskDriver& driver,
                                     const driver::TaskHandle& handle) {
