@@ -212,6 +212,7 @@ std::string MakeTree(Agent& agent) {
   return owned ? "Ok" : "chown";
 }
 std::string DropTree(Agent& agent) {
+  agent.directory().reset();
   std::error_code error;
   fs::remove_all(TreeOf(agent), error);
   return error ? error.message() : "Ok";
@@ -219,6 +220,11 @@ std::string DropTree(Agent& agent) {
 UniqueFd OpenTreeOf(const Agent& agent) {
   return UniqueFd(
       ::open(TreeOf(agent).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+// Opens the agent's tree while nothing is mounted there.
+std::string OpenDirectory(Agent& agent) {
+  agent.directory() = OpenTreeOf(agent);
+  return agent.directory().valid() ? "Ok" : "open";
 }
 bool AllBelongTo(const std::string& tree, uid_t uid) {
   for (const auto& entry : fs::recursive_directory_iterator(tree)) {
@@ -326,11 +332,10 @@ std::vector<Operation> OfMounts() {
   Operation in_directory = {
       "BindMountInADirectory",
       "BindMount",
-      All({Prepare, MakeTree}),
+      All({Prepare, MakeTree, OpenDirectory}),
       [directory](Agent& agent) {
-        const UniqueFd target = OpenTreeOf(agent);
         BindMountSpec spec = directory;
-        spec.directory = target.get();
+        spec.directory = agent.directory().get();
         return agent.Told(agent.client().BindMount(agent.allocation(), spec));
       },
       [](Agent& agent) -> std::string {

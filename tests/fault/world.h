@@ -117,6 +117,10 @@ class Agent {
   // Returns the allocation's status, Ok or NotFound. Repeats the call as long
   // as necessary.
   Result<agent::AllocationStatus> Status();
+  // The directory that the agent hands over, because a directory that is opened
+  // again after the mount keeps that mount busy.
+  UniqueFd& directory() { return directory_; }
+
   // Returns what is recorded of the allocation and not there, or there and not
   // recorded; or "".
   std::string Contradiction();
@@ -133,6 +137,7 @@ class Agent {
   std::optional<agent::Client> client_;
   std::optional<agent::Client> root_;
   std::string told_;
+  UniqueFd directory_;
 };
 
 }  // namespace mountd::testing
