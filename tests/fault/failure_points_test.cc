@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -150,9 +151,17 @@ bool FailurePoints::CutOff(const Fault& fault) {
   return reached;
 }
 
-// How often a repeated step is interrupted in each process. A step counts as
-// repeated if the same four steps came before it.
-constexpr int kRepeats = 3;
+// How often a repeated step is interrupted in each process, and how many steps
+// that end with this one must have come before, so that this one is a repeated
+// one.
+struct Repeats {
+  int most;
+  std::uint32_t steps;
+};
+constexpr Repeats kRepeats = {3, 5};
+// Steps that only read are most of all. MOUNTD_EACH_STEP, which the nightly run
+// sets, interrupts them as often as the others.
+constexpr Repeats kRepeatsOfLooks = {1, 3};
 // How many steps beyond the counted ones are tried.
 constexpr std::uint32_t kMoreSteps = 16;
 // How many first steps of a searching executor are all interrupted. Each later
@@ -171,20 +180,28 @@ std::vector<int> ErrorsAt(StepProcess process, const std::string& step,
   return errors;
 }
 
+bool IsEachStepWanted() { return std::getenv("MOUNTD_EACH_STEP") != nullptr; }
+
 void FailurePoints::CutOffEverywhere(StepAction action) {
   std::map<std::vector<std::string>, int> seen;
   std::map<std::string, std::size_t> met;
   std::uint32_t sample =
       1;  // the next step of a search, unless a new name comes
   for (std::uint32_t k = 1;; ++k) {
+    const std::string expected = k <= steps_.size() ? steps_[k - 1] : "";
+    const bool is_new = k <= steps_.size() && !met.contains(expected);
+    const bool looks = process() == StepProcess::kExecutor &&
+                       OnlyLooks(expected) && !IsEachStepWanted();
     if (k <= steps_.size()) {
+      const Repeats& repeats = looks ? kRepeatsOfLooks : kRepeats;
       const auto end = steps_.begin() + k;
-      if (++seen[{end - std::min(k, 5U), end}] > kRepeats) {
+      if (++seen[{end - std::min(k, repeats.steps), end}] > repeats.most) {
         continue;
       }
     }
-    const std::string expected = k <= steps_.size() ? steps_[k - 1] : "";
-    const bool is_new = k <= steps_.size() && !met.contains(expected);
+    if (looks && action == StepAction::kKillAfter && !is_new) {
+      continue;
+    }
     const std::string only = is_new ? expected : "";
     if (operation().searches && process() == StepProcess::kExecutor) {
       if (k < sample && k <= steps_.size() && !is_new) {

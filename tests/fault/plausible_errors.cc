@@ -123,6 +123,18 @@ std::vector<int> PlausibleErrors(StepProcess process, const std::string& step) {
                                     : std::vector<int>();
 }
 
+bool OnlyLooks(const std::string& step) {
+  static const std::set<std::string> kLooks = {
+      "Open",        "Stat",       "StatLinked",       "LinkedMountId",
+      "ReadLink",    "ReadAcl",    "List",             "ListAfter",
+      "Lock",        "ReadFile",   "IsMemory",         "ReadMemory",
+      "ReadSetting", "OpenKernfs", "HasEnded",         "MountById",
+      "MountsBelow", "OwnerOf",    "MountNamespaceOf", "MountNamespaces",
+      "OwnerUidOf",  "PeerOf",     "NamespaceTypeOf",  "MountsOfNamespace",
+      "PeerProcess", "Receive"};
+  return kLooks.contains(step);
+}
+
 bool IsTruthful(const std::string& told, StepAction action,
                 const std::string& step) {
   static const std::set<std::string> kOfOthers = {

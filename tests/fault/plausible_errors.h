@@ -14,6 +14,10 @@ namespace mountd::testing {
 // Empty for an unknown step.
 std::vector<int> PlausibleErrors(StepProcess process, const std::string& step);
 
+// True if a step of the executor only reads, so that a kill before it leaves the
+// kernel as a kill after it does.
+bool OnlyLooks(const std::string& step);
+
 // True if a caller whose call was interrupted at `step` may get the answer
 // `told`. An answer that no disturbance excuses is only true if the step was a
 // plugin's answer.

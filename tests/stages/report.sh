@@ -54,10 +54,10 @@ finish() {
 }
 
 # in_time MINUTES STAGE: fails in CI once the run is older than that, and counts the stage
-# as skipped. CI refuses a run that takes more than 90 minutes, and machines differ by
-# half. The nightly run leaves out nothing.
+# as skipped. CI refuses a run that takes more than 90 minutes, and a machine may take
+# three times as long as another. The nightly run leaves out nothing.
 in_time() {
-  if [[ ${CI:-} == true ]] && ((SECONDS > $1 * 60)); then
+  if [[ ${CI:-} == true ]] && ((!NIGHTLY)) && ((SECONDS > $1 * 60)); then
     printf '\n== %s: LEFT OUT, because CI has no time for it after %d minutes\n' "$2" "$1"
     ((++SKIPPED))
     return 1
