@@ -78,7 +78,8 @@ elseif(MOUNTD_SANITIZE)
 endif()
 
 if(MOUNTD_FUZZ)
-  # All code gets libFuzzer's coverage; only the fuzz targets get its main.
+  # The product and the fuzz targets get libFuzzer's coverage, and only these targets
+  # get its main.
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
