@@ -17,6 +17,7 @@ class Samples {
  public:
   void Add(double value) { values_.push_back(value); }
   std::size_t count() const { return values_.size(); }
+  const std::vector<double>& values() const { return values_; }
   double Median() const { return Quantile(0.5); }
   double P99() const { return Quantile(0.99); }
 

@@ -40,6 +40,7 @@ register_plugins = ["local", "hostpath"]
 bidirectional = true
 networks = ["default"]
 host_ports = ["20000-60000"]
+cgroups = ["/mountd-bench"]
 [limits]
 allocations_per_uid = 10000
 mounts_per_allocation = 10000

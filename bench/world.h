@@ -18,6 +18,8 @@ namespace mountd::bench {
 inline constexpr char kVolume[] = "/run/bench/volume";  // a mount of its own
 inline constexpr char kPlain[] = "/run/bench/plain";    // a plain directory
 inline constexpr char kPoints[] = "/run/bench/points";  // contenders' targets
+// The cgroup that a rule grants to the agent, beneath the root of version 2.
+inline constexpr char kTaskCgroup[] = "/mountd-bench";
 inline constexpr char kNaive[] = "/run/bench/naive";  // a shared mount for all
 
 // Owns a host in namespaces of this process, with all mounts shared as systemd
