@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "mountd/base/paths.h"
+#include "mountd/service/unchecked_mounts.h"
 
 namespace mountd {
 namespace {
@@ -189,7 +190,16 @@ Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(
 
 Result<ReceiptRecord> AllocationVerbs::GetReceipt(const CallContext& call,
                                                   const Name& allocation) {
-  return access_.FindReceipt(call, allocation.str());
+  // Read first, because no mount of an allocation with a receipt is being
+  // removed.
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
+                parts_.state.unchecked.UncheckedOf(allocation.str()));
+  MOUNTD_ASSIGN(ReceiptRecord receipt,
+                access_.FindReceipt(call, allocation.str()));
+  MOUNTD_ASSIGN(const std::optional<std::string> users,
+                UsersOfUnchecked(parts_, unchecked, receipt.uid));
+  receipt.has_users = users.has_value();
+  return receipt;
 }
 
 Result<AllocationStatus> AllocationVerbs::GetAllocation(

@@ -8,6 +8,7 @@
 #include "mountd/base/user_groups.h"
 #include "mountd/policy/policy.h"
 #include "mountd/service/handed_out.h"
+#include "mountd/service/unchecked_mounts.h"
 
 namespace mountd {
 namespace {
@@ -111,6 +112,17 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
              : Result<void>(changed.error());
 }
 
+namespace {
+
+Result<std::optional<std::string>> UncheckedUsersOf(
+    const ServiceParts& parts, const AllocationRecord& record) {
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
+                parts.state.unchecked.UncheckedOf(record.id));
+  return UsersOfUnchecked(parts, unchecked, record.uid);
+}
+
+}  // namespace
+
 // Looks for copies as a release does, and for descriptors that OpenTree and
 // PrepareInbox handed out. Records what it found; finding something is no
 // error.
@@ -125,9 +137,11 @@ Result<void> Fences::Search(const AllocationRecord& record) {
   if (!records.empty()) {
     MOUNTD_ASSIGN(handed_out, FindHandedOut(parts_, records, record.cgroup));
   }
+  MOUNTD_ASSIGN(const std::optional<std::string> users,
+                UncheckedUsersOf(parts_, record));
   const FenceTime now = leases_.Now();
   MOUNTD_TRY(leases_.Change(record.id, [&](FenceRecord& fence) {
-    fence.copies = copies ? "" : copies.error().detail;
+    fence.copies = copies ? users.value_or("") : copies.error().detail;
     fence.handed_out =
         static_cast<std::uint32_t>(handed_out.descriptors.size());
     fence.searched = now;
@@ -135,13 +149,21 @@ Result<void> Fences::Search(const AllocationRecord& record) {
   return Ok();
 }
 
-Result<bool> IsDetachedByRelease(store::StateStore& state,
+Result<bool> IsDetachedByRelease(const ServiceParts& parts,
                                  const std::string& allocation) {
+  // Read first, because no mount of an allocation with a receipt is being
+  // removed.
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
+                parts.state.unchecked.UncheckedOf(allocation));
   MOUNTD_ASSIGN(const std::optional<ReceiptRecord> receipt,
-                state.allocations.GetReceipt(allocation));
-  return receipt &&
-         std::none_of(receipt->volumes.begin(), receipt->volumes.end(),
-                      [](const auto& volume) { return volume.owed; });
+                parts.state.allocations.GetReceipt(allocation));
+  if (!receipt || std::any_of(receipt->volumes.begin(), receipt->volumes.end(),
+                              [](const auto& volume) { return volume.owed; })) {
+    return false;
+  }
+  MOUNTD_ASSIGN(const std::optional<std::string> users,
+                UsersOfUnchecked(parts, unchecked, receipt->uid));
+  return !users;
 }
 
 namespace {
@@ -169,14 +191,16 @@ Result<bool> HasDeparted(store::StateStore& state,
 Result<bool> Fences::Detach(const AllocationRecord& record, OnLapse on_lapse) {
   if (on_lapse == OnLapse::kRelease) {
     MOUNTD_TRY(teardowns_.Release(record));
-    return IsDetachedByRelease(parts_.state, record.id);
+    return IsDetachedByRelease(parts_, record.id);
   }
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
                 parts_.boot.mounts.MountsOf(record.id));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.state.volumes.PublicationsOf(record.id));
   MOUNTD_ASSIGN(const bool departed, HasDeparted(parts_.state, record.id));
-  return mounts.empty() && publications.empty() && !departed;
+  MOUNTD_ASSIGN(const std::optional<std::string> users,
+                UncheckedUsersOf(parts_, record));
+  return mounts.empty() && publications.empty() && !departed && !users;
 }
 
 Result<FenceRecord> Fences::Finish(const std::string& allocation) {
@@ -204,7 +228,7 @@ Result<FenceRecord> Fences::Finish(const std::string& allocation) {
     detached = Detach(*record, fence->on_lapse);
   } else {
     // Somebody has released it since, or a kill came after the release.
-    detached = IsDetachedByRelease(parts_.state, allocation);
+    detached = IsDetachedByRelease(parts_, allocation);
   }
   if (!detached) {
     return Failed(allocation, detached.error());

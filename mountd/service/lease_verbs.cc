@@ -148,7 +148,7 @@ Result<FenceRecord> LeaseVerbs::GetFence(const CallContext& call,
   // A plugin that was away then may have detached the volumes since.
   if (fence->state == FenceState::kDone && !fence->volumes_detached) {
     MOUNTD_ASSIGN(const bool detached,
-                  IsDetachedByRelease(parts_.state, allocation.str()));
+                  IsDetachedByRelease(parts_, allocation.str()));
     fence->volumes_detached = detached;
   }
   return *std::move(fence);

@@ -2240,7 +2240,8 @@ func (c *Client) RemoveInbox(ctx context.Context, allocation string, task string
 // PermissionDenied for callers who are no administrators if another allocation has a
 // mount or a published volume of the file system, if another volume is staged from it,
 // or if mountd cannot know. "tasks" (s): as for ReleaseAllocation, about copies of the
-// mount; "detach" does not look for copies.
+// mount; "detach" does not look for copies, so the receipt frees no claim yet
+// ("node_detached" of ReleaseAllocation).
 func (c *Client) Unmount(ctx context.Context, allocation string, task string, name string, options UnmountOptions) (err error) {
 	err = c.call(ctx, "Unmount", nil, allocation, task, name, options)
 	return
@@ -2380,6 +2381,10 @@ func (c *Client) VerifyTask(ctx context.Context, allocation string, task string,
 // names of the call whose work ended the allocation, which may be a Reconcile. If a
 // volume has no user left on the node, mountd searches the whole node for copies once
 // more after the unstage, and does not report a volume with copies as detached.
+// "node_detached" is also false while a process is left in the allocation's cgroup
+// after mountd has removed a mount of a host volume, a file system or a directory that
+// tasks may have: with "ignore", by Unmount's "detach", ReplaceMount or RepairMount.
+// Ask GetReceipt until the last process of the cgroup has ended.
 func (c *Client) ReleaseAllocation(ctx context.Context, allocation string, options ReleaseAllocationOptions) (result Receipt, err error) {
 	err = c.call(ctx, "ReleaseAllocation", &result, allocation, options)
 	return
@@ -2830,15 +2835,17 @@ func (c *Client) ListLeases(ctx context.Context, options ListLeasesOptions) (res
 //
 // fence: "allocation" (s), "lease" (s), "uid" (u), "lapse_reason" (s), "on_lapse" (s),
 // "stop_tasks" (s). "state" (s): "fencing" or "done": the claims on the volumes may be
-// freed only if it is "done" and "volumes_detached" (b) is true. mountd does not see a
-// copy of a host volume that a process outside the allocation's cgroup has, nor a
-// descriptor of "handed_out". "lifted" (b): the lease was acquired again since.
-// "had_tasks" (b): there were processes to stop. "copies" (s): processes that had
-// copies of the mounts or volumes at the last search; "" if there was none.
-// "handed_out" (u): how many descriptors of OpenTree and PrepareInbox processes still
-// had. "error" (s): why the last try failed, and "attempts" (u): how many have. The end
-// of each step, in microseconds of CLOCK_BOOTTIME and since the epoch, 0 if a step has
-// not ended: "lapsed_boottime", "lapsed_at", "tasks_stopped_boottime",
+// freed only if it is "done" and "volumes_detached" (b) is true. If it is false because
+// a plugin is away or processes may have what was removed, a later GetFence says when
+// it is true ("node_detached" of GetReceipt). mountd does not see a copy of a host
+// volume that a process outside the allocation's cgroup has, nor a descriptor of
+// "handed_out". "lifted" (b): the lease was acquired again since. "had_tasks" (b):
+// there were processes to stop. "copies" (s): processes that had copies of the mounts
+// or volumes at the last search, or may have a mount that was removed; "" if there was
+// none. "handed_out" (u): how many descriptors of OpenTree and PrepareInbox processes
+// still had. "error" (s): why the last try failed, and "attempts" (u): how many have.
+// The end of each step, in microseconds of CLOCK_BOOTTIME and since the epoch, 0 if a
+// step has not ended: "lapsed_boottime", "lapsed_at", "tasks_stopped_boottime",
 // "tasks_stopped_at", "searched_boottime", "searched_at", "done_boottime", "done_at"
 // (t). The tasks count as stopped if there was nothing to stop. "boot_id" (s): the boot
 // of the lapse; after a reboot the later steps have times of the new boot.

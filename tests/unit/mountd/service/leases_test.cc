@@ -350,6 +350,145 @@ TEST_F(LeasesTest, CopiesThatRemainAreToldAndTheFenceGoesOn) {
   EXPECT_EQ(fence->error, "");
 }
 
+// A search does not find a copy of a mount that is gone from the host, so all
+// processes of the cgroup count until there are none.
+class IgnoredCopies : public LeasesTest {
+ protected:
+  void Mount() {
+    ASSERT_THAT(Bind(), IsOk());
+    exec::Holder task;
+    task.pid = 7;
+    executor().AddHolder(0, task, kCgroup);
+  }
+  void Detach() {
+    ASSERT_THAT(
+        services().mounts.Unmount(agent_, NameOf("web"), NameOf("task"),
+                                  NameOf("m"), exec::UnmountMode::kDetach, {}),
+        IsOk());
+  }
+  Result<ReceiptRecord> Release(OnTasks on_tasks) {
+    return services().allocations.ReleaseAllocation(agent_, NameOf("web"),
+                                                    on_tasks);
+  }
+  FenceRecord Told() {
+    return services().lease_verbs.GetFence(agent_, NameOf("web")).value();
+  }
+  bool HasUsers() {
+    return services().allocations.GetReceipt(agent_, NameOf("web"))->has_users;
+  }
+  void Lapse() {
+    Pass(10);
+    LapseDue();
+    ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  }
+  void Again() {
+    core_.Restart();
+    ASSERT_THAT(core_.Recover(), IsOk());
+  }
+};
+
+TEST_F(IgnoredCopies, AReleaseThatIgnoresTasksFreesNoClaim) {
+  Mount();
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  Lapse();
+  const auto receipt = Release(OnTasks::kIgnore);
+  ASSERT_THAT(receipt, IsOk());
+  EXPECT_TRUE(receipt->has_users);
+  const auto fence = services().fences.Finish("web");
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_EQ(fence->state, FenceState::kDone);
+  EXPECT_FALSE(fence->volumes_detached);
+  Again();
+  EXPECT_TRUE(HasUsers());
+  EXPECT_FALSE(Told().volumes_detached);
+  executor().EndProcesses();
+  EXPECT_FALSE(HasUsers());
+  EXPECT_TRUE(Told().volumes_detached);
+  // A process that comes later never had the mount.
+  executor().AddHolder(0, {}, kCgroup);
+  EXPECT_FALSE(HasUsers());
+  EXPECT_TRUE(Told().volumes_detached);
+}
+
+TEST_F(IgnoredCopies, ADetachBeforeTheLapseFreesNoClaim) {
+  Mount();
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  Detach();
+  Again();
+  Pass(10);
+  LapseDue();
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_FALSE(fence->volumes_detached);
+  EXPECT_NE(fence->copies.find("(pid 7, cgroup)"), std::string::npos)
+      << fence->copies;
+  EXPECT_FALSE(Record());
+  // A cgroup that mountd cannot look at counts as one with processes.
+  executor().FailNext("FindProcesses", Code::kPermissionDenied);
+  EXPECT_FALSE(Told().volumes_detached);
+  executor().SetBlind(true);
+  EXPECT_FALSE(Told().volumes_detached);
+  executor().SetBlind(false);
+  executor().EndProcesses();
+  EXPECT_TRUE(Told().volumes_detached);
+}
+
+TEST_F(IgnoredCopies, AKeptAllocationFreesNoClaim) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  Mount();
+  ASSERT_THAT(Acquire(lease), IsOk());
+  Lapse();
+  Detach();
+  const auto fence = services().fences.Finish("web");
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_FALSE(fence->volumes_detached);
+  EXPECT_NE(fence->copies, "");
+}
+
+TEST_F(IgnoredCopies, AMountThatWasReplacedFreesNoClaim) {
+  ASSERT_THAT(services().inboxes.PrepareInbox(agent_, {"web", "task"},
+                                              /*opens=*/false),
+              IsOk());
+  BindMountRequest spec = Wish();
+  spec.wish.target_kind = exec::TargetKind::kInbox;
+  ASSERT_THAT(services().mounts.BindMount(agent_, spec), IsOk());
+  executor().AddHolder(0, {}, kCgroup);
+  ASSERT_THAT(services().mounts.ReplaceMount(agent_, spec), IsOk());
+  EXPECT_TRUE(Release(OnTasks::kRefuse)->has_users);
+  executor().EndProcesses();
+  EXPECT_FALSE(HasUsers());
+}
+
+// The tasks of a stopped cgroup have ended, and a reboot ended all.
+TEST_F(IgnoredCopies, StoppedTasksAndARebootLeaveNone) {
+  Mount();
+  Detach();
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  Lapse();
+  EXPECT_TRUE(services().fences.Finish("web")->volumes_detached);
+  ASSERT_THAT(Prepare("web"), IsOk());
+  Mount();
+  ASSERT_TRUE(Release(OnTasks::kIgnore)->has_users);
+  core_.Restart(/*same_boot=*/false);
+  ASSERT_THAT(core_.Recover(), IsOk());
+  EXPECT_FALSE(HasUsers());
+}
+
+// A tmpfs frees no claim, and a copy outside a cgroup is not looked for.
+TEST_F(IgnoredCopies, OtherMountsCostNoSearch) {
+  BindMountRequest tmpfs = Wish();
+  tmpfs.wish.source_kind = exec::SourceKind::kTmpfs;
+  tmpfs.wish.source.clear();
+  tmpfs.wish.tmpfs.bytes = 4096;
+  ASSERT_THAT(services().mounts.BindMount(agent_, tmpfs), IsOk());
+  executor().AddHolder(0, {}, kCgroup);
+  EXPECT_FALSE(Release(OnTasks::kIgnore)->has_users);
+  EXPECT_EQ(executor().script().Count("FindProcesses"), 0U);
+}
+
 TEST_F(LeasesTest, TheIntentOutlivesAKillAtEachStep) {
   ASSERT_THAT(Bind(), IsOk());
   LeaseRecord lease = Heartbeat();
