@@ -31,8 +31,7 @@ bool HasTasksToStop(const FenceRecord& fence, const std::string& boot_id) {
 
 // Returns whether no rule of the owner grants the stop any more.
 bool IsRefused(const Error& error) {
-  return error.code == Code::kPermissionDenied ||
-         error.code == Code::kInvalidArgument;
+  return error.code == Code::kPermissionDenied;
 }
 
 // Returns the user whose lease has lapsed. Asks the user database only if some
