@@ -125,6 +125,8 @@ CREATE TABLE unchecked(
   serial INTEGER PRIMARY KEY AUTOINCREMENT, allocation TEXT NOT NULL,
   uid INTEGER NOT NULL, cgroup INTEGER NOT NULL,
   UNIQUE(allocation, uid, cgroup));
+DROP INDEX fences_by_uid;
+CREATE INDEX fences_by_uid ON fences(uid, state);
 )sql";
 constexpr std::array<std::string_view, 13> kStateSchema = {
     kStateSchema1,

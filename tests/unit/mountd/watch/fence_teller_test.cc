@@ -204,6 +204,27 @@ TEST_F(FenceTellerTest, ManyAreToldInOrder) {
   EXPECT_EQ(Untold(), 0U);
 }
 
+// A wall clock that is set back neither removes a receipt nor changes the
+// order.
+TEST_F(FenceTellerTest, ReceiptsAreOldByTheirOrderAlone) {
+  auto& database = core_.state->database();
+  ASSERT_THAT(database.Run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT "
+                           "i+1 FROM n WHERE i<?1) INSERT INTO fences SELECT "
+                           "'a' || i,1000,'lease','boot 1',1,0,0,2,0,'',0,0,0,"
+                           "0,0,0,i,1000000+i,0,'',0,0,'',0,0 FROM n",
+                           store::LeaseTable::kFencesPerUid),
+              IsOk());
+  PutReceipt("new");
+  const auto has = [&](const std::string& allocation) {
+    return core_.state->leases.GetFence(allocation)->has_value();
+  };
+  EXPECT_TRUE(has("new"));
+  EXPECT_FALSE(has("a1"));
+  EXPECT_TRUE(has("a2"));
+  EXPECT_EQ(core_.state->leases.ListUntold(Core::kAgent, 1)->front().allocation,
+            "a2");
+}
+
 // Another fence of the same allocation is news of its own.
 TEST_F(FenceTellerTest, ALaterFenceIsNotTakenAsTold) {
   const FenceRecord first = PutReceipt("web");
