@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "mountd/base/paths.h"
+#include "mountd/service/stop_rights.h"
 #include "mountd/service/unchecked_mounts.h"
 
 namespace mountd {
@@ -171,8 +172,8 @@ Result<void> AllocationVerbs::CheckCgroup(const CallContext& call,
       access_.PolicyFor(call).MayUseCgroup(call.caller, state.path.data()));
   return stop == exec::TaskStop::kNo
              ? Ok()
-             : access_.PolicyFor(call).MayStopTasks(call.caller,
-                                                    state.path.data(), stop);
+             : MayFence(parts_, access_.PolicyFor(call), call.caller,
+                        state.path.data(), stop);
 }
 
 Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(

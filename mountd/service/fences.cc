@@ -5,9 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "mountd/base/user_groups.h"
-#include "mountd/policy/policy.h"
 #include "mountd/service/handed_out.h"
+#include "mountd/service/stop_rights.h"
 #include "mountd/service/unchecked_mounts.h"
 
 namespace mountd {
@@ -27,28 +26,6 @@ bool HasTasksToStop(const FenceRecord& fence, const std::string& boot_id) {
   // Another boot ended all processes, and gives the cgroup's id to others.
   return fence.stop_tasks != exec::TaskStop::kNo && fence.cgroup != 0 &&
          fence.boot_id == boot_id;
-}
-
-// Returns whether no rule of the owner grants the stop any more.
-bool IsRefused(const Error& error) {
-  return error.code == Code::kPermissionDenied;
-}
-
-// Returns the user whose lease has lapsed. Asks the user database only if some
-// rule lets a group stop tasks, because the database may be slow.
-Result<Caller> OwnerOf(const FenceRecord& fence, const Config& config) {
-  Caller owner;
-  owner.uid = fence.lease.uid;
-  owner.gid = exec::kNoId;
-  if (std::any_of(
-          config.rules.begin(), config.rules.end(), [](const RuleConfig& rule) {
-            return !rule.gids.empty() && rule.stop_tasks != exec::TaskStop::kNo;
-          })) {
-    MOUNTD_ASSIGN(UserGroups groups, GroupsOf(owner.uid));
-    owner.gid = groups.primary;
-    owner.groups = std::move(groups.all);
-  }
-  return owner;
 }
 
 }  // namespace
@@ -73,18 +50,10 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
   bool had_tasks = false;
   std::string refusal;
   if (HasTasksToStop(*fence, leases_.boot_id())) {
-    const std::shared_ptr<const Config> config = parts_.config.Get();
-    const Result<Caller> owner = OwnerOf(*fence, *config);
-    if (!owner) {
-      return Failed(allocation, owner.error());
-    }
-    const Result<exec::StopTasksState> stopped = parts_.executor.StopTasks(
-        {fence->cgroup, fence->stop_tasks,
-         SearchBudgetMs(parts_.config.timeouts().plan),
-         Policy(config).PlanOf(*owner)});
+    const Result<exec::StopTasksState> stopped = StopFenced(parts_, *fence);
     // Without the right, the fence goes on as one that stops no tasks, because
     // its release waits for the tasks' copies.
-    if (!stopped && IsRefused(stopped.error())) {
+    if (!stopped && stopped.error().code == Code::kPermissionDenied) {
       refusal = stopped.error().Message();
     } else if (!stopped && stopped.error().code != Code::kNotFound) {
       return Failed(allocation, stopped.error());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mountd/service/fences.h"
+#include "mountd/service/stop_rights.h"
 
 namespace mountd {
 namespace {
@@ -55,8 +56,8 @@ Result<void> LeaseVerbs::MayStop(const CallContext& call,
     }
     MOUNTD_ASSIGN(const exec::CgroupState state,
                   parts_.executor.InspectCgroup({record.cgroup}));
-    MOUNTD_TRY(access_.PolicyFor(call).MayStopTasks(
-        call.caller, state.path.data(), lease.stop_tasks));
+    MOUNTD_TRY(MayFence(parts_, access_.PolicyFor(call), call.caller,
+                        state.path.data(), lease.stop_tasks));
   }
   return Ok();
 }

@@ -2780,9 +2780,11 @@ func (c *Client) CallController(ctx context.Context, plugin string, rpc string, 
 // the release is repeated. Or "keep": the allocation stays as it is, but fenced.
 // "stop_tasks" (s): "no" (default), "freeze" or "kill": what mountd does to all
 // processes of the allocation's cgroup and beneath, before anything else; a rule has to
-// grant it. Whoever owns the cgroup can thaw it. "freeze" fits "keep", because a
-// release waits for frozen tasks that have copies. FailedPrecondition if an allocation
-// has no cgroup.
+// grant it, for the user, or for a group that the user database lists for the user.
+// FailedPrecondition if only another group of the caller's process has the rule,
+// because a fence would not find that rule. Whoever owns the cgroup can thaw it.
+// "freeze" fits "keep", because a release waits for frozen tasks that have copies.
+// FailedPrecondition if an allocation has no cgroup.
 //
 // result_: as of ListLeases.
 func (c *Client) AcquireLease(ctx context.Context, lease string, options AcquireLeaseOptions) (result Lease, err error) {

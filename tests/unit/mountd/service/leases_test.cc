@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "mountd/base/user_groups.h"
 #include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
@@ -286,11 +285,6 @@ TEST_F(LeasesTest, TasksAreStoppedInTheNameOfTheLeasesOwner) {
   LeaseRecord lease = Heartbeat();
   lease.stop_tasks = TaskStop::kKill;
   ASSERT_THAT(Acquire(lease), IsOk());
-  // A rule may let one of the user's groups stop tasks.
-  Config groups = core_.config;
-  groups.rules.emplace_back().gids = {0};
-  groups.rules.back().stop_tasks = TaskStop::kKill;
-  core_.live_config.ReplaceLive(groups);
   Pass(10);
   LapseDue();
   ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
@@ -300,10 +294,7 @@ TEST_F(LeasesTest, TasksAreStoppedInTheNameOfTheLeasesOwner) {
         return plan.kind == exec::PlanKind::kStopTasks;
       });
   ASSERT_NE(stops, plans.end());
-  const exec::CallerPlan& owner = stops->body.stop_tasks.owner;
-  EXPECT_EQ(owner.uid, Core::kAgent);
-  ASSERT_GE(owner.gid_count, 1U);
-  EXPECT_EQ(owner.gids[0], GroupsOf(Core::kAgent)->primary);
+  EXPECT_EQ(stops->body.stop_tasks.owner.uid, Core::kAgent);
 }
 
 // A rule that is gone at the lapse must not hold up the fence for ever.
