@@ -104,7 +104,8 @@ enum class UnmountMode { kPlain, kDetach, kForce, kAbort };
 // - kRefuse: Busy with names of such processes, and nothing has changed.
 // - kWait: waits until there are no copies.
 // - kIgnore: goes on. A volume with copies counts as detached
-//   (Receipt::node_detached) only when the last copy has gone.
+//   (Receipt::node_detached) only when the last copy has gone. A host volume
+//   counts as detached only when the allocation's cgroup has no process.
 enum class OnTasks { kRefuse, kWait, kIgnore };
 
 // The mount that a task driver inserts to give it to the task.

@@ -140,11 +140,18 @@ Result<exec::StopTasksState> StopTasks(const Context& context,
   const StopClock::time_point deadline =
       StopClock::now() + std::chrono::milliseconds(plan.budget_ms);
   const bool kills = plan.how == TaskStop::kKill;
-  MOUNTD_ASSIGN(const Cgroup cgroup, OpenCgroup(context, plan.cgroup));
-  MOUNTD_TRY(CheckMayStop(context, cgroup, plan));
-  MOUNTD_TRY(CheckIsOthers(context, cgroup));
+  // A fence whose rule is gone must not wait for a cgroup that is gone or
+  // empty.
+  MOUNTD_ASSIGN(const Cgroup cgroup, OpenAnyCgroup(context, plan.cgroup));
   MOUNTD_ASSIGN(CgroupEvents events, ReadEvents(context, cgroup));
   exec::StopTasksState state;
+  if (Result<void> may = CheckMayStop(context, cgroup, plan); !may) {
+    // Only the root cgroup has processes without a file that says so.
+    return events.populated || cgroup.path == "/"
+               ? Result<exec::StopTasksState>(std::move(may).error())
+               : state;
+  }
+  MOUNTD_TRY(CheckIsOthers(context, cgroup));
   state.had_processes = events.populated ? 1 : 0;
   // The kernel has a notification, poll(2), but no bound for the processes that
   // join the cgroup later, so this function writes again.

@@ -11,7 +11,8 @@ namespace mountd::propagation {
 // Kills again what joins the cgroup meanwhile.
 //
 // The errors are those of OpenCgroup. PermissionDenied unless one rule of the
-// plan's owner grants both the cgroup and this way to stop tasks.
+// plan's owner grants both the cgroup and this way to stop tasks. A cgroup
+// without processes needs no rule, because nothing is stopped there.
 // FailedPrecondition if the executor itself is in the cgroup, or the cgroup is
 // of a service of mountd's. NotSupported for the root cgroup, and to kill in a
 // threaded cgroup. Busy if some process has not stopped in time.

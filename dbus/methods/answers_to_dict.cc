@@ -156,10 +156,11 @@ Dict ToDict(const ReceiptRecord& receipt) {
       owed.emplace_back(volume.plugin, volume.volume_id);
     }
   }
-  // A receipt exists only when everything but these volumes is undone.
+  // A receipt exists only when everything but these volumes is undone. Tasks
+  // may still use mounts that were detached.
   Dict dict = {{"allocation", Value(receipt.allocation)},
                {"released_at", Value(receipt.released_at_us)},
-               {"node_detached", Value(owed.empty())},
+               {"node_detached", Value(owed.empty() && !receipt.has_users)},
                {"volumes", Value(volumes)},
                {"owed", Value(owed)},
                {"serial", Value(receipt.serial)}};

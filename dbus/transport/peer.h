@@ -64,6 +64,8 @@ class Peer final : public CallerSource {
   void Send(const Event& event);
   // Returns whether the peer gets the signals that it may see.
   bool IsSubscribed() const { return ready() && subscribed_; }
+  // Returns whether it also has no signal or answer left to take.
+  bool IsReading() const { return IsSubscribed() && queued() == 0; }
 
   Result<Caller> CallerOf(const sdbus::Message& message) override;
   Result<Caller> CallerOfSender(const char* sender) override;

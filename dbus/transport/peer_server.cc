@@ -227,4 +227,10 @@ bool PeerServer::HasSubscriber(std::uint32_t uid) const {
   });
 }
 
+bool PeerServer::HasReader(std::uint32_t uid) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& one) {
+    return one.second->IsReading() && one.second->caller().uid == uid;
+  });
+}
+
 }  // namespace mountd::dbus

@@ -47,6 +47,8 @@ class PeerServer {
   void Send(const Event& event);
   // Returns whether a peer of this user is subscribed.
   bool HasSubscriber(std::uint32_t uid) const;
+  // Returns whether such a peer has taken all that was sent to it.
+  bool HasReader(std::uint32_t uid) const;
   std::size_t peer_count() const { return peers_.size(); }
 
  private:

@@ -341,6 +341,12 @@ bool SystemBus::HasSubscriber(std::uint32_t uid) const {
              });
 }
 
+bool SystemBus::HasReader(std::uint32_t uid) const {
+  std::uint64_t queued = 0;
+  return HasSubscriber(uid) && sd_bus_get_n_queued_write(bus_, &queued) >= 0 &&
+         queued == 0;
+}
+
 void SystemBus::GiveUpName() {
   // From here on Lost does not connect again.
   given_up_ = true;

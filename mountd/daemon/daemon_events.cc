@@ -171,6 +171,9 @@ FenceTeller::Ways Daemon::WaysToTellFences() {
     return peers_.HasSubscriber(uid) ||
            (bus_ != nullptr && bus_->HasSubscriber(uid));
   };
+  ways.has_reader = [this](std::uint32_t uid) {
+    return peers_.HasReader(uid) || (bus_ != nullptr && bus_->HasReader(uid));
+  };
   return ways;
 }
 

@@ -407,9 +407,9 @@ Result<void> CheckMountRequest(const Request& request, const Config& config) {
   }
 }
 
-// Refuses an owner whom no rule lets stop tasks so. Leaves the rule's cgroups
-// to StopTasks, which alone can read the cgroup's path.
-Result<void> CheckStopTasks(const StopTasksPlan& plan, const Config& config) {
+// Leaves the rules to StopTasks, which alone can read the cgroup's path, and
+// which needs none for a cgroup without processes.
+Result<void> CheckStopTasks(const StopTasksPlan& plan) {
   if (plan.cgroup == 0) {
     return Invalid("cgroup");
   }
@@ -419,20 +419,10 @@ Result<void> CheckStopTasks(const StopTasksPlan& plan, const Config& config) {
   if (plan.budget_ms == 0 || plan.budget_ms > kMaxStopBudgetMs) {
     return Invalid("budget");
   }
-  MOUNTD_TRY(CheckCaller(plan.owner));
-  const auto gids = std::span(plan.owner.gids).first(plan.owner.gid_count);
-  const bool granted = std::any_of(
-      config.rules.begin(), config.rules.end(), [&](const RuleConfig& rule) {
-        return Applies(rule, plan.owner.uid, gids) &&
-               rule.stop_tasks >= plan.how;
-      });
-  return granted ? Ok()
-                 : Result<void>(Invalid("owner",
-                                        "no rule of this user grants it; add "
-                                        "stop_tasks in mountd.toml"));
+  return CheckCaller(plan.owner);
 }
 
-Result<void> CheckTaskRequest(const Request& request, const Config& config) {
+Result<void> CheckTaskRequest(const Request& request) {
   const PlanBody& body = request.body;
   switch (request.kind) {
     case PlanKind::kInspectCgroup:
@@ -446,7 +436,7 @@ Result<void> CheckTaskRequest(const Request& request, const Config& config) {
     case PlanKind::kVerifyTask:
       return CheckVerifyTask(body.verify_task);
     case PlanKind::kStopTasks:
-      return CheckStopTasks(body.stop_tasks, config);
+      return CheckStopTasks(body.stop_tasks);
     default:
       return Invalid("kind");
   }
@@ -566,7 +556,7 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kFindCopies:
     case PlanKind::kVerifyTask:
     case PlanKind::kStopTasks:
-      return CheckTaskRequest(request, config);
+      return CheckTaskRequest(request);
     case PlanKind::kRemoveTree:
     case PlanKind::kChownTree:
       return CheckTree(request);

@@ -57,6 +57,11 @@ Grants Grants::OfAllUsers(const std::shared_ptr<const Config>& config) {
   constexpr std::uint32_t kEverybody = 1;
   auto all = std::make_shared<Config>(*config);
   for (RuleConfig& rule : all->rules) {
+    // Root never has its own ids shown as a caller's.
+    const bool is_roots =
+        rule.gids.empty() && std::all_of(rule.uids.begin(), rule.uids.end(),
+                                         [](auto uid) { return uid == 0; });
+    rule.root_as_caller = rule.root_as_caller && !is_roots;
     rule.uids = {kEverybody};
   }
   for (auto& [name, volume] : all->host_volumes) {

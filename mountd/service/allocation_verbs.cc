@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "mountd/base/paths.h"
+#include "mountd/service/stop_rights.h"
+#include "mountd/service/unchecked_mounts.h"
 
 namespace mountd {
 namespace {
@@ -170,8 +172,8 @@ Result<void> AllocationVerbs::CheckCgroup(const CallContext& call,
       access_.PolicyFor(call).MayUseCgroup(call.caller, state.path.data()));
   return stop == exec::TaskStop::kNo
              ? Ok()
-             : access_.PolicyFor(call).MayStopTasks(call.caller,
-                                                    state.path.data(), stop);
+             : MayFence(parts_, access_.PolicyFor(call), call.caller,
+                        state.path.data(), stop);
 }
 
 Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(
@@ -189,7 +191,16 @@ Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(
 
 Result<ReceiptRecord> AllocationVerbs::GetReceipt(const CallContext& call,
                                                   const Name& allocation) {
-  return access_.FindReceipt(call, allocation.str());
+  // Read first, because no mount of an allocation with a receipt is being
+  // removed.
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
+                parts_.state.unchecked.UncheckedOf(allocation.str()));
+  MOUNTD_ASSIGN(ReceiptRecord receipt,
+                access_.FindReceipt(call, allocation.str()));
+  MOUNTD_ASSIGN(const std::optional<std::string> users,
+                UsersOfUnchecked(parts_, unchecked, receipt.uid));
+  receipt.has_users = users.has_value();
+  return receipt;
 }
 
 Result<AllocationStatus> AllocationVerbs::GetAllocation(

@@ -5,9 +5,9 @@
 #include <memory>
 #include <utility>
 
-#include "mountd/base/user_groups.h"
-#include "mountd/policy/policy.h"
 #include "mountd/service/handed_out.h"
+#include "mountd/service/stop_rights.h"
+#include "mountd/service/unchecked_mounts.h"
 
 namespace mountd {
 namespace {
@@ -26,29 +26,6 @@ bool HasTasksToStop(const FenceRecord& fence, const std::string& boot_id) {
   // Another boot ended all processes, and gives the cgroup's id to others.
   return fence.stop_tasks != exec::TaskStop::kNo && fence.cgroup != 0 &&
          fence.boot_id == boot_id;
-}
-
-// Returns whether no rule of the owner grants the stop any more.
-bool IsRefused(const Error& error) {
-  return error.code == Code::kPermissionDenied ||
-         error.code == Code::kInvalidArgument;
-}
-
-// Returns the user whose lease has lapsed. Asks the user database only if some
-// rule lets a group stop tasks, because the database may be slow.
-Result<Caller> OwnerOf(const FenceRecord& fence, const Config& config) {
-  Caller owner;
-  owner.uid = fence.lease.uid;
-  owner.gid = exec::kNoId;
-  if (std::any_of(
-          config.rules.begin(), config.rules.end(), [](const RuleConfig& rule) {
-            return !rule.gids.empty() && rule.stop_tasks != exec::TaskStop::kNo;
-          })) {
-    MOUNTD_ASSIGN(UserGroups groups, GroupsOf(owner.uid));
-    owner.gid = groups.primary;
-    owner.groups = std::move(groups.all);
-  }
-  return owner;
 }
 
 }  // namespace
@@ -73,18 +50,10 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
   bool had_tasks = false;
   std::string refusal;
   if (HasTasksToStop(*fence, leases_.boot_id())) {
-    const std::shared_ptr<const Config> config = parts_.config.Get();
-    const Result<Caller> owner = OwnerOf(*fence, *config);
-    if (!owner) {
-      return Failed(allocation, owner.error());
-    }
-    const Result<exec::StopTasksState> stopped = parts_.executor.StopTasks(
-        {fence->cgroup, fence->stop_tasks,
-         SearchBudgetMs(parts_.config.timeouts().plan),
-         Policy(config).PlanOf(*owner)});
+    const Result<exec::StopTasksState> stopped = StopFenced(parts_, *fence);
     // Without the right, the fence goes on as one that stops no tasks, because
     // its release waits for the tasks' copies.
-    if (!stopped && IsRefused(stopped.error())) {
+    if (!stopped && stopped.error().code == Code::kPermissionDenied) {
       refusal = stopped.error().Message();
     } else if (!stopped && stopped.error().code != Code::kNotFound) {
       return Failed(allocation, stopped.error());
@@ -111,6 +80,17 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
              : Result<void>(changed.error());
 }
 
+namespace {
+
+Result<std::optional<std::string>> UncheckedUsersOf(
+    const ServiceParts& parts, const AllocationRecord& record) {
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
+                parts.state.unchecked.UncheckedOf(record.id));
+  return UsersOfUnchecked(parts, unchecked, record.uid);
+}
+
+}  // namespace
+
 // Looks for copies as a release does, and for descriptors that OpenTree and
 // PrepareInbox handed out. Records what it found; finding something is no
 // error.
@@ -125,9 +105,11 @@ Result<void> Fences::Search(const AllocationRecord& record) {
   if (!records.empty()) {
     MOUNTD_ASSIGN(handed_out, FindHandedOut(parts_, records, record.cgroup));
   }
+  MOUNTD_ASSIGN(const std::optional<std::string> users,
+                UncheckedUsersOf(parts_, record));
   const FenceTime now = leases_.Now();
   MOUNTD_TRY(leases_.Change(record.id, [&](FenceRecord& fence) {
-    fence.copies = copies ? "" : copies.error().detail;
+    fence.copies = copies ? users.value_or("") : copies.error().detail;
     fence.handed_out =
         static_cast<std::uint32_t>(handed_out.descriptors.size());
     fence.searched = now;
@@ -135,13 +117,21 @@ Result<void> Fences::Search(const AllocationRecord& record) {
   return Ok();
 }
 
-Result<bool> IsDetachedByRelease(store::StateStore& state,
+Result<bool> IsDetachedByRelease(const ServiceParts& parts,
                                  const std::string& allocation) {
+  // Read first, because no mount of an allocation with a receipt is being
+  // removed.
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
+                parts.state.unchecked.UncheckedOf(allocation));
   MOUNTD_ASSIGN(const std::optional<ReceiptRecord> receipt,
-                state.allocations.GetReceipt(allocation));
-  return receipt &&
-         std::none_of(receipt->volumes.begin(), receipt->volumes.end(),
-                      [](const auto& volume) { return volume.owed; });
+                parts.state.allocations.GetReceipt(allocation));
+  if (!receipt || std::any_of(receipt->volumes.begin(), receipt->volumes.end(),
+                              [](const auto& volume) { return volume.owed; })) {
+    return false;
+  }
+  MOUNTD_ASSIGN(const std::optional<std::string> users,
+                UsersOfUnchecked(parts, unchecked, receipt->uid));
+  return !users;
 }
 
 namespace {
@@ -169,14 +159,16 @@ Result<bool> HasDeparted(store::StateStore& state,
 Result<bool> Fences::Detach(const AllocationRecord& record, OnLapse on_lapse) {
   if (on_lapse == OnLapse::kRelease) {
     MOUNTD_TRY(teardowns_.Release(record));
-    return IsDetachedByRelease(parts_.state, record.id);
+    return IsDetachedByRelease(parts_, record.id);
   }
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
                 parts_.boot.mounts.MountsOf(record.id));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.state.volumes.PublicationsOf(record.id));
   MOUNTD_ASSIGN(const bool departed, HasDeparted(parts_.state, record.id));
-  return mounts.empty() && publications.empty() && !departed;
+  MOUNTD_ASSIGN(const std::optional<std::string> users,
+                UncheckedUsersOf(parts_, record));
+  return mounts.empty() && publications.empty() && !departed && !users;
 }
 
 Result<FenceRecord> Fences::Finish(const std::string& allocation) {
@@ -204,7 +196,7 @@ Result<FenceRecord> Fences::Finish(const std::string& allocation) {
     detached = Detach(*record, fence->on_lapse);
   } else {
     // Somebody has released it since, or a kill came after the release.
-    detached = IsDetachedByRelease(parts_.state, allocation);
+    detached = IsDetachedByRelease(parts_, allocation);
   }
   if (!detached) {
     return Failed(allocation, detached.error());

@@ -41,9 +41,10 @@ class Fences {
   Teardowns& teardowns_;
 };
 
-// Returns whether the allocation is released and each of its volumes detached.
-// False if no receipt says so, because the user has had too many since.
-Result<bool> IsDetachedByRelease(store::StateStore& state,
+// Returns whether the allocation is released, each of its volumes detached, and
+// no mount used that was removed without a look. False if no receipt says so,
+// because the user has had too many since.
+Result<bool> IsDetachedByRelease(const ServiceParts& parts,
                                  const std::string& allocation);
 
 // Returns the strand of a fence's StopTasks.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mountd/service/fences.h"
+#include "mountd/service/stop_rights.h"
 
 namespace mountd {
 namespace {
@@ -55,8 +56,8 @@ Result<void> LeaseVerbs::MayStop(const CallContext& call,
     }
     MOUNTD_ASSIGN(const exec::CgroupState state,
                   parts_.executor.InspectCgroup({record.cgroup}));
-    MOUNTD_TRY(access_.PolicyFor(call).MayStopTasks(
-        call.caller, state.path.data(), lease.stop_tasks));
+    MOUNTD_TRY(MayFence(parts_, access_.PolicyFor(call), call.caller,
+                        state.path.data(), lease.stop_tasks));
   }
   return Ok();
 }
@@ -148,7 +149,7 @@ Result<FenceRecord> LeaseVerbs::GetFence(const CallContext& call,
   // A plugin that was away then may have detached the volumes since.
   if (fence->state == FenceState::kDone && !fence->volumes_detached) {
     MOUNTD_ASSIGN(const bool detached,
-                  IsDetachedByRelease(parts_.state, allocation.str()));
+                  IsDetachedByRelease(parts_, allocation.str()));
     fence->volumes_detached = detached;
   }
   return *std::move(fence);

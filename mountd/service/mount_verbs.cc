@@ -8,6 +8,7 @@
 
 #include "mountd/service/filesystem_users.h"
 #include "mountd/service/handed_out.h"
+#include "mountd/service/unchecked_mounts.h"
 
 namespace mountd {
 
@@ -138,6 +139,9 @@ Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
   call.progress.At(StepOf(request));
   // Once more, because the searches above may have taken long.
   MOUNTD_TRY(access_.leases().CheckUsable(owner));
+  if (old) {
+    MOUNTD_TRY(NoteUnchecked(parts_, owner, {*old}));
+  }
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(request));
   MOUNTD_TRY(Forgive(request));
   // Without an old mount, an earlier call has replaced it, and its new mount
@@ -212,6 +216,7 @@ Result<MountVerbs::Repaired> MountVerbs::RepairMount(const CallContext& call,
   call.progress.At(StepOf(request));
   // Once more, because the search above may have taken long.
   MOUNTD_TRY(access_.leases().CheckUsable(owner));
+  MOUNTD_TRY(NoteUnchecked(parts_, owner, {*mount}));
   MOUNTD_ASSIGN(repaired.replaced, parts_.mounts.Repair(request));
   MOUNTD_TRY(Forgive(request));
   MOUNTD_TRY(teardowns_.LoseIfLapsed(owner, request));

@@ -8,6 +8,7 @@
 #include "csi-node/node/controller.h"
 #include "csi-node/node/plugins.h"
 #include "csi-node/node/volumes.h"
+#include "mountd/base/user_groups.h"
 #include "mountd/config/live_config.h"
 #include "mountd/mounts/mount_healths.h"
 #include "mountd/mounts/mount_room.h"
@@ -48,6 +49,7 @@ struct ServiceParts {
   std::function<void(const std::vector<std::string>& allocations)> on_usable =
       [](const auto&) {};
   LeaseClocks lease_clocks{};
+  UserDatabase user_database{};
 };
 
 }  // namespace mountd

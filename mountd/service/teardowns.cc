@@ -10,6 +10,7 @@
 #include "mountd/base/wall_clock.h"
 #include "mountd/executors/holder_report.h"
 #include "mountd/plan/wire.h"
+#include "mountd/service/unchecked_mounts.h"
 
 namespace mountd {
 namespace {
@@ -73,6 +74,11 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
                 parts_.volumes.Of(record.id));
   MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
                 parts_.networks.TeardownOrder(record.id));
+  if (ignores) {
+    MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                  parts_.boot.mounts.MountsOf(record.id));
+    MOUNTD_TRY(NoteUnchecked(parts_, record, mounts));
+  }
   progress.Expect(publications.size() + interfaces.size());
   Result<void> outcome = parts_.mounts.UnmountAll(
       record.id, progress,
@@ -231,6 +237,14 @@ Result<void> Teardowns::Await(const Manner& manner,
   return outcome;
 }
 
+Result<bool> Teardowns::HasUsersOfUnchecked(const AllocationRecord& record) {
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
+                parts_.state.unchecked.UncheckedOf(record.id));
+  MOUNTD_ASSIGN(const std::optional<std::string> users,
+                UsersOfUnchecked(parts_, unchecked, record.uid));
+  return users.has_value();
+}
+
 Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
                                          const Manner& manner) {
   if (Result<void> unused = CheckRelease(record, manner); !unused) {
@@ -259,6 +273,8 @@ Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
   }
   MOUNTD_ASSIGN(receipt,
                 parts_.state.allocations.FinishAllocation(std::move(receipt)));
+  const Result<bool> has_users = HasUsersOfUnchecked(record);
+  receipt.has_users = !has_users || *has_users;
   // After a kill here the next start forgets the lease.
   IgnoreBecauseBestEffort(leases_.Forget(record.id));
   return receipt;
@@ -310,6 +326,10 @@ Result<void> Teardowns::Unmount(const AllocationRecord& record,
                                 const Manner& manner) {
   MOUNTD_ASSIGN(const std::optional<MountRecord> before,
                 parts_.boot.mounts.GetMount(record.id, task, name));
+  if (before && (mode == exec::UnmountMode::kDetach ||
+                 manner.on_tasks == OnTasks::kIgnore)) {
+    MOUNTD_TRY(NoteUnchecked(parts_, record, {*before}));
+  }
   if (before && mode != exec::UnmountMode::kDetach &&
       manner.on_tasks != OnTasks::kIgnore) {
     MOUNTD_TRY(Await(manner, [&] {
@@ -358,8 +378,10 @@ Result<void> Teardowns::LoseIfLapsed(const AllocationRecord& record,
     return usable;
   }
   Error lapsed = std::move(usable).error();
-  const Result<void> lost =
-      parts_.mounts.Lose(spec.allocation, spec.task, spec.name);
+  Result<void> lost = NoteUnchecked(parts_, record, {RecordOf(spec)});
+  if (lost) {
+    lost = parts_.mounts.Lose(spec.allocation, spec.task, spec.name);
+  }
   if (!lost) {
     // Pending now if this fails, too.
     IgnoreBecauseBestEffort(Unmount(record, spec.task, spec.name,

@@ -96,6 +96,7 @@ class Teardowns {
                             const Manner& manner);
   Result<void> Await(const Manner& manner,
                      const std::function<Result<void>()>& look) const;
+  Result<bool> HasUsersOfUnchecked(const AllocationRecord& record);
   Result<void> CheckUnused(const std::string& allocation,
                            const std::string& alias);
   Error WithHolders(const AllocationRecord& record, std::uint64_t mount_id,

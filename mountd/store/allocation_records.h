@@ -40,6 +40,19 @@ struct ReceiptRecord {
   // The names of the call that released the allocation; "": it gave none.
   std::string traceparent = {};
   std::string request_id = {};
+  // Processes of the allocation's cgroup may still use mounts that were
+  // removed, so no claim may be freed. The store does not keep this.
+  bool has_users = false;
+};
+
+// A cgroup whose processes may still use mounts of the allocation, because
+// mountd removed these without knowing that nobody has them
+// (mountd/service/unchecked_mounts.h).
+struct UncheckedRecord {
+  std::uint64_t serial = 0;  // of the last such removal
+  std::string allocation;
+  std::uint32_t uid = 0;  // the allocation's owner
+  std::uint64_t cgroup = 0;
 };
 
 enum class OwedKind : int {

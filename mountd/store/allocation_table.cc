@@ -200,6 +200,11 @@ Result<ReceiptRecord> AllocationTable::FinishAllocation(ReceiptRecord receipt) {
         "DELETE FROM receipts WHERE uid=?1 AND serial<=(SELECT serial FROM "
         "receipts WHERE uid=?1 ORDER BY serial DESC LIMIT 1 OFFSET ?2)",
         receipt.uid, kReceiptsPerUid));
+    MOUNTD_TRY(database_->Run(
+        "DELETE FROM unchecked WHERE uid=?1 AND allocation NOT IN(SELECT "
+        "allocation FROM receipts) AND allocation NOT IN(SELECT id FROM "
+        "allocations)",
+        receipt.uid));
     return database_->Query(
         "SELECT serial FROM receipts WHERE allocation=?1",
         [&](const Row& row) { receipt.serial = row.Bits(0); },

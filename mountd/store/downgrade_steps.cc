@@ -86,6 +86,13 @@ constexpr std::array kBootSteps = {
 };
 
 constexpr std::array kStateSteps = {
+    // The mountd of 0.1.0 frees claims that such a process may still use.
+    StepDown{13,
+             "SELECT DISTINCT 'allocation ' || allocation || ': that processes "
+             "may use mounts that were removed' FROM unchecked ORDER BY 1",
+             "DROP TABLE unchecked;"
+             "DROP INDEX fences_by_uid;"
+             "CREATE INDEX fences_by_uid ON fences(uid, state, done_wall_us);"},
     // The executors of 0.1.0 refuse a directory that lets a group pass, so its
     // mountd does not prepare the allocation again (mountd.service(8)).
     StepDown{12,

@@ -116,12 +116,12 @@ Result<void> LeaseTable::PutFence(const FenceRecord& fence) {
   if (fence.state != FenceState::kDone) {
     return Ok();
   }
-  // Times of another boot do not compare, so the wall clock's decide.
+  // The row that was written last has the highest rowid. Times of another boot
+  // do not compare, and a wall clock may be set back.
   MOUNTD_TRY(database_->Run(
-      "DELETE FROM fences WHERE uid=?1 AND state=?2 AND allocation NOT IN("
-      "SELECT allocation FROM fences WHERE uid=?1 AND state=?2 ORDER BY "
-      "done_wall_us DESC LIMIT ?3) AND allocation NOT IN(SELECT id FROM "
-      "allocations)",
+      "DELETE FROM fences WHERE uid=?1 AND state=?2 AND rowid<=(SELECT rowid "
+      "FROM fences WHERE uid=?1 AND state=?2 ORDER BY rowid DESC LIMIT 1 "
+      "OFFSET ?3) AND allocation NOT IN(SELECT id FROM allocations)",
       fence.lease.uid, static_cast<int>(FenceState::kDone), kFencesPerUid));
   return Ok();
 }
@@ -183,7 +183,7 @@ Result<std::vector<FenceRecord>> LeaseTable::ListUntold(std::uint32_t uid,
       std::string("SELECT ")
           .append(kFenceColumns)
           .append(" FROM fences WHERE uid=?1 AND state=?2 AND told=0 ORDER BY "
-                  "done_wall_us,allocation LIMIT ?3"),
+                  "rowid LIMIT ?3"),
       [&](const Row& row) { all.push_back(ReadFence(row)); }, uid,
       static_cast<int>(FenceState::kDone), most));
   return all;

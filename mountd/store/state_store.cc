@@ -119,7 +119,16 @@ constexpr std::string_view kFencesTold = R"sql(
 ALTER TABLE fences ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
 UPDATE fences SET told=1 WHERE state=2;
 )sql";
-constexpr std::array<std::string_view, 12> kStateSchema = {
+// No foreign key, because a row outlives its allocation.
+constexpr std::string_view kUnchecked = R"sql(
+CREATE TABLE unchecked(
+  serial INTEGER PRIMARY KEY AUTOINCREMENT, allocation TEXT NOT NULL,
+  uid INTEGER NOT NULL, cgroup INTEGER NOT NULL,
+  UNIQUE(allocation, uid, cgroup));
+DROP INDEX fences_by_uid;
+CREATE INDEX fences_by_uid ON fences(uid, state);
+)sql";
+constexpr std::array<std::string_view, 13> kStateSchema = {
     kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
@@ -131,7 +140,8 @@ constexpr std::array<std::string_view, 12> kStateSchema = {
     kLeases,
     kFormerNodeIds,
     kFencesTold,
-    "ALTER TABLE allocations ADD COLUMN group_id INTEGER NOT NULL DEFAULT 0"};
+    "ALTER TABLE allocations ADD COLUMN group_id INTEGER NOT NULL DEFAULT 0",
+    kUnchecked};
 
 }  // namespace
 
@@ -158,6 +168,8 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
                                static_cast<int>(VolumeState::kUncertain)));
       MOUNTD_TRY(database->Run("UPDATE allocations SET cgroup=0, group_id=0"));
       MOUNTD_TRY(database->Run("UPDATE departed SET cgroup=0, file_system=''"));
+      // Each process ended with the boot.
+      MOUNTD_TRY(database->Run("DELETE FROM unchecked"));
       // Mounts and networks ended with the boot, so their tear-downs are done.
       // Calls to a plugin and answers to an agent are still pending.
       MOUNTD_TRY(database->Run("DELETE FROM owed WHERE kind IN (?1,?2)",

@@ -11,6 +11,7 @@
 #include "mountd/store/lease_table.h"
 #include "mountd/store/owed_table.h"
 #include "mountd/store/plugin_table.h"
+#include "mountd/store/unchecked_table.h"
 #include "mountd/store/volume_table.h"
 
 namespace mountd::store {
@@ -26,8 +27,9 @@ class StateStore {
   // If `boot_id` differs from the last writer's, Open makes all published and
   // staged volumes uncertain, because their mounts are gone. Volumes being
   // unpublished stay so. Open also forgets cgroups, because the kernel counts
-  // their ids from the beginning again, and pending tear-downs of mounts and
-  // networks, because those ended with the boot.
+  // their ids from the beginning again, the tasks that may have kept mounts,
+  // and pending tear-downs of mounts and networks, because those ended with the
+  // boot.
   static Result<std::unique_ptr<StateStore>> Open(const std::string& path,
                                                   const std::string& boot_id);
 
@@ -46,6 +48,7 @@ class StateStore {
   LeaseTable leases{*database_};
   OwedTable owed{*database_};
   PluginTable plugins{*database_, allocations};
+  UncheckedTable unchecked{*database_};
   VolumeTable volumes{*database_, allocations, owed};
 };
 

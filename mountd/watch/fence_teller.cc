@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <utility>
 
 namespace mountd {
 namespace {
@@ -26,8 +27,11 @@ Result<void> FenceTeller::Recover() {
 void FenceTeller::Done(const FenceRecord& fence) {
   const std::uint32_t uid = fence.lease.uid;
   ways_.tell_all(fence);
-  if (!ways_.has_subscriber(uid)) {
+  if (!ways_.has_reader(uid)) {
     untold_.insert(uid);
+    if (ways_.has_subscriber(uid)) {
+      TellLater(uid);
+    }
     return;
   }
   parts_.strands.Submit(TellingStrand(uid), [this, fence] {
@@ -60,7 +64,7 @@ void FenceTeller::HasListed(std::uint32_t uid, const Result<Fences>& some) {
   if (!some) {
     spdlog::error("fences of uid {}: {}", uid, some.error().Message());
     telling_.erase(uid);
-    parts_.loop.After(kUntoldPause, [this, uid] { Subscribed(uid); });
+    TellLater(uid);
     return;
   }
   // The user stays untold, so mountd tells the user's next subscriber.
@@ -80,11 +84,41 @@ void FenceTeller::HasListed(std::uint32_t uid, const Result<Fences>& some) {
     untold_.erase(uid);
     return;
   }
+  // More would only wait behind what the subscribers have not read.
+  if (!ways_.has_reader(uid)) {
+    telling_.erase(uid);
+    TellLater(uid);
+    return;
+  }
   for (const FenceRecord& fence : *some) {
     ways_.tell_user(fence);
   }
-  parts_.strands.Submit(TellingStrand(uid), [this, uid, told = *some] {
-    auto recorded = std::make_shared<Result<void>>(parts_.fences.SetTold(told));
+  // The subscribers that came until now have got these, and the store is read
+  // once more afterwards.
+  telling_.at(uid) = false;
+  RecordWhenRead(uid, std::make_shared<Fences>(*some));
+}
+
+// Records the fences once a subscriber has taken them all.
+void FenceTeller::RecordWhenRead(std::uint32_t uid,
+                                 const std::shared_ptr<Fences>& told) {
+  if (!ways_.has_subscriber(uid)) {
+    telling_.erase(uid);
+    return;
+  }
+  // Another subscriber came, who has not got these.
+  if (std::exchange(telling_.at(uid), false)) {
+    TellSome(uid);
+    return;
+  }
+  if (!ways_.has_reader(uid)) {
+    parts_.loop.After(kUntoldPause,
+                      [this, uid, told] { RecordWhenRead(uid, told); });
+    return;
+  }
+  parts_.strands.Submit(TellingStrand(uid), [this, uid, told] {
+    auto recorded =
+        std::make_shared<Result<void>>(parts_.fences.SetTold(*told));
     parts_.loop.Post([this, uid, recorded] { HasRecorded(uid, *recorded); });
   });
 }
@@ -97,7 +131,16 @@ void FenceTeller::HasRecorded(std::uint32_t uid, const Result<void>& recorded) {
   // The store gives the same fences again, so the user hears of them twice.
   spdlog::error("fences of uid {}: {}", uid, recorded.error().Message());
   telling_.erase(uid);
-  parts_.loop.After(kUntoldPause, [this, uid] { Subscribed(uid); });
+  TellLater(uid);
+}
+
+void FenceTeller::TellLater(std::uint32_t uid) {
+  if (later_.insert(uid).second) {
+    parts_.loop.After(kUntoldPause, [this, uid] {
+      later_.erase(uid);
+      Subscribed(uid);
+    });
+  }
 }
 
 }  // namespace mountd

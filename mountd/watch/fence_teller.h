@@ -22,11 +22,17 @@ namespace mountd {
 // knows which fences mountd has told, so the user's next subscriber also hears
 // of a fence that ended before a kill of mountd, or while the agent was away.
 //
-//   done --a subscriber of the user is there--> told --> recorded
-//     |                                          ^
-//     +--none is there--> untold --Subscribed----+
+//   done --a subscriber of the user reads--> told --> recorded
+//     |                                       ^
+//     +--none is there--> untold --Subscribed-+
+//     |                      |                |
+//     +--none reads----------+--a second------+
 //
-// A kill between the signal and its record makes mountd tell the fence twice.
+// A signal that waits in mountd for a subscriber to read counts as not told,
+// because the subscriber may end before. A signal that the kernel has taken
+// counts as told. A kill between the signal and its record, a subscriber that
+// reads late, and one that comes while the fence ends make mountd tell a fence
+// twice.
 //
 // Runs on the loop's thread, except Recover; the store is read on a strand.
 class FenceTeller {
@@ -45,6 +51,8 @@ class FenceTeller {
     // Sends the signal to the subscribers of the lease's user alone.
     std::function<void(const FenceRecord&)> tell_user;
     std::function<bool(std::uint32_t uid)> has_subscriber;
+    // Returns whether a subscriber of the user has taken all that was sent.
+    std::function<bool(std::uint32_t uid)> has_reader;
   };
   FenceTeller(const Parts& parts, Ways ways)
       : parts_(parts), ways_(std::move(ways)) {}
@@ -64,7 +72,10 @@ class FenceTeller {
 
   void TellSome(std::uint32_t uid);
   void HasListed(std::uint32_t uid, const Result<Fences>& some);
+  void RecordWhenRead(std::uint32_t uid, const std::shared_ptr<Fences>& told);
   void HasRecorded(std::uint32_t uid, const Result<void>& recorded);
+  // Tells the user once more in a second.
+  void TellLater(std::uint32_t uid);
 
   const Parts parts_;
   const Ways ways_;
@@ -72,6 +83,7 @@ class FenceTeller {
   // The users whose fences are being told now. True if a subscriber came
   // meanwhile, so that the store has to be read once more.
   std::map<std::uint32_t, bool> telling_;
+  std::set<std::uint32_t> later_;  // users with a timer of TellLater
 };
 
 }  // namespace mountd

@@ -143,7 +143,7 @@ void LeaseWatch::HasLapsed(const LeaseKey& key,
     // The lease refuses its allocations already, and stays due.
     spdlog::error("lease {} of uid {}: {}", key.name, key.uid,
                   outcome.error().Message());
-    parts_.loop.After(kLapsePause, [this] { LapseDue(); });
+    RetrySoon();
     return;
   }
   if (outcome->lapsed) {
@@ -157,6 +157,17 @@ void LeaseWatch::HasLapsed(const LeaseKey& key,
     }
   }
   Check();
+}
+
+// One timer serves all failed lapses, because it tries each lease that is due.
+void LeaseWatch::RetrySoon() {
+  if (std::exchange(is_retry_armed_, true)) {
+    return;
+  }
+  parts_.loop.After(kLapsePause, [this] {
+    is_retry_armed_ = false;
+    LapseDue();
+  });
 }
 
 void LeaseWatch::Fence(const FenceRecord& fence) {

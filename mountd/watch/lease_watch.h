@@ -67,6 +67,7 @@ class LeaseWatch {
   void LapseSoon(const LeaseKey& key, const std::string& reason,
                  std::uint64_t serial);
   void HasLapsed(const LeaseKey& key, const Result<Leases::Lapsed>& outcome);
+  void RetrySoon();
   struct Subject {
     std::uint32_t uid = 0;
     std::string allocation;
@@ -82,6 +83,7 @@ class LeaseWatch {
   std::unique_ptr<Loop::Source> timer_source_;
   std::map<LeaseKey, Watching> pipes_;
   std::set<LeaseKey> lapsing_;
+  bool is_retry_armed_ = false;  // a timer tries the lapses that failed
   // The allocations whose fence is under way or waits for its turn. A few of a
   // user are under way at once, because they must not take all workers.
   std::set<std::string> fencing_;

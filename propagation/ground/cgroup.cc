@@ -151,9 +151,13 @@ Result<exec::CgroupState> Told(const Cgroup& cgroup) {
 
 }  // namespace
 
-Result<Cgroup> OpenCgroup(const Context& context, std::uint64_t id) {
+Result<Cgroup> OpenAnyCgroup(const Context& context, std::uint64_t id) {
   MOUNTD_ASSIGN(const Hierarchy hierarchy, OpenHierarchy(context));
-  MOUNTD_ASSIGN(Cgroup cgroup, OpenById(context, hierarchy, id));
+  return OpenById(context, hierarchy, id);
+}
+
+Result<Cgroup> OpenCgroup(const Context& context, std::uint64_t id) {
+  MOUNTD_ASSIGN(Cgroup cgroup, OpenAnyCgroup(context, id));
   MOUNTD_TRY(CheckGranted(context, cgroup));
   return cgroup;
 }

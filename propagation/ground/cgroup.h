@@ -23,6 +23,10 @@ struct Cgroup {
 // the usual places.
 Result<Cgroup> OpenCgroup(const Context& context, std::uint64_t id);
 
+// As OpenCgroup, but also opens a cgroup that no rule grants. The caller reads
+// only whether the cgroup has processes before it asks the rules.
+Result<Cgroup> OpenAnyCgroup(const Context& context, std::uint64_t id);
+
 // Opens the cgroup that the process is in. The errors are those of OpenCgroup.
 Result<Cgroup> CgroupOf(const Context& context, const Process& process);
 

@@ -2240,7 +2240,8 @@ func (c *Client) RemoveInbox(ctx context.Context, allocation string, task string
 // PermissionDenied for callers who are no administrators if another allocation has a
 // mount or a published volume of the file system, if another volume is staged from it,
 // or if mountd cannot know. "tasks" (s): as for ReleaseAllocation, about copies of the
-// mount; "detach" does not look for copies.
+// mount; "detach" does not look for copies, so the receipt frees no claim yet
+// ("node_detached" of ReleaseAllocation).
 func (c *Client) Unmount(ctx context.Context, allocation string, task string, name string, options UnmountOptions) (err error) {
 	err = c.call(ctx, "Unmount", nil, allocation, task, name, options)
 	return
@@ -2380,6 +2381,10 @@ func (c *Client) VerifyTask(ctx context.Context, allocation string, task string,
 // names of the call whose work ended the allocation, which may be a Reconcile. If a
 // volume has no user left on the node, mountd searches the whole node for copies once
 // more after the unstage, and does not report a volume with copies as detached.
+// "node_detached" is also false while a process is left in the allocation's cgroup
+// after mountd has removed a mount of a host volume, a file system or a directory that
+// tasks may have: with "ignore", by Unmount's "detach", ReplaceMount or RepairMount.
+// Ask GetReceipt until the last process of the cgroup has ended.
 func (c *Client) ReleaseAllocation(ctx context.Context, allocation string, options ReleaseAllocationOptions) (result Receipt, err error) {
 	err = c.call(ctx, "ReleaseAllocation", &result, allocation, options)
 	return
@@ -2775,9 +2780,11 @@ func (c *Client) CallController(ctx context.Context, plugin string, rpc string, 
 // the release is repeated. Or "keep": the allocation stays as it is, but fenced.
 // "stop_tasks" (s): "no" (default), "freeze" or "kill": what mountd does to all
 // processes of the allocation's cgroup and beneath, before anything else; a rule has to
-// grant it. Whoever owns the cgroup can thaw it. "freeze" fits "keep", because a
-// release waits for frozen tasks that have copies. FailedPrecondition if an allocation
-// has no cgroup.
+// grant it, for the user, or for a group that the user database lists for the user.
+// FailedPrecondition if only another group of the caller's process has the rule,
+// because a fence would not find that rule. Whoever owns the cgroup can thaw it.
+// "freeze" fits "keep", because a release waits for frozen tasks that have copies.
+// FailedPrecondition if an allocation has no cgroup.
 //
 // result_: as of ListLeases.
 func (c *Client) AcquireLease(ctx context.Context, lease string, options AcquireLeaseOptions) (result Lease, err error) {
@@ -2830,15 +2837,17 @@ func (c *Client) ListLeases(ctx context.Context, options ListLeasesOptions) (res
 //
 // fence: "allocation" (s), "lease" (s), "uid" (u), "lapse_reason" (s), "on_lapse" (s),
 // "stop_tasks" (s). "state" (s): "fencing" or "done": the claims on the volumes may be
-// freed only if it is "done" and "volumes_detached" (b) is true. mountd does not see a
-// copy of a host volume that a process outside the allocation's cgroup has, nor a
-// descriptor of "handed_out". "lifted" (b): the lease was acquired again since.
-// "had_tasks" (b): there were processes to stop. "copies" (s): processes that had
-// copies of the mounts or volumes at the last search; "" if there was none.
-// "handed_out" (u): how many descriptors of OpenTree and PrepareInbox processes still
-// had. "error" (s): why the last try failed, and "attempts" (u): how many have. The end
-// of each step, in microseconds of CLOCK_BOOTTIME and since the epoch, 0 if a step has
-// not ended: "lapsed_boottime", "lapsed_at", "tasks_stopped_boottime",
+// freed only if it is "done" and "volumes_detached" (b) is true. If it is false because
+// a plugin is away or processes may have what was removed, a later GetFence says when
+// it is true ("node_detached" of GetReceipt). mountd does not see a copy of a host
+// volume that a process outside the allocation's cgroup has, nor a descriptor of
+// "handed_out". "lifted" (b): the lease was acquired again since. "had_tasks" (b):
+// there were processes to stop. "copies" (s): processes that had copies of the mounts
+// or volumes at the last search, or may have a mount that was removed; "" if there was
+// none. "handed_out" (u): how many descriptors of OpenTree and PrepareInbox processes
+// still had. "error" (s): why the last try failed, and "attempts" (u): how many have.
+// The end of each step, in microseconds of CLOCK_BOOTTIME and since the epoch, 0 if a
+// step has not ended: "lapsed_boottime", "lapsed_at", "tasks_stopped_boottime",
 // "tasks_stopped_at", "searched_boottime", "searched_at", "done_boottime", "done_at"
 // (t). The tasks count as stopped if there was nothing to stop. "boot_id" (s): the boot
 // of the lapse; after a reboot the later steps have times of the new boot.
@@ -3241,9 +3250,12 @@ type LeaseLapsedSignal struct {
 
 // The fence of an allocation is done; GetFence has its receipt. The lease's user and
 // administrators get this. mountd sends this to a subscriber of the lease's user at
-// least once: if none is subscribed when the fence is done, or mountd is killed then,
-// the user's next subscriber gets it, also from a later mountd. After a kill of mountd
-// a subscriber may get it twice. mountd no longer sends it once the receipt is gone.
+// least once: if none is subscribed when the fence is done, or none takes it, or mountd
+// is killed then, the user's next subscriber gets it, also from a later mountd. A
+// signal counts as sent once the kernel has taken it for a subscriber, who may end
+// before reading it. So an agent calls GetFence at its start for each allocation that
+// had a lease. A subscriber may get the signal twice, and also for a fence that was
+// lifted since. mountd no longer sends it once the receipt is gone.
 type FenceDoneSignal struct {
 	Allocation string `dbus:"allocation"`
 

@@ -73,6 +73,52 @@ TEST_F(NodeLease, ATaskThatIsNotStoppedKeepsTheReceiptBack) {
   EXPECT_FALSE(Writes());
 }
 
+// The task still has its copy of a mount that is gone from the host, and no
+// search finds that copy.
+TEST_F(NodeLease, ADetachFreesNoClaim) {
+  ASSERT_EQ(Bind("data"), "Ok");
+  ASSERT_NO_FATAL_FAILURE(Start());
+  ASSERT_NO_FATAL_FAILURE(Acquire("no"));
+  ASSERT_EQ(Outcome(client_->Unmount("web", "app", "data",
+                                     agent::UnmountMode::kDetach)),
+            "Ok");
+  EndHolder();
+  const auto fence = AwaitFence();
+  ASSERT_TRUE(fence);
+  EXPECT_TRUE(StartsToWrite());
+  EXPECT_FALSE(fence->volumes_detached);
+  EXPECT_FALSE(client_->GetReceipt("web")->node_detached);
+  EXPECT_EQ(DeleteContainer(), 0);
+  // The container's process ends after crun.
+  EXPECT_TRUE(
+      Eventually([&] { return client_->GetFence("web")->volumes_detached; }));
+  EXPECT_FALSE(Writes());
+  EXPECT_TRUE(client_->GetReceipt("web")->node_detached);
+}
+
+TEST_F(NodeLease, AReleaseThatIgnoresTasksFreesNoClaim) {
+  ASSERT_EQ(Bind("data"), "Ok");
+  ASSERT_NO_FATAL_FAILURE(Start());
+  ASSERT_NO_FATAL_FAILURE(Acquire("no"));
+  EndHolder();
+  ASSERT_TRUE(Eventually([&] {
+    const auto fence = client_->GetFence("web");
+    return fence && !fence->copies.empty();
+  }));
+  const auto receipt =
+      client_->ReleaseAllocation("web", agent::OnTasks::kIgnore);
+  ASSERT_EQ(Outcome(receipt), "Ok");
+  EXPECT_FALSE(receipt->node_detached);
+  const auto fence = AwaitFence();
+  ASSERT_TRUE(fence);
+  EXPECT_TRUE(StartsToWrite());
+  EXPECT_FALSE(fence->volumes_detached);
+  EXPECT_EQ(DeleteContainer(), 0);
+  EXPECT_TRUE(
+      Eventually([&] { return client_->GetFence("web")->volumes_detached; }));
+  EXPECT_FALSE(Writes());
+}
+
 TEST_F(NodeLease, AFrozenTaskWritesNothingAndItsMountsAreKept) {
   ASSERT_EQ(Bind("data"), "Ok");
   ASSERT_NO_FATAL_FAILURE(Start());

@@ -155,13 +155,32 @@ TEST_F(StopTasks, AnEmptyOrRemovedCgroupHasNone) {
   EXPECT_EQ(CodeOf(Stop(id, TaskStop::kKill)), "NotFound");
 }
 
+// The rule of an agent that is gone may be gone, too.
+TEST_F(StopTasks, AnEmptyOrRemovedCgroupNeedsNoRule) {
+  const std::uint64_t id = MakeCgroup("web");
+  config_.rules.clear();
+  const Reply empty = Stop(id, TaskStop::kFreeze);
+  EXPECT_EQ(ErrorOf(empty), "");
+  EXPECT_EQ(empty.body.stop_tasks.had_processes, 0U);
+  EXPECT_EQ(Events("web").find("frozen 1"), std::string::npos);
+  Child& task = Spawn("web", [] { return true; });
+  EXPECT_EQ(CodeOf(Stop(id, TaskStop::kKill)), "PermissionDenied");
+  EXPECT_TRUE(Lives(task));
+  struct stat root = {};
+  ASSERT_EQ(::stat("/sys/fs/cgroup", &root), 0);
+  EXPECT_EQ(CodeOf(Stop(root.st_ino, TaskStop::kKill)), "PermissionDenied");
+  const std::uint64_t gone = MakeCgroup("gone");
+  ASSERT_EQ(::rmdir(PathIn("gone", "").c_str()), 0);
+  EXPECT_EQ(CodeOf(Stop(gone, TaskStop::kKill)), "NotFound");
+}
+
 TEST_F(StopTasks, TheRuleOfTheCgroupMustGrantIt) {
   const std::uint64_t id = MakeCgroup("web");
   Child& task = Spawn("web", [] { return true; });
   config_.rules.back().stop_tasks = TaskStop::kFreeze;
-  EXPECT_EQ(CodeOf(Stop(id, TaskStop::kKill)), "InvalidArgument");
+  EXPECT_EQ(CodeOf(Stop(id, TaskStop::kKill)), "PermissionDenied");
   config_.rules.back().stop_tasks = TaskStop::kNo;
-  EXPECT_EQ(CodeOf(Stop(id, TaskStop::kFreeze)), "InvalidArgument");
+  EXPECT_EQ(CodeOf(Stop(id, TaskStop::kFreeze)), "PermissionDenied");
   // Another rule's right is for that rule's cgroups.
   RuleConfig other;
   other.uids = {kUser};
@@ -183,8 +202,8 @@ TEST_F(StopTasks, TheRuleMustBeOfTheLeasesOwner) {
   other.uids = {kOther};
   other.cgroups = {top()};
   config_.rules.push_back(other);
-  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kOther), id)), "InvalidArgument");
-  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kUnknown), id)), "InvalidArgument");
+  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kOther), id)), "PermissionDenied");
+  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kUnknown), id)), "PermissionDenied");
   // The right of this user is for other cgroups.
   RuleConfig elsewhere;
   elsewhere.uids = {kOther};
@@ -200,7 +219,7 @@ TEST_F(StopTasks, TheRuleMustBeOfTheLeasesOwner) {
   group.stop_tasks = TaskStop::kKill;
   config_.rules.push_back(group);
   EXPECT_EQ(CodeOf(StopAs(OwnerOf(kUnknown, kGroup + 1), id)),
-            "InvalidArgument");
+            "PermissionDenied");
   EXPECT_TRUE(Lives(task));
   EXPECT_EQ(ErrorOf(StopAs(OwnerOf(kUnknown, kGroup), id)), "");
   EXPECT_TRUE(WasKilled(task));

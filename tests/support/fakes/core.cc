@@ -180,6 +180,7 @@ void Core::Start() {
                      *controller, room,      healths};
   parts.lease_clocks = {[this] { return boot_us.load(); },
                         [this] { return wall_us.load(); }};
+  parts.user_database = user_database;
   services = std::make_unique<Services>(parts);
 }
 

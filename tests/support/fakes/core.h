@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mountd/base/steps.h"
+#include "mountd/base/user_groups.h"
 #include "mountd/service/services.h"
 #include "mountd/store/boot_store.h"
 #include "tests/support/fakes/fake_csi_client.h"
@@ -82,6 +83,7 @@ class Core {
   // CLOCK_BOOTTIME and the wall clock of leases, in microseconds.
   std::atomic<std::uint64_t> boot_us = 1'000'000'000;
   std::atomic<std::uint64_t> wall_us = 1'700'000'000'000'000;
+  UserDatabase user_database{};     // applies from the next start
   std::vector<std::string> scarce;  // networks, and their free addresses
   // Returns the conditions that volumes reported since the last call, as
   // "v1 abnormal: why".

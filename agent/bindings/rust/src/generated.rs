@@ -2834,10 +2834,13 @@ pub enum Signal {
     },
     /// The fence of an allocation is done; GetFence has its receipt. The lease's user
     /// and administrators get this. mountd sends this to a subscriber of the lease's
-    /// user at least once: if none is subscribed when the fence is done, or mountd is
-    /// killed then, the user's next subscriber gets it, also from a later mountd. After
-    /// a kill of mountd a subscriber may get it twice. mountd no longer sends it once
-    /// the receipt is gone.
+    /// user at least once: if none is subscribed when the fence is done, or none takes
+    /// it, or mountd is killed then, the user's next subscriber gets it, also from a
+    /// later mountd. A signal counts as sent once the kernel has taken it for a
+    /// subscriber, who may end before reading it. So an agent calls GetFence at its
+    /// start for each allocation that had a lease. A subscriber may get the signal
+    /// twice, and also for a fence that was lifted since. mountd no longer sends it
+    /// once the receipt is gone.
     FenceDone {
         allocation: String,
         lease: String,

@@ -377,6 +377,10 @@ TEST_F(GrantsTest, AListSaysWhereRootsFilesMayShow) {
   const GrantsOf everybody{.all_users = true};
   EXPECT_EQ(shows("data", As(0, 0), everybody), Shows(true, false));
   EXPECT_EQ(shows("own", As(0, 0), everybody), Shows(true, true));
+  // A rule that names root alone grants it to nobody.
+  rule.uids = {0};
+  SetRules({rule, without});
+  EXPECT_EQ(shows("own", As(0, 0), everybody), Shows(false, false));
 }
 
 TEST_F(GrantsTest, AnEntryHasWhatTheAdministratorDeclared) {

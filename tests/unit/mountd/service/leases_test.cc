@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "mountd/base/user_groups.h"
 #include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
@@ -286,11 +285,6 @@ TEST_F(LeasesTest, TasksAreStoppedInTheNameOfTheLeasesOwner) {
   LeaseRecord lease = Heartbeat();
   lease.stop_tasks = TaskStop::kKill;
   ASSERT_THAT(Acquire(lease), IsOk());
-  // A rule may let one of the user's groups stop tasks.
-  Config groups = core_.config;
-  groups.rules.emplace_back().gids = {0};
-  groups.rules.back().stop_tasks = TaskStop::kKill;
-  core_.live_config.ReplaceLive(groups);
   Pass(10);
   LapseDue();
   ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
@@ -300,33 +294,42 @@ TEST_F(LeasesTest, TasksAreStoppedInTheNameOfTheLeasesOwner) {
         return plan.kind == exec::PlanKind::kStopTasks;
       });
   ASSERT_NE(stops, plans.end());
-  const exec::CallerPlan& owner = stops->body.stop_tasks.owner;
-  EXPECT_EQ(owner.uid, Core::kAgent);
-  ASSERT_GE(owner.gid_count, 1U);
-  EXPECT_EQ(owner.gids[0], GroupsOf(Core::kAgent)->primary);
+  EXPECT_EQ(stops->body.stop_tasks.owner.uid, Core::kAgent);
 }
 
 // A rule that is gone at the lapse must not hold up the fence for ever.
 TEST_F(LeasesTest, WithoutTheRuleTheFenceStopsNoTasksAndGoesOn) {
-  for (const Code code : {Code::kPermissionDenied, Code::kInvalidArgument}) {
-    LeaseRecord lease = Heartbeat();
-    lease.stop_tasks = TaskStop::kKill;
-    ASSERT_THAT(Acquire(lease), IsOk());
-    executor().script().FailNext(
-        "StopTasks", MakeError(code, "stop tasks", "web", "no rule grants it"));
-    Pass(10);
-    LapseDue();
-    ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
-    const auto pending = services().leases.Pending();
-    ASSERT_EQ(pending.size(), 1U);
-    EXPECT_EQ(pending[0].stop_tasks, TaskStop::kNo);
-    EXPECT_THAT(pending[0].error, ::testing::HasSubstr("no rule grants it"));
-    ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
-    EXPECT_EQ(executor().script().Count("StopTasks"),
-              code == Code::kPermissionDenied ? 1U : 2U);
-    ASSERT_THAT(services().fences.Finish("web"), IsOk());
-    ASSERT_THAT(Prepare("web"), IsOk());
-  }
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  executor().script().FailNext(
+      "StopTasks", MakeError(Code::kPermissionDenied, "stop tasks", "web",
+                             "no rule grants it"));
+  Pass(10);
+  LapseDue();
+  ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  const auto pending = services().leases.Pending();
+  ASSERT_EQ(pending.size(), 1U);
+  EXPECT_EQ(pending[0].stop_tasks, TaskStop::kNo);
+  EXPECT_THAT(pending[0].error, ::testing::HasSubstr("no rule grants it"));
+  ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  EXPECT_EQ(executor().script().Count("StopTasks"), 1U);
+  ASSERT_THAT(services().fences.Finish("web"), IsOk());
+}
+
+// A plan that the executor does not take says nothing of the rules, so the
+// tasks must not be left running.
+TEST_F(LeasesTest, OnlyTheRulesKeepAFenceFromStoppingTasks) {
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  executor().FailNext("StopTasks", Code::kInvalidArgument);
+  Pass(10);
+  LapseDue();
+  EXPECT_EQ(Outcome(services().fences.StopTasks("web")), "InvalidArgument");
+  EXPECT_EQ(services().leases.Pending().front().stop_tasks, TaskStop::kKill);
+  ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  EXPECT_EQ(services().leases.Pending().front().stop_tasks, TaskStop::kKill);
 }
 
 TEST_F(LeasesTest, CopiesThatRemainAreToldAndTheFenceGoesOn) {
@@ -348,6 +351,145 @@ TEST_F(LeasesTest, CopiesThatRemainAreToldAndTheFenceGoesOn) {
   ASSERT_THAT(fence, IsOk());
   EXPECT_EQ(fence->copies, "");
   EXPECT_EQ(fence->error, "");
+}
+
+// A search does not find a copy of a mount that is gone from the host, so all
+// processes of the cgroup count until there are none.
+class IgnoredCopies : public LeasesTest {
+ protected:
+  void Mount() {
+    ASSERT_THAT(Bind(), IsOk());
+    exec::Holder task;
+    task.pid = 7;
+    executor().AddHolder(0, task, kCgroup);
+  }
+  void Detach() {
+    ASSERT_THAT(
+        services().mounts.Unmount(agent_, NameOf("web"), NameOf("task"),
+                                  NameOf("m"), exec::UnmountMode::kDetach, {}),
+        IsOk());
+  }
+  Result<ReceiptRecord> Release(OnTasks on_tasks) {
+    return services().allocations.ReleaseAllocation(agent_, NameOf("web"),
+                                                    on_tasks);
+  }
+  FenceRecord Told() {
+    return services().lease_verbs.GetFence(agent_, NameOf("web")).value();
+  }
+  bool HasUsers() {
+    return services().allocations.GetReceipt(agent_, NameOf("web"))->has_users;
+  }
+  void Lapse() {
+    Pass(10);
+    LapseDue();
+    ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  }
+  void Again() {
+    core_.Restart();
+    ASSERT_THAT(core_.Recover(), IsOk());
+  }
+};
+
+TEST_F(IgnoredCopies, AReleaseThatIgnoresTasksFreesNoClaim) {
+  Mount();
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  Lapse();
+  const auto receipt = Release(OnTasks::kIgnore);
+  ASSERT_THAT(receipt, IsOk());
+  EXPECT_TRUE(receipt->has_users);
+  const auto fence = services().fences.Finish("web");
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_EQ(fence->state, FenceState::kDone);
+  EXPECT_FALSE(fence->volumes_detached);
+  Again();
+  EXPECT_TRUE(HasUsers());
+  EXPECT_FALSE(Told().volumes_detached);
+  executor().EndProcesses();
+  EXPECT_FALSE(HasUsers());
+  EXPECT_TRUE(Told().volumes_detached);
+  // A process that comes later never had the mount.
+  executor().AddHolder(0, {}, kCgroup);
+  EXPECT_FALSE(HasUsers());
+  EXPECT_TRUE(Told().volumes_detached);
+}
+
+TEST_F(IgnoredCopies, ADetachBeforeTheLapseFreesNoClaim) {
+  Mount();
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  Detach();
+  Again();
+  Pass(10);
+  LapseDue();
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_FALSE(fence->volumes_detached);
+  EXPECT_NE(fence->copies.find("(pid 7, cgroup)"), std::string::npos)
+      << fence->copies;
+  EXPECT_FALSE(Record());
+  // A cgroup that mountd cannot look at counts as one with processes.
+  executor().FailNext("FindProcesses", Code::kPermissionDenied);
+  EXPECT_FALSE(Told().volumes_detached);
+  executor().SetBlind(true);
+  EXPECT_FALSE(Told().volumes_detached);
+  executor().SetBlind(false);
+  executor().EndProcesses();
+  EXPECT_TRUE(Told().volumes_detached);
+}
+
+TEST_F(IgnoredCopies, AKeptAllocationFreesNoClaim) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  Mount();
+  ASSERT_THAT(Acquire(lease), IsOk());
+  Lapse();
+  Detach();
+  const auto fence = services().fences.Finish("web");
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_FALSE(fence->volumes_detached);
+  EXPECT_NE(fence->copies, "");
+}
+
+TEST_F(IgnoredCopies, AMountThatWasReplacedFreesNoClaim) {
+  ASSERT_THAT(services().inboxes.PrepareInbox(agent_, {"web", "task"},
+                                              /*opens=*/false),
+              IsOk());
+  BindMountRequest spec = Wish();
+  spec.wish.target_kind = exec::TargetKind::kInbox;
+  ASSERT_THAT(services().mounts.BindMount(agent_, spec), IsOk());
+  executor().AddHolder(0, {}, kCgroup);
+  ASSERT_THAT(services().mounts.ReplaceMount(agent_, spec), IsOk());
+  EXPECT_TRUE(Release(OnTasks::kRefuse)->has_users);
+  executor().EndProcesses();
+  EXPECT_FALSE(HasUsers());
+}
+
+// The tasks of a stopped cgroup have ended, and a reboot ended all.
+TEST_F(IgnoredCopies, StoppedTasksAndARebootLeaveNone) {
+  Mount();
+  Detach();
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  ASSERT_THAT(Acquire(lease), IsOk());
+  Lapse();
+  EXPECT_TRUE(services().fences.Finish("web")->volumes_detached);
+  ASSERT_THAT(Prepare("web"), IsOk());
+  Mount();
+  ASSERT_TRUE(Release(OnTasks::kIgnore)->has_users);
+  core_.Restart(/*same_boot=*/false);
+  ASSERT_THAT(core_.Recover(), IsOk());
+  EXPECT_FALSE(HasUsers());
+}
+
+// A tmpfs frees no claim, and a copy outside a cgroup is not looked for.
+TEST_F(IgnoredCopies, OtherMountsCostNoSearch) {
+  BindMountRequest tmpfs = Wish();
+  tmpfs.wish.source_kind = exec::SourceKind::kTmpfs;
+  tmpfs.wish.source.clear();
+  tmpfs.wish.tmpfs.bytes = 4096;
+  ASSERT_THAT(services().mounts.BindMount(agent_, tmpfs), IsOk());
+  executor().AddHolder(0, {}, kCgroup);
+  EXPECT_FALSE(Release(OnTasks::kIgnore)->has_users);
+  EXPECT_EQ(executor().script().Count("FindProcesses"), 0U);
 }
 
 TEST_F(LeasesTest, TheIntentOutlivesAKillAtEachStep) {

@@ -22,7 +22,7 @@ namespace mountd::store {
 namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
-constexpr int kStateVersions = 12;
+constexpr int kStateVersions = 13;
 constexpr int kBootVersions = 15;
 
 struct CloseRaw {
@@ -115,7 +115,7 @@ TEST_P(StateMigration, KeepsAllocationsReceiptsAndDebts) {
   EXPECT_EQ(web.scope, "prod");
   EXPECT_EQ(web.cgroup, version() >= 2 ? 77U : 0U);
   EXPECT_EQ(web.lease_required, version() >= 9);
-  EXPECT_EQ(web.group, 0U);
+  EXPECT_EQ(web.group, version() >= 12 ? 100000U : 0U);
   const auto receipt = store_->allocations.GetReceipt("old");
   ASSERT_TRUE(receipt && *receipt);
   EXPECT_EQ((*receipt)->serial, 7U);

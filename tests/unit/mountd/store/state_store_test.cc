@@ -181,6 +181,45 @@ TEST_F(StateStoreTest, SerialsOnlyGrow) {
             first);
 }
 
+TEST_F(StateStoreTest, UncheckedCgroupsLastUntilTheReceiptOrTheBootEnds) {
+  const auto put = [&](const std::string& allocation, std::uint64_t cgroup) {
+    ASSERT_EQ(
+        MessageOf(store_->unchecked.PutUnchecked({0, allocation, 7, cgroup})),
+        "Ok");
+  };
+  const auto serials = [&](const std::string& allocation) {
+    std::vector<std::uint64_t> all;
+    const auto records = store_->unchecked.UncheckedOf(allocation);
+    for (const UncheckedRecord& one : *records) {
+      all.push_back(one.serial);
+    }
+    return all;
+  };
+  Add("web");
+  Add("db");
+  put("web", 1);
+  put("web", 2);
+  put("nobody", 1);
+  const UncheckedRecord first = store_->unchecked.UncheckedOf("web")->front();
+  put("web", 1);
+  EXPECT_EQ(serials("web"), (std::vector<std::uint64_t>{2, 4}));
+  // Not the one that was put again meanwhile.
+  ASSERT_EQ(MessageOf(store_->unchecked.RemoveUnchecked(first)), "Ok");
+  EXPECT_EQ(serials("web").size(), 2U);
+  ReceiptRecord receipt;
+  receipt.allocation = "web";
+  receipt.uid = 7;
+  ASSERT_EQ(MessageOf(store_->allocations.FinishAllocation(receipt)), "Ok");
+  EXPECT_EQ(serials("web").size(), 2U);
+  EXPECT_TRUE(serials("nobody").empty());
+  put("db", 3);
+  Open();
+  EXPECT_EQ(serials("web").size(), 2U);
+  Open("boot 2");
+  EXPECT_TRUE(serials("web").empty());
+  EXPECT_TRUE(serials("db").empty());
+}
+
 TEST_F(StateStoreTest, AnothersReceiptKeepsItsName) {
   Add("web", 7);
   ASSERT_EQ(

@@ -31,9 +31,13 @@ class FenceTellerTest : public CoreFixture {
     };
     ways.tell_user = [this](const FenceRecord& fence) {
       user_.push_back(std::to_string(fence.lease.uid) + " " + fence.allocation);
+      is_stuck_ = is_stuck_ || stops_reading_;
     };
     ways.has_subscriber = [this](std::uint32_t uid) {
       return subscribers_.contains(uid);
+    };
+    ways.has_reader = [this](std::uint32_t uid) {
+      return subscribers_.contains(uid) && !is_stuck_;
     };
     teller_ = std::make_unique<FenceTeller>(
         FenceTeller::Parts{loop_, strands_, core_.state->leases},
@@ -75,6 +79,8 @@ class FenceTellerTest : public CoreFixture {
   std::vector<std::string> all_;
   std::vector<std::string> user_;
   std::set<std::uint32_t> subscribers_;
+  bool is_stuck_ = false;       // the subscribers read nothing
+  bool stops_reading_ = false;  // they read nothing after the next signal
   std::uint64_t now_ = 0;
   ManualLoop loop_;
   std::unique_ptr<FenceTeller> teller_;
@@ -202,6 +208,95 @@ TEST_F(FenceTellerTest, ManyAreToldInOrder) {
   EXPECT_EQ(user_.front(), "1000 a0");
   EXPECT_EQ(user_.back(), "1000 a" + std::to_string(kMany - 1));
   EXPECT_EQ(Untold(), 0U);
+}
+
+// A frozen agent with a full queue may end before it reads.
+TEST_F(FenceTellerTest, AQueuedSignalIsNotTold) {
+  Subscribe(Core::kAgent);
+  is_stuck_ = true;
+  teller_->Done(PutReceipt("web"));
+  LetWorkEnd();
+  loop_.FireTimers();
+  LetWorkEnd();
+  EXPECT_EQ(Untold(), 1U);
+  EXPECT_TRUE(user_.empty()) << "more would wait behind the first signal";
+  subscribers_.clear();
+  is_stuck_ = false;
+  loop_.FireTimers();
+  LetWorkEnd();
+  Subscribe(Core::kAgent);
+  LetWorkEnd();
+  EXPECT_EQ(user_, std::vector<std::string>{"1000 web"});
+  EXPECT_EQ(Untold(), 0U);
+}
+
+TEST_F(FenceTellerTest, AQueueThatIsReadAtLastIsToldWithoutAnotherSubscriber) {
+  Subscribe(Core::kAgent);
+  is_stuck_ = true;
+  teller_->Done(PutReceipt("web"));
+  is_stuck_ = false;
+  loop_.FireTimers();
+  LetWorkEnd();
+  EXPECT_EQ(Untold(), 0U);
+  EXPECT_EQ(teller_->untold_count(), 0U);
+}
+
+// The first subscriber reads no more after the signal.
+TEST_F(FenceTellerTest, WhatAnEarlierSubscriberLeftUnreadIsToldTheNext) {
+  PutReceipt("web");
+  Start();
+  stops_reading_ = true;
+  Subscribe(Core::kAgent);
+  LetWorkEnd();
+  EXPECT_EQ(user_.size(), 1U);
+  EXPECT_EQ(Untold(), 1U);
+  // Another one comes, and the first is gone before anybody looks.
+  is_stuck_ = stops_reading_ = false;
+  Subscribe(Core::kAgent);
+  loop_.FireTimers();
+  LetWorkEnd();
+  EXPECT_EQ(user_.size(), 2U);
+  EXPECT_EQ(Untold(), 0U);
+}
+
+TEST_F(FenceTellerTest, AllAreToldAfterAnErrorOfTheStore) {
+  constexpr std::size_t kSome = FenceTeller::kAtOnce + 44;
+  for (std::size_t i = 0; i < kSome; ++i) {
+    PutReceipt("a" + std::to_string(i));
+  }
+  Start();
+  {
+    const FailingWrites full(core_.state->database(), "UPDATE", "fences");
+    Subscribe(Core::kAgent);
+    LetWorkEnd();
+  }
+  EXPECT_EQ(Untold(), kSome);
+  EXPECT_EQ(loop_.timer_count(), 1U);
+  loop_.FireTimers();
+  ASSERT_TRUE(loop_.RunUntil([&] { return teller_->untold_count() == 0; }));
+  EXPECT_EQ(std::set<std::string>(user_.begin(), user_.end()).size(), kSome);
+  EXPECT_EQ(Untold(), 0U);
+}
+
+// A wall clock that is set back neither removes a receipt nor changes the
+// order.
+TEST_F(FenceTellerTest, ReceiptsAreOldByTheirOrderAlone) {
+  auto& database = core_.state->database();
+  ASSERT_THAT(database.Run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT "
+                           "i+1 FROM n WHERE i<?1) INSERT INTO fences SELECT "
+                           "'a' || i,1000,'lease','boot 1',1,0,0,2,0,'',0,0,0,"
+                           "0,0,0,i,1000000+i,0,'',0,0,'',0,0 FROM n",
+                           store::LeaseTable::kFencesPerUid),
+              IsOk());
+  PutReceipt("new");
+  const auto has = [&](const std::string& allocation) {
+    return core_.state->leases.GetFence(allocation)->has_value();
+  };
+  EXPECT_TRUE(has("new"));
+  EXPECT_FALSE(has("a1"));
+  EXPECT_TRUE(has("a2"));
+  EXPECT_EQ(core_.state->leases.ListUntold(Core::kAgent, 1)->front().allocation,
+            "a2");
 }
 
 // Another fence of the same allocation is news of its own.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/fakes/failing_store.h"
 #include "tests/support/fakes/manual_loop.h"
 #include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
@@ -44,12 +45,16 @@ class LeaseWatchTest : public CoreFixture {
     watch_->Start();
   }
   // Acquires the lease by a pipe, and returns its write end.
-  UniqueFd AcquirePipe() {
+  UniqueFd AcquirePipe() { return AcquirePipe("lease", "web"); }
+  UniqueFd AcquirePipe(const std::string& both) {
+    return AcquirePipe(both, both);
+  }
+  UniqueFd AcquirePipe(const std::string& name, const std::string& allocation) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
     LeaseRecord lease;
-    lease.key.name = "lease";
-    lease.allocation = "web";
+    lease.key.name = name;
+    lease.allocation = allocation;
     EXPECT_THAT(services().lease_verbs.AcquireLease(
                     agent_, lease, std::make_shared<UniqueFd>(ends[0])),
                 IsOk());
@@ -154,6 +159,35 @@ TEST_F(LeaseWatchTest, ARetryThatComesLateTellsNothing) {
     }
   }
   EXPECT_TRUE(done_.empty());
+}
+
+// A disk that is full fails each lapse, and each try costs a line in the log.
+TEST_F(LeaseWatchTest, FailedLapsesShareOneTimer) {
+  constexpr std::size_t kLeases = 3;
+  std::vector<UniqueFd> writers;
+  for (std::size_t i = 0; i < kLeases; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    ASSERT_THAT(
+        services().allocations.PrepareAllocation(agent_, NameOf(name), ""),
+        IsOk());
+    writers.push_back(AcquirePipe(name));
+  }
+  {
+    const FailingWrites full(core_.state->database(), "INSERT", "leases");
+    for (std::size_t i = 0; i < kLeases; ++i) {
+      writers[i].reset();
+      for (int round = 0; round < 4; ++round) {
+        bool passed = false;
+        strands_.Submit(
+            "lease " + std::to_string(Core::kAgent) + "/a" + std::to_string(i),
+            [&] { loop_.Post([&] { passed = true; }); });
+        ASSERT_TRUE(loop_.RunUntil([&] { return passed; }));
+      }
+      EXPECT_EQ(loop_.timer_count(), 1U);
+    }
+  }
+  loop_.FireTimers();
+  EXPECT_TRUE(loop_.RunUntil([&] { return done_.size() == kLeases; }));
 }
 
 // All workers wait for the same executors, so one user must not take them all.

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service/unchecked_mounts.h"
+
+#include <algorithm>
+
+#include "mountd/executors/holder_report.h"
+#include "mountd/executors/task_copies.h"
+
+namespace mountd {
+namespace {
+
+bool FreesAClaim(const MountRecord& mount) {
+  return mount.wish.source_kind != exec::SourceKind::kTmpfs &&
+         mount.wish.source_kind != exec::SourceKind::kPublishedVolume;
+}
+
+// Returns the cgroup's processes as text; nothing if it has none or is gone.
+std::optional<std::string> MembersAsText(const ServiceParts& parts,
+                                         std::uint64_t cgroup) {
+  const Result<exec::HoldersState> found = parts.executor.FindProcesses(
+      {cgroup, 0, SearchBudgetMs(parts.config.timeouts().plan)});
+  if (!found) {
+    return found.error().code == Code::kNotFound
+               ? std::nullopt
+               : std::optional(
+                     "mountd cannot tell whether processes use "
+                     "mounts that were removed: " +
+                     found.error().Message());
+  }
+  const HolderReport report = ReportOf(*found);
+  if (!report.holders.empty() || report.more) {
+    return "processes may use mounts that were removed: " + Summary(report);
+  }
+  return found->incomplete == 0
+             ? std::nullopt
+             : std::optional<std::string>(
+                   "processes that mountd could not look at may use mounts "
+                   "that were removed");
+}
+
+}  // namespace
+
+Result<void> NoteUnchecked(const ServiceParts& parts,
+                           const AllocationRecord& record,
+                           const std::vector<MountRecord>& mounts) {
+  if (record.cgroup == 0 ||
+      std::none_of(mounts.begin(), mounts.end(), FreesAClaim)) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(std::vector<UncheckedRecord> others,
+                parts.state.unchecked.UncheckedOf(record.id));
+  // An allocation may get one cgroup after another.
+  std::erase_if(others, [&](const UncheckedRecord& other) {
+    return other.cgroup == record.cgroup;
+  });
+  MOUNTD_TRY(UsersOfUnchecked(parts, others, record.uid));
+  return parts.state.unchecked.PutUnchecked(
+      {0, record.id, record.uid, record.cgroup});
+}
+
+Result<std::optional<std::string>> UsersOfUnchecked(
+    const ServiceParts& parts, const std::vector<UncheckedRecord>& records,
+    std::uint32_t uid) {
+  std::optional<std::string> users;
+  for (const UncheckedRecord& record : records) {
+    // Another user may have had an allocation of this name.
+    if (record.uid != uid) {
+      continue;
+    }
+    std::optional<std::string> members = MembersAsText(parts, record.cgroup);
+    if (!members) {
+      MOUNTD_TRY(parts.state.unchecked.RemoveUnchecked(record));
+    } else if (!users) {
+      users = std::move(members);
+    }
+  }
+  return users;
+}
+
+}  // namespace mountd

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/service/service_parts.h"
+
+// Mounts of host volumes, file systems and directories that mountd removed
+// without knowing that no task has them: a detached one, one whose copies the
+// caller ignored, and one that another replaced. No search finds such a mount's
+// users any more, because the mount is gone from the host. So every process of
+// the allocation's cgroup counts as a user, until the cgroup has none. A volume
+// of a plugin has its own record (DepartedRecord), and a tmpfs frees no claim.
+namespace mountd {
+
+// Records that processes of the allocation's cgroup may keep one of the mounts.
+// Called before the mounts are removed, on the allocation's strand. Records
+// nothing without a cgroup, or without such a mount.
+Result<void> NoteUnchecked(const ServiceParts& parts,
+                           const AllocationRecord& record,
+                           const std::vector<MountRecord>& mounts);
+
+// Returns the processes that may still use such mounts of the user's
+// allocation, as text; nothing if there are none. Forgets the cgroups that have
+// no process. A cgroup that cannot be looked at counts as one with processes.
+// `records` are those that the store had before the caller knew that no mount
+// of the allocation is being removed.
+Result<std::optional<std::string>> UsersOfUnchecked(
+    const ServiceParts& parts, const std::vector<UncheckedRecord>& records,
+    std::uint32_t uid);
+
+}  // namespace mountd

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+#include "mountd/store/database.h"
+#include "mountd/store/records.h"
+
+namespace mountd::store {
+
+// Queries the cgroups whose processes may still use mounts that are gone from
+// the host. Thread-safe. Outlives the allocation, until AllocationTable forgets
+// its receipt.
+class UncheckedTable {
+ public:
+  explicit UncheckedTable(Database& database) : database_(&database) {}
+
+  // Adds the record, with a new serial even if there is one like it.
+  Result<void> PutUnchecked(const UncheckedRecord& record);
+  // Returns the records of all allocations of this name.
+  Result<std::vector<UncheckedRecord>> UncheckedOf(
+      const std::string& allocation);
+  // Leaves a record that was put again since.
+  Result<void> RemoveUnchecked(const UncheckedRecord& record);
+
+ private:
+  Database* const database_;
+};
+
+}  // namespace mountd::store
