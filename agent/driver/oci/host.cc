@@ -15,6 +15,7 @@
 #include "agent/driver/namespaces/namespaces.h"
 #include "agent/driver/oci/files.h"
 #include "agent/driver/oci/program_output.h"
+#include "mountd/base/fd_limit.h"
 
 namespace mountd::driver {
 namespace {
@@ -80,6 +81,9 @@ Result<std::unique_ptr<Host>> Host::Open(OciDriverOptions options) {
   if (!host->shutdown_.valid()) {
     return ErrnoError(errno, "eventfd", "the task driver");
   }
+  // Each wait and each exec needs fds, and a task's fds in flight count against
+  // this limit, too.
+  RaiseFdLimit();
   MOUNTD_TRY(host->OpenState());
   host->maps_ = ChooseIdMaps();
   host->OpenCgroups();

@@ -71,8 +71,11 @@ Result<TaskStatus> OciDriver::InspectTask(const std::string& id) {
                        {"container", place.key},
                        {"directory", place.path},
                        {"image", place.record.image_digest}};
-  const bool is_lost_and_gone =
-      sight.phase == Phase::kLost && !LostTaskLives(*host_, place);
+  bool is_lost_and_gone = false;
+  if (sight.phase == Phase::kLost) {
+    MOUNTD_ASSIGN(const bool lives, LostTaskLives(*host_, place));
+    is_lost_and_gone = !lives;
+  }
   if (sight.phase == Phase::kExited || sight.phase == Phase::kFailed ||
       is_lost_and_gone) {
     status.state = TaskState::kExited;
@@ -98,10 +101,11 @@ Result<void> OciDriver::DestroyTask(const std::string& id, bool force) {
     MOUNTD_ASSIGN(const bool was_there, store_.Discard(id));
     return was_there ? Ok() : Result<void>(place.error());
   }
-  MOUNTD_ASSIGN(Sight sight, LookAt(*place));
-  const bool lives =
-      (sight.shim && sight.phase != Phase::kExited) ||
-      (sight.phase == Phase::kLost && LostTaskLives(*host_, *place));
+  MOUNTD_ASSIGN(Sight sight, LookAtListener(*place));
+  bool lives = sight.shim && sight.phase != Phase::kExited;
+  if (sight.phase == Phase::kLost) {
+    MOUNTD_ASSIGN(lives, LostTaskLives(*host_, *place));
+  }
   if (lives && !force && MayHaveStarted(*place)) {
     return MakeError(Code::kFailedPrecondition, "destroy", id,
                      "the task runs; stop it, or destroy it by force");

@@ -2,7 +2,6 @@
 //
 // Starts tasks: once each, whoever is killed meanwhile.
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,8 +28,6 @@ using shim::Tag;
 // A runtime takes milliseconds; a machine under load takes longer.
 constexpr std::chrono::minutes kCreatePatience{2};
 constexpr std::chrono::seconds kAbandonPatience{30};
-constexpr std::chrono::seconds kBindPatience{30};
-constexpr int kBindRoundMs = 5;
 
 TaskHandle HandleOf(const TaskConfig& config, TaskState state) {
   TaskHandle handle;
@@ -109,13 +106,7 @@ Result<StartedTask> OciDriver::StartTask(const TaskConfig& config) {
 // Brings a start that was interrupted to its end. False: the task's program has
 // not begun, and never will.
 Result<bool> OciDriver::Resume(const TaskPlace& place) {
-  MOUNTD_ASSIGN(Sight sight, LookAt(place));
-  // A driver was killed after it launched a shim, which is about to listen.
-  for (int left = kBindPatience / std::chrono::milliseconds(kBindRoundMs);
-       sight.phase == Phase::kNoShim && HasHolder(place) && left > 0; --left) {
-    ::poll(nullptr, 0, kBindRoundMs);
-    MOUNTD_ASSIGN(sight, LookAt(place));
-  }
+  MOUNTD_ASSIGN(Sight sight, LookAtListener(place));
   switch (sight.phase) {
     case Phase::kNoShim:
     case Phase::kFailed:
@@ -157,6 +148,8 @@ Result<void> OciDriver::KillLost(const TaskPlace& place) const {
     const auto cgroup = host_->cgroups()->Find(place.Cgroup());
     if (cgroup) {
       MOUNTD_TRY(cgroup->Kill());
+    } else if (cgroup.error().code != Code::kNotFound) {
+      return cgroup.error();
     }
     return AwaitLostTask(*host_, place, host_->shutdown(),
                          std::chrono::steady_clock::now() + kAbandonPatience);
@@ -239,8 +232,9 @@ Result<void> OciDriver::Finish(const TaskPlace& place, ShimConnection& shim) {
     return created.error();
   }
   if (created->fds.empty()) {
-    return MakeError(Code::kInternal, "start", place.record.id,
-                     "the shim has passed no pidfd");
+    return MakeError(Code::kResourceExhausted, "start", place.record.id,
+                     "the shim could pass no pidfd, because programs of this "
+                     "user have too many file descriptors in flight");
   }
   MOUNTD_TRY(Verify(place, created->fds.front().get()));
   MOUNTD_TRY(MarkStarted(place));

@@ -44,9 +44,10 @@ class StatsStream final : public Stream<TaskStats> {
       return std::optional<TaskStats>();
     }
     MOUNTD_ASSIGN(const Sight sight, LookAt(place_));
-    const bool lives =
-        (sight.shim && sight.phase != Phase::kExited) ||
-        (sight.phase == Phase::kLost && LostTaskLives(*host_, place_));
+    bool lives = sight.shim && sight.phase != Phase::kExited;
+    if (sight.phase == Phase::kLost) {
+      MOUNTD_ASSIGN(lives, LostTaskLives(*host_, place_));
+    }
     if (!lives) {
       has_ended_ = true;
       return std::optional<TaskStats>();

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <csignal>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "mountd/base/number.h"
 
@@ -20,12 +22,25 @@ namespace {
 constexpr std::size_t kMostMounts = std::size_t{16} << 20U;
 constexpr int kRoundMs = 5;
 
-std::string MountsOf(int process) {
+// Errors of this process alone, or of the machine, which say nothing about the
+// process that is looked at.
+bool IsOurOwn(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
+// Returns "" for a process that has ended.
+Result<std::string> MountsOf(int process) {
   const UniqueFd file(::openat(process, "mountinfo", O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && IsOurOwn(errno)) {
+    return ErrnoError(errno, "open", "mountinfo of a process");
+  }
   std::string text;
   std::array<char, 16384> part{};
   while (file.valid() && text.size() < kMostMounts) {
     const ssize_t got = ::read(file.get(), part.data(), part.size());
+    if (got < 0 && IsOurOwn(errno)) {
+      return ErrnoError(errno, "read", "mountinfo of a process");
+    }
     if (got <= 0) {
       break;
     }
@@ -39,32 +54,61 @@ bool HasEnded(const UniqueFd& pidfd) {
   return ::poll(&waiting, 1, 0) != 0;
 }
 
+// Returns the process if its mounts have the mark.
+Result<std::optional<TaskProcess>> ProcessWith(int all, const char* name,
+                                               const std::string& mark) {
+  std::optional<TaskProcess> found;
+  const auto pid = ParseNumber<pid_t>(name);
+  if (!pid || *pid <= 0) {
+    return found;
+  }
+  const UniqueFd process(
+      ::openat(all, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!process.valid()) {
+    if (IsOurOwn(errno)) {
+      return ErrnoError(errno, "open", "a process");
+    }
+    return found;
+  }
+  MOUNTD_ASSIGN(const std::string before, MountsOf(process.get()));
+  if (before.find(mark) == std::string::npos) {
+    return found;
+  }
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+  if (!pidfd.valid()) {
+    if (IsOurOwn(errno)) {
+      return ErrnoError(errno, "pidfd_open", name);
+    }
+    return found;
+  }
+  // The directory is of the process that was looked at. If it still has its
+  // mounts now, the pidfd is of the same process.
+  MOUNTD_ASSIGN(const std::string after, MountsOf(process.get()));
+  if (!HasEnded(pidfd) && after.find(mark) != std::string::npos) {
+    found = TaskProcess{*pid, std::move(pidfd)};
+  }
+  return found;
+}
+
 }  // namespace
 
-std::vector<TaskProcess> ProcessesWithUpper(const std::string& upper) {
+Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper) {
   std::vector<TaskProcess> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
   if (!all) {
-    return found;
+    return ErrnoError(errno, "open", "/proc");
   }
   const std::string mark = "upperdir=" + upper + ",";
   while (const dirent* entry = ::readdir(all.get())) {
-    const auto pid = ParseNumber<pid_t>(entry->d_name);
-    if (!pid || *pid <= 0) {
-      continue;
+    auto process = ProcessWith(::dirfd(all.get()), entry->d_name, mark);
+    if (!process && found.empty()) {
+      return process.error();
     }
-    const UniqueFd process(::openat(::dirfd(all.get()), entry->d_name,
-                                    O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!process.valid() ||
-        MountsOf(process.get()).find(mark) == std::string::npos) {
-      continue;
+    if (!process) {
+      break;
     }
-    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
-    // The directory is of the process that was looked at. If it still has its
-    // mounts now, the pidfd is of the same process.
-    if (pidfd.valid() && !HasEnded(pidfd) &&
-        MountsOf(process.get()).find(mark) != std::string::npos) {
-      found.push_back({*pid, std::move(pidfd)});
+    if (*process) {
+      found.push_back(**std::move(process));
     }
   }
   return found;
@@ -74,7 +118,8 @@ Result<void> KillProcessesWithUpper(const std::string& upper,
                                     std::chrono::milliseconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
   for (;;) {
-    const std::vector<TaskProcess> left = ProcessesWithUpper(upper);
+    MOUNTD_ASSIGN(const std::vector<TaskProcess> left,
+                  ProcessesWithUpper(upper));
     if (left.empty()) {
       return Ok();
     }

@@ -22,8 +22,10 @@ struct TaskProcess {
 };
 
 // Returns the processes whose mounts have this upper directory. Each pidfd is
-// of the process that was looked at, not of another one with its pid.
-std::vector<TaskProcess> ProcessesWithUpper(const std::string& upper);
+// of the process that was looked at, not of another one with its pid. An empty
+// list means that there is none. A list with an element may lack others where
+// this process has no fd left.
+Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper);
 
 // Kills these processes until there are none. DeadlineExceeded if one does not
 // end.

@@ -25,7 +25,7 @@ struct TaskRecord {
   bool has_cgroup = false;
   bool has_mounts = false;  // which mountd looks at before the task's start
   // Common to all processes that exec adds: user, environment, working
-  // directory and capabilities. It has no arguments.
+  // directory, limits and capabilities. It has no arguments.
   ContainerProcess process;
 };
 

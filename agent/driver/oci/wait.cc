@@ -78,7 +78,7 @@ Result<ExitResult> OciDriver::WaitTask(const std::string& id) {
         return FailedResult(*sight.failure);
       case Phase::kLost:
         MOUNTD_TRY(AwaitLostTask(*host_, place, host_->shutdown()));
-        return LostResult();
+        return ResultOfLost(place);
       case Phase::kNoShim:
         return NotStarted("wait", id);
       case Phase::kCreating:
@@ -109,7 +109,7 @@ Result<void> OciDriver::SignalTask(const std::string& id,
     return Ok();
   }
   if (sight.phase == Phase::kLost) {
-    const auto processes = ProcessesWithUpper(place.Upper());
+    MOUNTD_ASSIGN(const auto processes, ProcessesWithUpper(place.Upper()));
     if (!processes.empty()) {
       SignalAll(processes, number);
       return Ok();
@@ -156,7 +156,8 @@ Result<void> OciDriver::StopTask(const std::string& id,
 
 Result<void> OciDriver::StopLost(const TaskPlace& place, int signal,
                                  std::chrono::milliseconds timeout) {
-  SignalAll(ProcessesWithUpper(place.Upper()), signal);
+  MOUNTD_ASSIGN(const auto processes, ProcessesWithUpper(place.Upper()));
+  SignalAll(processes, signal);
   const auto waited = AwaitLostTask(*host_, place, host_->shutdown(),
                                     std::chrono::steady_clock::now() + timeout);
   if (waited || waited.error().code != Code::kDeadlineExceeded) {

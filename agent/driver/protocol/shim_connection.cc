@@ -66,9 +66,7 @@ Result<ShimConnection> ShimConnection::Open(int task_directory) {
                       "the task's directory has no socket of a shim");
   }
   if (error != 0) {
-    Error away = ErrnoError(error, "connect", "mountd-task-shim");
-    away.code = Code::kUnavailable;
-    return away;
+    return ErrnoError(error, "connect", "mountd-task-shim");
   }
   return ShimConnection(std::move(socket));
 }

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <string_view>
@@ -110,7 +111,7 @@ Result<void> Shim::Listen() {
       ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::string_view(kSocketFile)
+  std::string_view(kNewSocketFile)
       .copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
   const auto* generic =
       static_cast<const sockaddr*>(static_cast<const void*>(&address));
@@ -119,10 +120,15 @@ Result<void> Shim::Listen() {
   if (::faccessat(setup_.task_directory.get(), kExitFile, F_OK, 0) == 0) {
     return ErrnoError(EEXIST, "create", "the task", "has ended already");
   }
-  // The working directory is the task's directory.
+  // The working directory is the task's directory. The socket has its name only
+  // when it listens, because a refused connection means that the shim has
+  // ended.
+  const int directory = setup_.task_directory.get();
   if (!listener_.valid() ||
       ::bind(listener_.get(), generic, sizeof(address)) != 0 ||
-      ::listen(listener_.get(), kBacklog) != 0) {
+      ::listen(listener_.get(), kBacklog) != 0 ||
+      ::renameat2(directory, kNewSocketFile, directory, kSocketFile,
+                  RENAME_NOREPLACE) != 0) {
     return ErrnoError(errno, "bind", kSocketFile,
                       "the task has a shim already");
   }
