@@ -120,6 +120,12 @@ void LogPump::Pump(Milliseconds now) {
         is_dropping_ = false;
         break;
       case Moved::kNothing:
+        // A task can read its own output, so bytes may go elsewhere than to the
+        // sink. An empty pipe waits for no sink. A pump that drops bytes goes
+        // on, because a pipe is empty after each drop.
+        if (!is_dropping_) {
+          full_since_.reset();
+        }
         return;
       case Moved::kEnd:
         pipe_.reset();
@@ -160,6 +166,9 @@ LogPump::Moved LogPump::MoveSome(Milliseconds now) {
 }
 
 LogPump::Moved LogPump::AfterFailedMove(Milliseconds now) {
+  if (errno == EAGAIN && BytesIn(pipe_.get()) == 0) {
+    return Moved::kNothing;
+  }
   if (errno != EAGAIN && errno != EINTR) {
     // The FIFO's reader has gone (EPIPE), or the disk is full. The next try
     // opens the sink again.

@@ -210,6 +210,42 @@ TEST_F(LogPumpTest, WaitsForAFullFifoWithoutTurningInCircles) {
   EXPECT_GT(*pump_->WakeAt(), 1);
 }
 
+// A naive pump waits for the time at which it would have tried again, and that
+// time never comes while nothing is in the pipe.
+TEST_F(LogPumpTest, ATaskThatTakesItsBytesBackCausesNoCircles) {
+  ASSERT_EQ(::mkfifo(Path().c_str(), 0600), 0);
+  Open(Sink::kFifo);
+  ASSERT_TRUE(Write("x"));
+  pump_->Pump(0);
+  ASSERT_TRUE(pump_->WakeAt());
+  char byte = 0;
+  ASSERT_EQ(::read(task_.get(), &byte, 1), 1);
+  pump_->Pump(2 * kPatience);
+  EXPECT_FALSE(pump_->WakeAt());
+  pollfd waiting = {pump_->WaitFd(), pump_->WaitEvents(), 0};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 0);
+  // The pump waits for bytes as at its start, and drops none too early.
+  ASSERT_TRUE(Write(std::string(kPipeBytes, 'x')));
+  EXPECT_EQ(::poll(&waiting, 1, 0), 1);
+  pump_->Pump(3 * kPatience);
+  EXPECT_EQ(pump_->dropped(), 0U);
+}
+
+// An empty pipe between two drops ends no flood.
+TEST_F(LogPumpTest, DropsAFloodAtOnceAfterALookAtAnEmptyPipe) {
+  ASSERT_EQ(::mkfifo(Path().c_str(), 0600), 0);
+  Open(Sink::kFifo);
+  ASSERT_TRUE(Write(std::string(kPipeBytes, 'x')));
+  pump_->Pump(0);
+  pump_->Pump(kPatience);
+  ASSERT_EQ(pump_->dropped(), kPipeBytes);
+  pump_->Pump(kPatience + 1);
+  EXPECT_FALSE(pump_->WakeAt());
+  ASSERT_TRUE(Write(std::string(kPipeBytes, 'x')));
+  pump_->Pump(kPatience + 2);
+  EXPECT_EQ(pump_->dropped(), 2 * kPipeBytes);
+}
+
 TEST_F(LogPumpTest, WaitsForADiskWithoutTurningInCircles) {
   Open(Sink::kFiles, 100, 3);
   fs::remove_all(directory_.File(""));
