@@ -222,6 +222,8 @@ Result<ContainerPlan> PlanContainer(Host& host, const TaskConfig& config,
   MOUNTD_ASSIGN(container.process.args, ArgumentsOf(config, image));
   container.rootfs = place.path + "/bundle/rootfs";
   container.read_only_rootfs = config.read_only_root;
+  MOUNTD_ASSIGN(const bool is_crun, host.IsCrun());
+  container.cgroups_path = is_crun ? "" : host.CgroupsPath(place.Cgroup());
   container.default_mounts.has_tty_group = !maps.one_id();
   MOUNTD_TRY(AddTaskMounts(host, config, rootfs.get(), place, &container));
   MOUNTD_ASSIGN(const std::string text, ConfigFile(container));

@@ -151,14 +151,31 @@ Result<std::string> Host::RuntimeVersion() {
   return *version_;
 }
 
-Result<std::vector<std::string>> Host::Runtime() {
+Result<bool> Host::IsCrun() {
   const std::string_view runtime = options_.runtime;
   const std::string_view name = runtime.substr(runtime.rfind('/') + 1);
-  bool is_crun = name == "crun";
-  if (!is_crun && name != "runc") {
-    MOUNTD_ASSIGN(const std::string version, RuntimeVersion());
-    is_crun = version.starts_with("crun ");
+  if (name == "crun" || name == "runc") {
+    return name == "crun";
   }
+  MOUNTD_ASSIGN(const std::string version, RuntimeVersion());
+  return version.starts_with("crun ");
+}
+
+std::string Host::CgroupsPath(const std::string& name) const {
+  if (!cgroups_) {
+    return "";
+  }
+  std::error_code ignored;
+  const std::string path =
+      std::filesystem::weakly_canonical(options_.cgroup, ignored).string();
+  constexpr std::string_view kMount = "/sys/fs/cgroup";
+  // The shim refuses a container that is elsewhere for another mount.
+  return (path.starts_with(kMount) ? path.substr(kMount.size()) : path) + "/" +
+         name;
+}
+
+Result<std::vector<std::string>> Host::Runtime() {
+  MOUNTD_ASSIGN(const bool is_crun, IsCrun());
   std::vector<std::string> words = {options_.runtime};
   if (is_crun) {
     // The shim joins the task's cgroup before it starts the runtime.

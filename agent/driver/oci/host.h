@@ -62,6 +62,12 @@ class Host {
     return call(*options_.client);
   }
 
+  // True for crun, which leaves the container in the cgroup where it starts.
+  // Another runtime makes a cgroup of its own unless config.json names one.
+  Result<bool> IsCrun();
+  // Returns what config.json calls the cgroup of a task: its path beneath the
+  // mount of cgroups. "" without a delegated subtree.
+  std::string CgroupsPath(const std::string& name) const;
   // Returns the program of the runtime and its global options.
   Result<std::vector<std::string>> Runtime();
   // The first line of `--version`, such as "crun version 1.8.1".

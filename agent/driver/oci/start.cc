@@ -200,6 +200,10 @@ Result<ShimConnection> OciDriver::LaunchShimOf(const TaskPlace& place,
       .Add(Tag::kMountSource, "overlay")
       .Add(Tag::kMountTarget, place.path + "/bundle/rootfs")
       .Add(Tag::kMountOptions, plan.overlay);
+  MOUNTD_ASSIGN(const bool is_crun, host_->IsCrun());
+  if (!is_crun && host_->cgroups() != nullptr) {
+    launch.create.Add(Tag::kRuntimeJoins, std::uint64_t{1});
+  }
   AddLogs(config, &launch.create);
   UniqueFd output;
   UniqueFd error;

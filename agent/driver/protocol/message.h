@@ -71,6 +71,9 @@ enum class Tag : std::uint16_t {
   kStderrPath = 13,
   kLogFileBytes = 14,  // of Sink::kFiles: the size of one file
   kLogFiles = 15,      // of Sink::kFiles: how many files stay
+  // 1: config.json names the container's cgroup to the runtime, so the runtime
+  // does not start there.
+  kRuntimeJoins = 16,
 
   // Fields of requests.
   kSignalNumber = 32,

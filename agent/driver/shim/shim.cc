@@ -293,9 +293,13 @@ void Shim::OnRunEnded(Program program, int status) {
 void Shim::OnCreateEnded(const RuntimeRun& run, int status) {
   if (status == 0) {
     auto adopted = Adopt(kPidFile);
+    auto checked =
+        adopted ? CheckCgroupOf(adopted->pid) : Result<void>(adopted.error());
     if (adopted) {
-      init_ = adopted->pid;
       init_pidfd_ = std::move(adopted->pidfd);
+    }
+    if (checked) {
+      init_ = adopted->pid;
       state_ = State::kCreated;
       for (Connection& connection : connections_) {
         if (std::exchange(connection.awaits_created, false)) {
@@ -304,7 +308,7 @@ void Shim::OnCreateEnded(const RuntimeRun& run, int status) {
       }
       return;
     }
-    failure_ = adopted.error();
+    failure_ = checked.error();
   } else {
     failure_ = RunError(run, status, "create");
   }
@@ -341,6 +345,26 @@ Result<Shim::Child> Shim::Adopt(const std::string& pid_file) const {
     return ErrnoError(errno, "pidfd_open", setup_.container);
   }
   return child;
+}
+
+// A container outside of its cgroup has no limit, and nobody would find it once
+// its shim is killed. The kernel tells the pids as this process sees them.
+Result<void> Shim::CheckCgroupOf(pid_t pid) const {
+  if (!setup_.cgroup.valid()) {
+    return Ok();
+  }
+  const std::string text = Head(setup_.cgroup.get(), "cgroup.procs");
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    if (ParseNumber<pid_t>(rest.substr(0, end)) == pid) {
+      return Ok();
+    }
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return MakeError(Code::kFailedPrecondition, "create", "the OCI runtime",
+                   "has put the container outside of the task's cgroup, so no "
+                   "limit would hold");
 }
 
 std::string Shim::ExecFifoPath() const {

@@ -80,6 +80,7 @@ class Shim {
   void OnDeleteEnded(const RuntimeRun& run, int status);
   void OnInitEnded(int status);
   Result<Child> Adopt(const std::string& pid_file) const;
+  Result<void> CheckCgroupOf(pid_t pid) const;
   void GiveUp(Error error);
   void KillTask();
   void KillStrays() const;

@@ -219,6 +219,7 @@ TEST_F(TaskShimRunc, RunsATaskAndExecAndTellsTheExits) {
   const Task task =
       Run("web", "trap 'exit 5' TERM; while :; do sleep 0.01; done");
   ASSERT_FALSE(HasFailure());
+  EXPECT_TRUE(IsPopulated("web"));
   auto json = MemoryWith("process.json", R"({"user": {"uid": 0, "gid": 0},
       "cwd": "/", "env": ["PATH=/bin"], "args": ["/bin/sh", "-c", "exit 3"]})");
   ASSERT_TRUE(json);
@@ -232,6 +233,22 @@ TEST_F(TaskShimRunc, RunsATaskAndExecAndTellsTheExits) {
   EXPECT_THAT(ExitOf(Stop(task, SIGTERM, 5000)),
               ::testing::AnyOf("code 5", "signal 9"));
   EXPECT_EQ(Delete(task, false), "Ok");
+}
+
+// A naive driver names no cgroup to runc, which then makes one of its own.
+TEST_F(TaskShimRunc, RefusesAContainerOutsideOfItsCgroup) {
+  names_cgroup_ = false;
+  const Task task = MakeTask("web");
+  auto launch = MakeLaunch(task, "echo >>/begun");
+  auto shim = shim::LaunchShim(std::move(launch));
+  ASSERT_TRUE(shim) << shim.error().Message();
+  const auto created = shim->Call(Message(Kind::kAwaitCreated), {}, kSoon);
+  ASSERT_FALSE(created);
+  EXPECT_NE(created.error().Message().find("outside of the task's cgroup"),
+            std::string::npos)
+      << created.error().Message();
+  EXPECT_FALSE(IsPopulated("web"));
+  EXPECT_FALSE(std::filesystem::exists("/run/tasks/runtime/web"));
 }
 
 }  // namespace

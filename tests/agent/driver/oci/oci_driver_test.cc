@@ -149,6 +149,14 @@ TEST_F(OciDriverTest, RunsTasksByRunc) {
         Shell("runc", "trap 'exit 3' TERM; echo up; while :; do read x; done");
     ASSERT_THAT(driver->StartTask(config), IsOk());
     ASSERT_TRUE(Eventually([this] { return LogOf("runc") == "up\n"; }));
+    const std::string cgroup = CgroupOf(config.id);
+    std::ifstream procs(cgroup + "/cgroup.procs");
+    pid_t init = 0;
+    ASSERT_TRUE(procs >> init) << "the task's cgroup is empty";
+    std::ifstream membership("/proc/" + std::to_string(init) + "/cgroup");
+    const std::string lines{std::istreambuf_iterator<char>(membership), {}};
+    EXPECT_NE(lines.find(fs::path(cgroup).filename()), std::string::npos)
+        << lines;
     ASSERT_OK_AND_ASSIGN(
         const ExecOutput done,
         driver->ExecTask(config.id, {"/bin/sh", "-c", "id -u; exit 4"},

@@ -214,6 +214,18 @@ TEST_F(OciKill, TheShimOfARunningTaskWithoutACgroup) {
   AsUser([this] { ExpectTheTaskGoesOn(WithoutCgroups()); });
 }
 
+TEST_F(OciKill, TheShimOfARunningTaskOfRunc) {
+  OciDriverOptions runc = Options();
+  runc.runtime = "/usr/sbin/runc";
+  if (::access(runc.runtime.c_str(), X_OK) != 0) {
+    GTEST_SKIP() << "runc is not installed";
+  }
+  AsUser([this, &runc] {
+    runc.cgroup = Cgroup();
+    ExpectTheTaskGoesOn(runc);
+  });
+}
+
 TEST_F(OciKill, AContainerWhoseShimAndDriverWereKilledBeforeItsStart) {
   AsUser([this] {
     const auto driver = MakeDriver();
