@@ -161,17 +161,20 @@ Result<bool> Host::IsCrun() {
   return version.starts_with("crun ");
 }
 
-std::string Host::CgroupsPath(const std::string& name) const {
+std::string Host::CgroupPath(const std::string& name) const {
   if (!cgroups_) {
     return "";
   }
-  std::error_code ignored;
-  const std::string path =
-      std::filesystem::weakly_canonical(options_.cgroup, ignored).string();
+  std::error_code failed;
+  const auto path = std::filesystem::canonical(options_.cgroup, failed);
+  return (failed ? options_.cgroup : path.string()) + "/" + name;
+}
+
+std::string Host::CgroupsPath(const std::string& name) const {
+  const std::string path = CgroupPath(name);
   constexpr std::string_view kMount = "/sys/fs/cgroup";
   // The shim refuses a container that is elsewhere for another mount.
-  return (path.starts_with(kMount) ? path.substr(kMount.size()) : path) + "/" +
-         name;
+  return path.starts_with(kMount) ? path.substr(kMount.size()) : path;
 }
 
 Result<std::vector<std::string>> Host::Runtime() {

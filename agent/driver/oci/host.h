@@ -65,8 +65,9 @@ class Host {
   // True for crun, which leaves the container in the cgroup where it starts.
   // Another runtime makes a cgroup of its own unless config.json names one.
   Result<bool> IsCrun();
-  // Returns what config.json calls the cgroup of a task: its path beneath the
-  // mount of cgroups. "" without a delegated subtree.
+  // Returns the path of a task's cgroup. "" without a delegated subtree.
+  std::string CgroupPath(const std::string& name) const;
+  // The same as config.json has it, beneath the mount of cgroups.
   std::string CgroupsPath(const std::string& name) const;
   // Returns the program of the runtime and its global options.
   Result<std::vector<std::string>> Runtime();

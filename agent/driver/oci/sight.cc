@@ -213,15 +213,13 @@ Result<void> Hold(const TaskPlace& place) {
 }
 
 Result<bool> LostTaskLives(const Host& host, const TaskPlace& place) {
-  if (place.record.has_cgroup && host.cgroups() != nullptr) {
-    const auto cgroup = host.cgroups()->Find(place.Cgroup());
-    const auto populated =
-        cgroup ? cgroup->IsPopulated() : Result<bool>(cgroup.error());
-    if (!populated && populated.error().code == Code::kNotFound) {
-      return false;
-    }
+  const auto cgroup = CgroupOf(host, place);
+  const auto populated =
+      cgroup ? cgroup->IsPopulated() : Result<bool>(cgroup.error());
+  if (populated || populated.error().code != Code::kNotFound) {
     return populated;
   }
+  // Somebody may have moved the processes elsewhere.
   MOUNTD_ASSIGN(const auto processes, ProcessesWithUpper(place.Upper()));
   return !processes.empty();
 }

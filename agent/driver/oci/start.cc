@@ -144,15 +144,14 @@ Result<bool> OciDriver::ResumeLost(const TaskPlace& place) {
 }
 
 Result<void> OciDriver::KillLost(const TaskPlace& place) const {
-  if (place.record.has_cgroup && host_->cgroups() != nullptr) {
-    const auto cgroup = host_->cgroups()->Find(place.Cgroup());
-    if (cgroup) {
-      MOUNTD_TRY(cgroup->Kill());
-    } else if (cgroup.error().code != Code::kNotFound) {
-      return cgroup.error();
-    }
+  const auto cgroup = CgroupOf(*host_, place);
+  if (cgroup) {
+    MOUNTD_TRY(cgroup->Kill());
     return AwaitLostTask(*host_, place, host_->shutdown(),
                          std::chrono::steady_clock::now() + kAbandonPatience);
+  }
+  if (cgroup.error().code != Code::kNotFound) {
+    return cgroup.error();
   }
   return KillProcessesWithUpper(place.Upper(), kAbandonPatience);
 }
@@ -169,6 +168,7 @@ Result<void> OciDriver::Launch(const TaskConfig& config,
     place.record.name = config.name;
     place.record.config_digest = digest;
     place.record.has_cgroup = host_->cgroups() != nullptr;
+    place.record.cgroup = host_->CgroupPath(place.Cgroup());
     place.record.has_mounts = !config.mounts.empty();
     MOUNTD_ASSIGN(const ContainerPlan plan,
                   PlanContainer(*host_, config, place));

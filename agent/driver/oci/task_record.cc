@@ -105,6 +105,7 @@ std::string RecordText(const TaskRecord& record) {
                          {"image_digest", record.image_digest},
                          {"stop_signal", record.stop_signal},
                          {"has_cgroup", record.has_cgroup},
+                         {"cgroup", record.cgroup},
                          {"has_mounts", record.has_mounts},
                          {"process",
                           {{"uid", process.user.uid},
@@ -143,6 +144,7 @@ Result<TaskRecord> ParseRecord(const std::string& text) {
   Take<int, &Json::is_number_integer>(document, "stop_signal",
                                       &record.stop_signal);
   Take<bool, &Json::is_boolean>(document, "has_cgroup", &record.has_cgroup);
+  TakeText(document, "cgroup", &record.cgroup);
   Take<bool, &Json::is_boolean>(document, "has_mounts", &record.has_mounts);
   const auto process = document.find("process");
   if (process != document.end() && process->is_object()) {

@@ -226,6 +226,69 @@ TEST_F(OciKill, TheShimOfARunningTaskOfRunc) {
   });
 }
 
+// A naive driver looks into its own cgroup alone, as after a change of the
+// unit.
+TEST_F(OciKill, TheShimOfATaskOfAnotherCgroup) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    OciDriverOptions elsewhere = Options();
+    elsewhere.cgroup = Cgroup() + "/elsewhere";
+    fs::create_directory(elsewhere.cgroup);
+    const std::shared_ptr<TaskDriver> other = MakeWith(elsewhere);
+    const std::shared_ptr<TaskDriver> none = MakeWith(WithoutCgroups());
+    const TaskConfig config = Counted("moved");
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_TRUE(BeginsOnce(config));
+    for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
+      ::kill(shim, SIGKILL);
+    }
+    EXPECT_TRUE(
+        Eventually([&] { return ProcessesWith("mountd-task-shim").empty(); }));
+    for (const auto& each : {other, none}) {
+      EXPECT_EQ(each->InspectTask(config.id)->state, TaskState::kRunning);
+      EXPECT_THAT(each->DestroyTask(config.id, false),
+                  IsErr(Code::kFailedPrecondition));
+      EXPECT_THAT(each->StartTask(config), IsOk());
+    }
+    EXPECT_EQ(Begun(config), 1);
+    EXPECT_THAT(other->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+    ::rmdir((elsewhere.cgroup + "/agent").c_str());
+    ::rmdir(elsewhere.cgroup.c_str());
+  });
+}
+
+TEST_F(OciKill, ARecordOfAnOlderReleaseInAnotherCgroup) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    OciDriverOptions elsewhere = Options();
+    elsewhere.cgroup = Cgroup() + "/elsewhere";
+    fs::create_directory(elsewhere.cgroup);
+    const auto other = MakeWith(elsewhere);
+    const TaskConfig config = Counted("older");
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_TRUE(BeginsOnce(config));
+    const std::string file = TaskDirectory(config.id) + "/task.json";
+    std::ifstream in(file);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::size_t member = text.find("\"cgroup\"");
+    ASSERT_NE(member, std::string::npos);
+    text.replace(member, 8, "\"unused\"");
+    std::ofstream(file) << text << std::flush;
+    for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
+      ::kill(shim, SIGKILL);
+    }
+    EXPECT_TRUE(
+        Eventually([&] { return ProcessesWith("mountd-task-shim").empty(); }));
+    EXPECT_EQ(other->InspectTask(config.id)->state, TaskState::kRunning);
+    EXPECT_THAT(other->DestroyTask(config.id, true), IsOk());
+    EXPECT_TRUE(ProcessesWith("marked-task").empty());
+    ::rmdir((elsewhere.cgroup + "/agent").c_str());
+    ::rmdir(elsewhere.cgroup.c_str());
+    ::rmdir(CgroupOf(config.id).c_str());
+  });
+}
+
 TEST_F(OciKill, AContainerWhoseShimAndDriverWereKilledBeforeItsStart) {
   AsUser([this] {
     const auto driver = MakeDriver();
