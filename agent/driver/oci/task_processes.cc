@@ -7,11 +7,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "mountd/base/number.h"
@@ -54,6 +56,42 @@ bool HasEnded(const UniqueFd& pidfd) {
   return ::poll(&waiting, 1, 0) != 0;
 }
 
+// Says whether a line of mountinfo(5) is an overlay with that option. Only the
+// last field has options of the file system, and no option has a comma or a
+// space of its own.
+bool IsOverlayWith(std::string_view line, std::string_view option) {
+  constexpr std::string_view kType = " - overlay ";
+  const std::size_t type = line.find(kType);
+  if (type == std::string_view::npos) {
+    return false;
+  }
+  std::string_view options = line.substr(line.rfind(' ') + 1);
+  while (!options.empty()) {
+    const std::size_t end = std::min(options.find(','), options.size());
+    if (options.substr(0, end) == option) {
+      return true;
+    }
+    options.remove_prefix(std::min(end + 1, options.size()));
+  }
+  return false;
+}
+
+bool HasOverlayWith(std::string_view mounts, std::string_view option) {
+  while (!mounts.empty()) {
+    const std::size_t end = std::min(mounts.find('\n'), mounts.size());
+    if (IsOverlayWith(mounts.substr(0, end), option)) {
+      return true;
+    }
+    mounts.remove_prefix(std::min(end + 1, mounts.size()));
+  }
+  return false;
+}
+
+bool IsOfThisUser(const UniqueFd& pidfd) {
+  return ::syscall(SYS_pidfd_send_signal, pidfd.get(), 0, nullptr, 0) == 0 ||
+         errno != EPERM;
+}
+
 // Returns the process if its mounts have the mark.
 Result<std::optional<TaskProcess>> ProcessWith(int all, const char* name,
                                                const std::string& mark) {
@@ -71,7 +109,7 @@ Result<std::optional<TaskProcess>> ProcessWith(int all, const char* name,
     return found;
   }
   MOUNTD_ASSIGN(const std::string before, MountsOf(process.get()));
-  if (before.find(mark) == std::string::npos) {
+  if (!HasOverlayWith(before, mark)) {
     return found;
   }
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
@@ -84,7 +122,7 @@ Result<std::optional<TaskProcess>> ProcessWith(int all, const char* name,
   // The directory is of the process that was looked at. If it still has its
   // mounts now, the pidfd is of the same process.
   MOUNTD_ASSIGN(const std::string after, MountsOf(process.get()));
-  if (!HasEnded(pidfd) && after.find(mark) != std::string::npos) {
+  if (!HasEnded(pidfd) && HasOverlayWith(after, mark) && IsOfThisUser(pidfd)) {
     found = TaskProcess{*pid, std::move(pidfd)};
   }
   return found;
@@ -98,7 +136,7 @@ Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper) {
   if (!all) {
     return ErrnoError(errno, "open", "/proc");
   }
-  const std::string mark = "upperdir=" + upper + ",";
+  const std::string mark = "upperdir=" + upper;
   while (const dirent* entry = ::readdir(all.get())) {
     auto process = ProcessWith(::dirfd(all.get()), entry->d_name, mark);
     if (!process && found.empty()) {

@@ -13,7 +13,10 @@
 // The processes of a task whose shim has gone, where the task has no cgroup of
 // its own. The mark of such a process is its root: an overlay whose upper
 // directory is the task's. A process without CAP_SYS_ADMIN cannot leave its
-// root, and no other task has that directory.
+// root, and no other task has that directory. Another user may have a mount
+// with the same text, because each user has names of its own in a mount
+// namespace. So a process counts only if this user may send it signals, as each
+// user may in a user namespace of its own.
 namespace mountd::driver {
 
 struct TaskProcess {

@@ -2,11 +2,15 @@
 //
 // Somebody kills the driver, the shim or the runtime at some moment of a call.
 // The same call is then right, and a task's program begins once.
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -32,6 +36,8 @@ constexpr std::array<useconds_t, 7> kMoments = {0,      8000,   14'000, 20'000,
 // From the first look of the process that is killed.
 constexpr std::array<useconds_t, 6> kStepMoments = {0,    1500,   3500,
                                                     7000, 11'000, 18'000};
+
+constexpr uid_t kOtherUser = 1000;
 
 constexpr char kLost[] =
     "the exit status is lost, because somebody has killed the task's shim";
@@ -287,6 +293,90 @@ TEST_F(OciKill, ARecordOfAnOlderReleaseInAnotherCgroup) {
     ::rmdir(elsewhere.cgroup.c_str());
     ::rmdir(CgroupOf(config.id).c_str());
   });
+}
+
+// Another user's mount namespace has any path at any place.
+void ForgeMounts(const std::string& top, const std::string& upper) {
+  const std::string map = "0 " + std::to_string(kOtherUser) + " 1";
+  if (::setresgid(kOtherUser, kOtherUser, kOtherUser) != 0 ||
+      ::setresuid(kOtherUser, kOtherUser, kOtherUser) != 0 ||
+      ::prctl(PR_SET_DUMPABLE, 1) != 0 ||
+      ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+    ::_exit(1);
+  }
+  std::ofstream("/proc/self/uid_map") << map << std::flush;
+  std::ofstream("/proc/self/setgroups") << "deny" << std::flush;
+  std::ofstream("/proc/self/gid_map") << map << std::flush;
+  const std::string work = fs::path(upper).parent_path().string() + "/work";
+  if (::mount("none", top.c_str(), "tmpfs", 0, nullptr) != 0) {
+    ::_exit(2);
+  }
+  std::error_code failed;
+  for (const std::string& made :
+       {upper, work, top + "/lower", top + "/root", top + "/source"}) {
+    fs::create_directories(made, failed);
+  }
+  if (::mount(("upperdir=" + upper + ",").c_str(), (top + "/source").c_str(),
+              "tmpfs", 0, nullptr) != 0) {
+    ::_exit(3);
+  }
+  const std::string options = "userxattr,lowerdir=" + top +
+                              "/lower,upperdir=" + upper + ",workdir=" + work;
+  ::_exit(::mount("overlay", (top + "/root").c_str(), "overlay", 0,
+                  options.c_str()) == 0
+              ? ::pause()
+              : 4);
+}
+
+TEST_F(OciKill, AForeignMountOfThatNameCountsForNothing) {
+  const std::string go = path("go");
+  pid_t forger = -1;
+  AsUser(
+      [&] {
+        const auto driver = MakeWith(WithoutCgroups());
+        const TaskConfig config = Counted("forged");
+        ASSERT_THAT(driver->StartTask(config), IsOk());
+        EXPECT_TRUE(BeginsOnce(config));
+        std::ofstream(path("next"))
+            << TaskDirectory(config.id) << "/upper" << std::flush;
+        fs::rename(path("next"), go);
+        const std::string mounts =
+            "/proc/" + std::to_string(forger) + "/mountinfo";
+        EXPECT_TRUE(Eventually([&] {
+          std::ifstream file(mounts);
+          const std::string text{std::istreambuf_iterator<char>(file), {}};
+          return text.find(" - overlay overlay ") != std::string::npos &&
+                 text.find("upperdir=" + TaskDirectory(config.id)) !=
+                     std::string::npos;
+        }));
+        for (const char* text : {"mountd-task-shim", "marked-task"}) {
+          for (const pid_t pid : ProcessesWith(text)) {
+            ::kill(pid, SIGKILL);
+          }
+        }
+        EXPECT_TRUE(Eventually([&] {
+          const auto status = driver->InspectTask(config.id);
+          return status && status->state == TaskState::kExited;
+        }));
+        EXPECT_EQ(TextOf(driver->WaitTask(config.id)), kLost);
+        EXPECT_THAT(driver->SignalTask(config.id, "SIGKILL"),
+                    IsErr(Code::kFailedPrecondition));
+        EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
+        EXPECT_EQ(::kill(forger, 0), -1);
+        EXPECT_EQ(errno, EPERM) << "the other user's process has ended";
+        EXPECT_EQ(Leftovers(), "");
+      },
+      [&] {
+        forger = ::fork();
+        if (forger == 0) {
+          while (!fs::exists(go)) {
+            ::usleep(1000);
+          }
+          std::ifstream file(go);
+          const std::string upper{std::istreambuf_iterator<char>(file), {}};
+          ForgeMounts(path(""), upper);
+        }
+      });
 }
 
 TEST_F(OciKill, AContainerWhoseShimAndDriverWereKilledBeforeItsStart) {
