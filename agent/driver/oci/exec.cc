@@ -6,6 +6,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <condition_variable>
@@ -143,6 +144,17 @@ Result<std::string> ProcessOf(const TaskRecord& record,
   return ProcessFile(process);
 }
 
+// The runtime may hang longer than the caller waits for the command.
+std::chrono::milliseconds PatienceOf(const ExecPump& pump) {
+  if (!pump.deadline) {
+    return kExecPatience;
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+      *pump.deadline - std::chrono::steady_clock::now());
+  return std::clamp<std::chrono::milliseconds>(
+      left, std::chrono::milliseconds(0), kExecPatience);
+}
+
 // Asks for the process, and gives its ends to the pump.
 Result<void> StartExec(ShimConnection& shim, const std::string& process,
                        ExecPump* pump) {
@@ -152,7 +164,7 @@ Result<void> StartExec(ShimConnection& shim, const std::string& process,
     request.Add(Tag::kConsole, std::uint64_t{1});
     const int fd = memory.get();
     MOUNTD_ASSIGN(shim::Answer started,
-                  shim.Call(request, std::span(&fd, 1), kExecPatience));
+                  shim.Call(request, std::span(&fd, 1), PatienceOf(*pump)));
     if (started.fds.size() != 2) {
       return MakeError(Code::kInternal, "exec", pump->task_id,
                        "the shim has passed no terminal");
@@ -165,7 +177,7 @@ Result<void> StartExec(ShimConnection& shim, const std::string& process,
   MOUNTD_ASSIGN(Pipe error, MakePipe());
   const std::array<int, 4> fds = {memory.get(), input.read.get(),
                                   output.write.get(), error.write.get()};
-  MOUNTD_TRY(shim.Call(request, fds, kExecPatience));
+  MOUNTD_TRY(shim.Call(request, fds, PatienceOf(*pump)));
   if (pump->stdin_fd >= 0) {
     pump->input = std::move(input.write);
   }

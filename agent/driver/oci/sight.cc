@@ -171,7 +171,7 @@ Result<Sight> LookAtListener(const TaskPlace& place) {
       return sight;
     }
     if (std::chrono::steady_clock::now() >= end) {
-      return MakeError(Code::kUnavailable, "connect", place.record.id,
+      return MakeError(Code::kDeadlineExceeded, "connect", place.record.id,
                        "the task's shim has begun and does not listen; call "
                        "again");
     }

@@ -31,7 +31,8 @@ struct Sight {
   std::optional<Error> failure{};      // of kFailed
 };
 
-// An error says nothing about the task. kLost takes a socket at which nobody
+// An error says nothing about the task. DeadlineExceeded if the shim does not
+// answer, as one that is stopped. kLost takes a socket at which nobody
 // listens, and a directory without a holder.
 Result<Sight> LookAt(const TaskPlace& place);
 // The same, but waits for a shim that has yet to listen, because its driver was

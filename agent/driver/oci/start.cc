@@ -26,7 +26,7 @@ using shim::Sink;
 using shim::Tag;
 
 // A runtime takes milliseconds; a machine under load takes longer.
-constexpr std::chrono::minutes kCreatePatience{2};
+constexpr std::chrono::minutes kStartPatience{2};
 constexpr std::chrono::seconds kAbandonPatience{30};
 
 TaskHandle HandleOf(const TaskConfig& config, TaskState state) {
@@ -231,7 +231,7 @@ Result<ShimConnection> OciDriver::LaunchShimOf(const TaskPlace& place,
 
 // From the launch of the shim to the task's first instruction.
 Result<void> OciDriver::Finish(const TaskPlace& place, ShimConnection& shim) {
-  auto created = shim.Call(Message(Kind::kAwaitCreated), {}, kCreatePatience);
+  auto created = shim.Call(Message(Kind::kAwaitCreated), {}, kStartPatience);
   if (!created) {
     return created.error();
   }
@@ -242,7 +242,7 @@ Result<void> OciDriver::Finish(const TaskPlace& place, ShimConnection& shim) {
   }
   MOUNTD_TRY(Verify(place, created->fds.front().get()));
   MOUNTD_TRY(MarkStarted(place));
-  const auto started = shim.Call(Message(Kind::kStart), {}, kCreatePatience);
+  const auto started = shim.Call(Message(Kind::kStart), {}, kStartPatience);
   if (started) {
     return Ok();
   }

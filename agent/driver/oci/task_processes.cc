@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::size_t kMostMounts = std::size_t{16} << 20U;
 constexpr int kRoundMs = 5;
+constexpr int kShimEndMs = 5000;
 
 // Errors of this process alone, or of the machine, which say nothing about the
 // process that is looked at.
@@ -92,6 +94,23 @@ bool IsOfThisUser(const UniqueFd& pidfd) {
          errno != EPERM;
 }
 
+bool IsShimIn(int process, int task_directory) {
+  // The kernel keeps 15 characters of a program's name.
+  constexpr std::string_view kName = "mountd-task-shi\n";
+  const UniqueFd comm(::openat(process, "comm", O_RDONLY | O_CLOEXEC));
+  std::array<char, 32> name{};
+  const ssize_t size =
+      comm.valid() ? ::read(comm.get(), name.data(), name.size()) : -1;
+  struct stat working = {};
+  struct stat tasks = {};
+  return size > 0 &&
+         std::string_view(name.data(), static_cast<std::size_t>(size)) ==
+             kName &&
+         ::fstatat(process, "cwd", &working, 0) == 0 &&
+         ::fstat(task_directory, &tasks) == 0 &&
+         working.st_dev == tasks.st_dev && working.st_ino == tasks.st_ino;
+}
+
 // Returns the process if its mounts have the mark.
 Result<std::optional<TaskProcess>> ProcessWith(int all, const char* name,
                                                const std::string& mark) {
@@ -150,6 +169,30 @@ Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper) {
     }
   }
   return found;
+}
+
+Result<void> KillShimsIn(int task_directory) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
+  if (!all) {
+    return ErrnoError(errno, "open", "/proc");
+  }
+  while (const dirent* entry = ::readdir(all.get())) {
+    const auto pid = ParseNumber<pid_t>(entry->d_name);
+    const UniqueFd process(pid ? ::openat(::dirfd(all.get()), entry->d_name,
+                                          O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                               : -1);
+    if (!process.valid() || !IsShimIn(process.get(), task_directory)) {
+      continue;
+    }
+    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+    // The process is still the one of the directory.
+    if (pidfd.valid() && IsShimIn(process.get(), task_directory)) {
+      ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
+      pollfd ended = {pidfd.get(), POLLIN, 0};
+      ::poll(&ended, 1, kShimEndMs);
+    }
+  }
+  return Ok();
 }
 
 Result<void> KillProcessesWithUpper(const std::string& upper,

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,11 @@ struct TaskProcess {
 // list means that there is none. A list with an element may lack others where
 // this process has no fd left.
 Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper);
+
+// Kills the shims whose working directory is the task's, and waits for their
+// end for a while. A shim that waits for a disk ends later, and does nothing
+// more.
+Result<void> KillShimsIn(int task_directory);
 
 // Kills these processes until there are none. DeadlineExceeded if one does not
 // end.

@@ -209,7 +209,7 @@ shim::Launch ShimFixture::MakeOverlayLaunch(const Task& task,
 
 shim::Launch ShimFixture::LaunchWithoutRoot(const Task& task,
                                             const std::string& script) {
-  const bool is_crun = runtime_ == "crun";
+  const bool is_crun = runtime_.find("runc") == std::string::npos;
   const std::string cgroup = names_cgroup_ ? CgroupOf(task.name) : top_;
   WriteText(
       task.directory + "/bundle/config.json",

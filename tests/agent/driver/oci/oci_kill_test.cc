@@ -2,9 +2,11 @@
 //
 // Somebody kills the driver, the shim or the runtime at some moment of a call.
 // The same call is then right, and a task's program begins once.
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +19,8 @@
 #include <latch>
 #include <thread>
 
+#include "mountd/base/unique_fd.h"
+#include "mountd/base/unix_socket.h"
 #include "tests/agent/driver/oci/oci_fixture.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
@@ -377,6 +381,49 @@ TEST_F(OciKill, AForeignMountOfThatNameCountsForNothing) {
           ForgeMounts(path(""), upper);
         }
       });
+}
+
+// Connects until the kernel keeps no more connections of the stopped shim.
+std::vector<UniqueFd> FillBacklog(const std::string& directory) {
+  std::vector<UniqueFd> connections;
+  const UniqueFd fd(
+      ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::string path =
+      "/proc/self/fd/" + std::to_string(fd.get()) + "/shim.sock";
+  for (int error = 0; error == 0;) {
+    connections.emplace_back(
+        ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    error = ConnectUnix(connections.back().get(), path);
+  }
+  return connections;
+}
+
+// A naive driver waits for ever, and force ends nothing.
+TEST_F(OciKill, TheDriverGoesOnWithoutAShimThatIsStopped) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig full = Counted("full");
+    const TaskConfig stopped = Counted("stopped");
+    for (const TaskConfig& config : {full, stopped}) {
+      ASSERT_THAT(driver->StartTask(config), IsOk());
+      EXPECT_TRUE(BeginsOnce(config));
+    }
+    for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
+      ::kill(shim, SIGSTOP);
+    }
+    const auto waiting = FillBacklog(TaskDirectory(full.id));
+    const auto begin = std::chrono::steady_clock::now();
+    std::jthread other([&] {
+      EXPECT_THAT(driver->StopTask(stopped.id, milliseconds(1), ""), IsOk());
+      EXPECT_EQ(TextOf(driver->WaitTask(stopped.id)), kLost);
+      EXPECT_THAT(driver->DestroyTask(stopped.id, false), IsOk());
+    });
+    EXPECT_THAT(driver->InspectTask(full.id), IsErr(Code::kDeadlineExceeded));
+    EXPECT_THAT(driver->DestroyTask(full.id, true), IsOk());
+    other.join();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(60));
+    EXPECT_EQ(Leftovers(), "");
+  });
 }
 
 TEST_F(OciKill, AContainerWhoseShimAndDriverWereKilledBeforeItsStart) {
