@@ -42,10 +42,13 @@ Error AnotherConfig(const std::string& id) {
                    "destroy it, or choose a new id");
 }
 
-// The FIFO on which the first process of a created container waits. Both
-// runtimes remove it when the task's program begins.
-bool WaitsForStart(const Host& host, const TaskPlace& place) {
-  return ::access((host.RuntimeRoot() + "/" + place.key + "/exec.fifo").c_str(),
+// Looks for the FIFO on which the first process of a created container waits.
+// crun removes the FIFO before the task's program begins; runc removes it after
+// that, so its FIFO says nothing.
+bool WaitsForStart(Host& host, const TaskPlace& place) {
+  const auto is_crun = host.IsCrun();
+  return is_crun && *is_crun &&
+         ::access((host.RuntimeRoot() + "/" + place.key + "/exec.fifo").c_str(),
                   F_OK) == 0;
 }
 

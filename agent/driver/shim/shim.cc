@@ -371,21 +371,45 @@ std::string Shim::ExecFifoPath() const {
   return setup_.runtime_root + "/" + setup_.container + "/exec.fifo";
 }
 
-void Shim::OnStartEnded(const RuntimeRun& run, int status) {
-  is_starting_ = false;
-  bool is_started = status == 0;
-  if (WIFSIGNALED(status) && ::access(ExecFifoPath().c_str(), F_OK) != 0) {
+// Brings a start that was killed to its end if the task's program may have
+// begun. False: the program has not begun.
+bool Shim::FinishKilledStart() {
+  const std::string path = ExecFifoPath();
+  if (::access(path.c_str(), F_OK) != 0) {
     // crun removes the FIFO, and then writes the byte that lets the task go.
     // A second byte does no harm.
     IgnoreBecauseBestEffort(WriteAll(exec_fifo_.get(), "0", "exec.fifo"));
-    is_started = true;
+    return true;
   }
+  if (!writer_waits_) {
+    return false;
+  }
+  // The first process of runc's container goes on once the FIFO has a reader,
+  // and nobody knows whether the killed runc was that reader. So the shim is
+  // the reader, which does no harm to a program that has begun. The reader
+  // stays, because a writer without a reader gets SIGPIPE.
+  exec_fifo_.reset(
+      ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  if (!exec_fifo_.valid()) {
+    return false;
+  }
+  // runc takes a container with this file for one that is only created.
+  ::unlink(path.c_str());
+  return true;
+}
+
+void Shim::OnStartEnded(const RuntimeRun& run, int status) {
+  is_starting_ = false;
+  const bool is_started =
+      status == 0 || (WIFSIGNALED(status) && FinishKilledStart());
   if (!is_started) {
     AnswerAll(&Connection::awaits_started,
               Message::Failed(RunError(run, status, "start")));
     return;
   }
-  exec_fifo_.reset();
+  if (!writer_waits_) {
+    exec_fifo_.reset();
+  }
   if (state_ == State::kCreated) {
     state_ = State::kRunning;
   }

@@ -156,9 +156,10 @@ void Shim::HandleStart(Connection& connection) {
   }
   // crun's first process of the task reads from this FIFO. That process would
   // take the end of a killed `crun start` for an error without another writer.
-  // runc has the FIFO the other way round, so the shim cannot open it.
+  // runc has the FIFO the other way round: nobody reads from it yet.
   exec_fifo_.reset(::open(ExecFifoPath().c_str(),
                           O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  writer_waits_ = !exec_fifo_.valid() && errno == ENXIO;
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   auto run = StartRuntime(setup_, Place::kShim, {"start", setup_.container},
                           {null.get(), null.get(), null.get()});

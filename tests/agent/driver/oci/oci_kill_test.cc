@@ -216,6 +216,19 @@ TEST_F(OciKill, TheRuntimeDuringStart) {
   AsUser([this] { ExpectOnceAfterFire("crun", Options()); });
 }
 
+TEST_F(OciKill, TheShimAndTheRuntimeDuringAStartByRunc) {
+  OciDriverOptions runc = Options();
+  runc.runtime = "/usr/sbin/runc";
+  if (::access(runc.runtime.c_str(), X_OK) != 0) {
+    GTEST_SKIP() << "runc is not installed";
+  }
+  AsUser([this, &runc] {
+    runc.cgroup = Cgroup();
+    ExpectOnceAfterFire("mountd-task-shim", runc);
+    ExpectOnceAfterFire("runc", runc);
+  });
+}
+
 TEST_F(OciKill, TheShimOfARunningTask) {
   AsUser([this] { ExpectTheTaskGoesOn(Options()); });
 }
