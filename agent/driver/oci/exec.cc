@@ -16,7 +16,6 @@
 #include "agent/driver/oci/driver.h"
 #include "agent/driver/oci/exec_pump.h"
 #include "mountd/base/memory_file.h"
-#include "mountd/base/write_all.h"
 
 namespace mountd::driver {
 namespace {
@@ -117,10 +116,10 @@ Result<void> MakeNonBlocking(const UniqueFd& fd) {
   return Ok();
 }
 
-OutputTaker WriterTo(int fd) {
-  return [fd](std::string_view bytes) -> Result<void> {
-    return fd < 0 ? Ok() : WriteAll(fd, bytes, "exec");
-  };
+// The pump outlives the taker.
+OutputTaker WriterTo(int fd, const ExecPump& pump) {
+  return
+      [fd, &pump](std::string_view bytes) { return pump.WriteTo(fd, bytes); };
 }
 
 // Bytes beyond the bound are read and dropped, so that the command goes on.
@@ -235,8 +234,8 @@ Result<ExitResult> OciDriver::ExecTaskStreaming(const std::string& task_id,
   pump.shutdown = host_->shutdown();
   pump.task_id = task_id;
   pump.stdin_fd = options.stdin_fd;
-  pump.take_output = WriterTo(options.stdout_fd);
-  pump.take_error = WriterTo(options.stderr_fd);
+  pump.take_output = WriterTo(options.stdout_fd, pump);
+  pump.take_error = WriterTo(options.stderr_fd, pump);
   pump.has_terminal = options.terminal;
   MOUNTD_TRY(StartExec(shim, process, &pump));
   if (options.terminal) {
