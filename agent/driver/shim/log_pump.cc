@@ -36,10 +36,20 @@ bool HasWriterLeft(int pipe) {
   return ::poll(&end, 1, 0) <= 0 || (end.revents & POLLHUP) == 0;
 }
 
+// A pipe is full when it has no page left, and a task can send pages with a few
+// bytes each (sendfile(2)). The kernel tells the number of pages by its refusal
+// to make the pipe smaller than them.
 bool IsHalfFull(int pipe) {
   const int capacity = ::fcntl(pipe, F_GETPIPE_SZ);
-  return capacity <= 0 ||
-         BytesIn(pipe) >= static_cast<std::uint64_t>(capacity) / 2;
+  if (capacity <= ::sysconf(_SC_PAGESIZE) ||
+      BytesIn(pipe) >= static_cast<std::uint64_t>(capacity) / 2) {
+    return true;
+  }
+  if (::fcntl(pipe, F_SETPIPE_SZ, capacity / 2) < 0) {
+    return errno == EBUSY;
+  }
+  ::fcntl(pipe, F_SETPIPE_SZ, capacity);
+  return false;
 }
 
 // Returns the number after the highest N of the files "PATH.N", 0 without any.

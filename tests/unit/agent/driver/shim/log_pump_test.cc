@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr Milliseconds kPatience = LogPump::kPatience;
 constexpr std::size_t kPipeBytes = 65536;
+constexpr std::size_t kFewBytes = 10;
 
 // Owns a pump whose task is the test. The test decides the time.
 class LogPumpTest : public ::testing::Test {
@@ -147,6 +149,7 @@ TEST_F(LogPumpTest, KeepsWhatFitsIntoThePipeForALateReader) {
   pump_->Pump(0);
   pump_->Pump(100 * kPatience);
   EXPECT_EQ(pump_->dropped(), 0U);
+  EXPECT_EQ(::fcntl(task_.get(), F_GETPIPE_SZ), int{kPipeBytes});
   const UniqueFd reader(
       ::open(Path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   pump_->Pump(102 * kPatience);
@@ -177,6 +180,32 @@ TEST_F(LogPumpTest, DropsAFloodThatNobodyReads) {
   pump_->Pump(10 * kPatience);
   std::array<char, 16> text{};
   EXPECT_EQ(::read(reader.get(), text.data(), text.size()), 3);
+}
+
+// A naive pump counts bytes, of which 16 pages may have a few only.
+TEST_F(LogPumpTest, DropsPagesThatNobodyReads) {
+  ASSERT_EQ(::mkfifo(Path().c_str(), 0600), 0);
+  std::ofstream(directory_.File("page"))
+      << std::string(kFewBytes, 'x') << std::flush;
+  const UniqueFd page(
+      ::open(directory_.File("page").c_str(), O_RDONLY | O_CLOEXEC));
+  Open(Sink::kFifo);
+  const auto send = [&] {
+    off_t begin = 0;
+    return ::sendfile(task_.get(), page.get(), &begin, kFewBytes) ==
+           static_cast<ssize_t>(kFewBytes);
+  };
+  std::uint64_t sent = 0;
+  while (send()) {
+    sent += kFewBytes;
+  }
+  ASSERT_LT(sent, kPipeBytes / 2);
+  pump_->Pump(0);
+  EXPECT_FALSE(send()) << "the pump has dropped bytes too early";
+  pump_->Pump(kPatience);
+  EXPECT_EQ(pump_->dropped(), sent);
+  EXPECT_TRUE(send());
+  EXPECT_EQ(::fcntl(task_.get(), F_GETPIPE_SZ), int{kPipeBytes});
 }
 
 TEST_F(LogPumpTest, OpensTheFifoAgainForTheNextReader) {
