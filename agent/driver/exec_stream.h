@@ -46,7 +46,8 @@ class StreamingExec {
 
   // Blocks until the command has ended and its output is written. Does not wait
   // for processes that the command leaves behind. NotFound without such a task;
-  // FailedPrecondition if the task has ended.
+  // FailedPrecondition if the task has ended. An error of the caller's file, such
+  // as a full disk, ends the command, and is the error of the call.
   virtual Result<ExitResult> ExecTaskStreaming(const std::string& task_id,
                                                const ExecOptions& options) = 0;
 };

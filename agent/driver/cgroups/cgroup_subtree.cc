@@ -88,6 +88,41 @@ Result<void> AwaitEmpty(const TaskCgroup& task, const std::string& name,
   }
 }
 
+Result<UniqueFd> OpenParent(const std::string& path) {
+  const std::string parent = path.substr(0, path.rfind('/'));
+  UniqueFd directory(
+      ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return directory.valid() ? Result<UniqueFd>(std::move(directory))
+                           : ErrnoError(errno, "open", parent);
+}
+
+std::string NameOf(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// Kills what is in the cgroup, and removes it. False: there was none.
+Result<bool> RemoveFrom(const UniqueFd& parent, const std::string& name,
+                        std::chrono::milliseconds patience) {
+  MOUNTD_TRY(CheckTaskName(name));
+  Result<UniqueFd> directory = OpenCgroup(parent.get(), name);
+  if (!directory && directory.error().code == Code::kNotFound) {
+    return false;
+  }
+  if (!directory) {
+    return directory.error();
+  }
+  const TaskCgroup task(std::move(directory).value());
+  MOUNTD_ASSIGN(const UniqueFd beneath, OpenCgroup(parent.get(), name));
+  MOUNTD_TRY(task.Kill());
+  MOUNTD_TRY(AwaitEmpty(task, name, patience));
+  MOUNTD_TRY(RemoveBeneath(beneath, kMostLevels));
+  if (::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 &&
+      errno != ENOENT) {
+    return ErrnoError(errno, "rmdir", name);
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<CgroupSubtree> CgroupSubtree::Open(const std::string& path) {
@@ -169,24 +204,26 @@ Result<TaskCgroup> CgroupSubtree::Find(const std::string& name) const {
 
 Result<void> CgroupSubtree::Remove(const std::string& name,
                                    std::chrono::milliseconds patience) const {
-  MOUNTD_TRY(CheckTaskName(name));
-  Result<UniqueFd> directory = OpenCgroup(directory_.get(), name);
-  if (!directory && directory.error().code == Code::kNotFound) {
-    return Ok();
-  }
-  if (!directory) {
-    return directory.error();
-  }
-  const TaskCgroup task(std::move(directory).value());
-  MOUNTD_ASSIGN(const UniqueFd beneath, OpenCgroup(directory_.get(), name));
-  MOUNTD_TRY(task.Kill());
-  MOUNTD_TRY(AwaitEmpty(task, name, patience));
-  MOUNTD_TRY(RemoveBeneath(beneath, kMostLevels));
-  if (::unlinkat(directory_.get(), name.c_str(), AT_REMOVEDIR) != 0 &&
-      errno != ENOENT) {
-    return ErrnoError(errno, "rmdir", name);
-  }
+  MOUNTD_TRY(RemoveFrom(directory_, name, patience));
   return Ok();
+}
+
+Result<TaskCgroup> CgroupSubtree::FindAt(const std::string& path) {
+  MOUNTD_ASSIGN(const UniqueFd parent, OpenParent(path));
+  MOUNTD_ASSIGN(UniqueFd directory, OpenCgroup(parent.get(), NameOf(path)));
+  return TaskCgroup(std::move(directory));
+}
+
+Result<bool> CgroupSubtree::RemoveAt(const std::string& path,
+                                     std::chrono::milliseconds patience) {
+  const auto parent = OpenParent(path);
+  if (!parent && parent.error().code == Code::kNotFound) {
+    return false;
+  }
+  if (!parent) {
+    return parent.error();
+  }
+  return RemoveFrom(*parent, NameOf(path), patience);
 }
 
 }  // namespace mountd::driver

@@ -42,6 +42,12 @@ class CgroupSubtree {
   Result<void> Remove(const std::string& name,
                       std::chrono::milliseconds patience) const;
 
+  // The same for the path of a task's cgroup, which may be in another subtree.
+  // NotFound if there is none; True if there was one.
+  static Result<TaskCgroup> FindAt(const std::string& path);
+  static Result<bool> RemoveAt(const std::string& path,
+                               std::chrono::milliseconds patience);
+
  private:
   explicit CgroupSubtree(UniqueFd directory)
       : directory_(std::move(directory)) {}

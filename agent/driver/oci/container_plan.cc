@@ -2,9 +2,11 @@
 #include "agent/driver/oci/container_plan.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 
@@ -76,6 +78,18 @@ Result<ProcessUser> UserOf(const TaskUser& user, const IdMaps& maps) {
     }
   }
   return ids;
+}
+
+// The kernel counts the fds in flight of a user's programs together, and lets a
+// program send fds while the sum is below the program's own limit. So a task
+// has half of the driver's limit, and the other half is the driver's and the
+// shims' alone. Some programs look at each fd up to the soft limit.
+ProcessLimit FilesOfTask() {
+  constexpr std::uint64_t kUsualSoft = 1024;
+  rlimit ours{};
+  ::getrlimit(RLIMIT_NOFILE, &ours);
+  const std::uint64_t hard = ours.rlim_max / 2;
+  return {"RLIMIT_NOFILE", std::min(kUsualSoft, hard), hard};
 }
 
 Result<void> TakeNamespaces(const TaskConfig& config, const IdMaps& maps,
@@ -203,10 +217,13 @@ Result<ContainerPlan> PlanContainer(Host& host, const TaskConfig& config,
   container.process.cwd = directory.empty() ? "/" : directory;
   MOUNTD_ASSIGN(container.process.user, UserOf(user, maps));
   MOUNTD_ASSIGN(container.process.capabilities, CapabilitiesWith({}));
+  container.process.rlimits = {FilesOfTask()};
   place.record.process = container.process;
   MOUNTD_ASSIGN(container.process.args, ArgumentsOf(config, image));
   container.rootfs = place.path + "/bundle/rootfs";
   container.read_only_rootfs = config.read_only_root;
+  MOUNTD_ASSIGN(const bool is_crun, host.IsCrun());
+  container.cgroups_path = is_crun ? "" : host.CgroupsPath(place.Cgroup());
   container.default_mounts.has_tty_group = !maps.one_id();
   MOUNTD_TRY(AddTaskMounts(host, config, rootfs.get(), place, &container));
   MOUNTD_ASSIGN(const std::string text, ConfigFile(container));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -78,12 +79,22 @@ class OciDriver final : public TaskDriver, public StreamingExec {
                std::optional<shim::ShimConnection> shim);
   Result<void> Verify(const TaskPlace& place, int pidfd);
 
+  // recover.cc: ends the shim of a task that may be destroyed.
+  Result<void> EndShim(const TaskPlace& place, bool force) const;
+
   // driver.cc
   void Tell(const TaskRecord& record, std::string message);
 
-  // wait.cc: a request whose answer may take long. Aborted after Shutdown.
-  Result<shim::Answer> CallUntilShutdown(shim::ShimConnection& shim,
-                                         const shim::Message& request) const;
+  // wait.cc: a request whose answer may take long. Aborted after Shutdown;
+  // DeadlineExceeded if the answer does not come in time.
+  Result<shim::Answer> CallUntilShutdown(
+      shim::ShimConnection& shim, const shim::Message& request,
+      std::optional<std::chrono::milliseconds> patience = {}) const;
+  Result<void> StopByShim(const TaskPlace& place, int signal,
+                          std::chrono::milliseconds timeout);
+  // Ends a task whose shim does not answer, and the shim. The exit status is
+  // lost then.
+  Result<void> KillHung(const TaskPlace& place) const;
   Result<void> StopLost(const TaskPlace& place, int signal,
                         std::chrono::milliseconds timeout);
 

@@ -6,6 +6,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <condition_variable>
@@ -15,7 +16,6 @@
 #include "agent/driver/oci/driver.h"
 #include "agent/driver/oci/exec_pump.h"
 #include "mountd/base/memory_file.h"
-#include "mountd/base/write_all.h"
 
 namespace mountd::driver {
 namespace {
@@ -116,10 +116,10 @@ Result<void> MakeNonBlocking(const UniqueFd& fd) {
   return Ok();
 }
 
-OutputTaker WriterTo(int fd) {
-  return [fd](std::string_view bytes) -> Result<void> {
-    return fd < 0 ? Ok() : WriteAll(fd, bytes, "exec");
-  };
+// The pump outlives the taker.
+OutputTaker WriterTo(int fd, const ExecPump& pump) {
+  return
+      [fd, &pump](std::string_view bytes) { return pump.WriteTo(fd, bytes); };
 }
 
 // Bytes beyond the bound are read and dropped, so that the command goes on.
@@ -143,6 +143,17 @@ Result<std::string> ProcessOf(const TaskRecord& record,
   return ProcessFile(process);
 }
 
+// The runtime may hang longer than the caller waits for the command.
+std::chrono::milliseconds PatienceOf(const ExecPump& pump) {
+  if (!pump.deadline) {
+    return kExecPatience;
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+      *pump.deadline - std::chrono::steady_clock::now());
+  return std::clamp<std::chrono::milliseconds>(
+      left, std::chrono::milliseconds(0), kExecPatience);
+}
+
 // Asks for the process, and gives its ends to the pump.
 Result<void> StartExec(ShimConnection& shim, const std::string& process,
                        ExecPump* pump) {
@@ -152,7 +163,7 @@ Result<void> StartExec(ShimConnection& shim, const std::string& process,
     request.Add(Tag::kConsole, std::uint64_t{1});
     const int fd = memory.get();
     MOUNTD_ASSIGN(shim::Answer started,
-                  shim.Call(request, std::span(&fd, 1), kExecPatience));
+                  shim.Call(request, std::span(&fd, 1), PatienceOf(*pump)));
     if (started.fds.size() != 2) {
       return MakeError(Code::kInternal, "exec", pump->task_id,
                        "the shim has passed no terminal");
@@ -165,7 +176,7 @@ Result<void> StartExec(ShimConnection& shim, const std::string& process,
   MOUNTD_ASSIGN(Pipe error, MakePipe());
   const std::array<int, 4> fds = {memory.get(), input.read.get(),
                                   output.write.get(), error.write.get()};
-  MOUNTD_TRY(shim.Call(request, fds, kExecPatience));
+  MOUNTD_TRY(shim.Call(request, fds, PatienceOf(*pump)));
   if (pump->stdin_fd >= 0) {
     pump->input = std::move(input.write);
   }
@@ -223,8 +234,8 @@ Result<ExitResult> OciDriver::ExecTaskStreaming(const std::string& task_id,
   pump.shutdown = host_->shutdown();
   pump.task_id = task_id;
   pump.stdin_fd = options.stdin_fd;
-  pump.take_output = WriterTo(options.stdout_fd);
-  pump.take_error = WriterTo(options.stderr_fd);
+  pump.take_output = WriterTo(options.stdout_fd, pump);
+  pump.take_error = WriterTo(options.stderr_fd, pump);
   pump.has_terminal = options.terminal;
   MOUNTD_TRY(StartExec(shim, process, &pump));
   if (options.terminal) {

@@ -55,6 +55,16 @@ int LeftMs(const std::optional<std::chrono::steady_clock::time_point>& end) {
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
 }
 
+Error LateError(const std::string& task_id) {
+  return MakeError(Code::kDeadlineExceeded, "exec", task_id,
+                   "the command did not end in time, and was killed");
+}
+
+Error ShutdownError(const std::string& task_id) {
+  return MakeError(Code::kAborted, "exec", task_id,
+                   "the driver is shutting down; the command was killed");
+}
+
 }  // namespace
 
 Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
@@ -74,21 +84,22 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
       return ErrnoError(errno, "poll", task_id);
     }
     if (ready == 0) {
-      return MakeError(Code::kDeadlineExceeded, "exec", task_id,
-                       "the command did not end in time, and was killed");
+      return LateError(task_id);
     }
     if (ready < 0) {
       continue;
     }
     if (waiting[1].revents != 0) {
-      return MakeError(Code::kAborted, "exec", task_id,
-                       "the driver is shutting down; the command was killed");
+      return ShutdownError(task_id);
     }
     if (waiting[2].revents != 0) {
       MoveOutput(output, take_output);
     }
     if (waiting[3].revents != 0) {
       MoveOutput(error, take_error);
+    }
+    if (failure_) {
+      return *failure_;
     }
     if (waiting[4].revents != 0 || waiting[5].revents != 0) {
       MoveInput();
@@ -99,9 +110,37 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
         return ended.error();
       }
       Drain();
+      if (failure_) {
+        return *failure_;
+      }
       return ResultOf(ended->message);
     }
   }
+}
+
+Result<void> ExecPump::WriteTo(int fd, std::string_view bytes) const {
+  while (fd >= 0 && !bytes.empty()) {
+    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(put));
+      continue;
+    }
+    if (errno == EINTR) {
+      continue;
+    }
+    if (errno != EAGAIN) {
+      return ErrnoError(errno, "write", "output of exec in " + task_id);
+    }
+    std::array<pollfd, 2> waiting = {{{fd, POLLOUT, 0}, {shutdown, POLLIN, 0}}};
+    const int ready = ::poll(waiting.data(), waiting.size(), LeftMs(deadline));
+    if (ready == 0) {
+      return LateError(task_id);
+    }
+    if (ready > 0 && waiting[1].revents != 0) {
+      return ShutdownError(task_id);
+    }
+  }
+  return Ok();
 }
 
 void ExecPump::MoveInput() {
@@ -141,8 +180,16 @@ bool ExecPump::MoveOutput(UniqueFd& from, OutputTaker& taker) {
     from.reset();
     return false;
   }
-  if (taker && !taker({part.data(), static_cast<std::size_t>(got)})) {
+  if (!taker) {
+    return true;
+  }
+  const auto taken = taker({part.data(), static_cast<std::size_t>(got)});
+  if (!taken) {
     taker = nullptr;
+    if (taken.error().sys_errno != EPIPE) {
+      failure_ = taken.error();
+      return false;
+    }
   }
   return true;
 }

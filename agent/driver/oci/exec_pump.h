@@ -14,7 +14,8 @@
 
 namespace mountd::driver {
 
-// Takes output of the process. An error ends the output, not the process.
+// Takes output of the process. An error ends the exec, except EPIPE, because a
+// reader that has gone wants no more.
 using OutputTaker = std::function<Result<void>(std::string_view)>;
 
 // One process of exec, between its start and its end. The driver moves the
@@ -39,13 +40,18 @@ struct ExecPump {
   // deadline. The process ends with the connection after an error.
   Result<ExitResult> Run(shim::ShimConnection& shim);
 
+  // Writes all bytes to the caller's file, and waits while a non-blocking file
+  // takes none. -1: the bytes are dropped. Errors as of Run.
+  Result<void> WriteTo(int fd, std::string_view bytes) const;
+
  private:
   void MoveInput();
   // False: nothing more comes, or nothing for now.
   bool MoveOutput(UniqueFd& from, OutputTaker& taker);
   void Drain();
 
-  std::string waiting_;  // of the input
+  std::string waiting_;           // of the input
+  std::optional<Error> failure_;  // of the output
 };
 
 }  // namespace mountd::driver

@@ -15,6 +15,7 @@
 #include "agent/driver/namespaces/namespaces.h"
 #include "agent/driver/oci/files.h"
 #include "agent/driver/oci/program_output.h"
+#include "mountd/base/fd_limit.h"
 
 namespace mountd::driver {
 namespace {
@@ -80,6 +81,9 @@ Result<std::unique_ptr<Host>> Host::Open(OciDriverOptions options) {
   if (!host->shutdown_.valid()) {
     return ErrnoError(errno, "eventfd", "the task driver");
   }
+  // Each wait and each exec needs fds, and a task's fds in flight count against
+  // this limit, too.
+  RaiseFdLimit();
   MOUNTD_TRY(host->OpenState());
   host->maps_ = ChooseIdMaps();
   host->OpenCgroups();
@@ -147,14 +151,34 @@ Result<std::string> Host::RuntimeVersion() {
   return *version_;
 }
 
-Result<std::vector<std::string>> Host::Runtime() {
+Result<bool> Host::IsCrun() {
   const std::string_view runtime = options_.runtime;
   const std::string_view name = runtime.substr(runtime.rfind('/') + 1);
-  bool is_crun = name == "crun";
-  if (!is_crun && name != "runc") {
-    MOUNTD_ASSIGN(const std::string version, RuntimeVersion());
-    is_crun = version.starts_with("crun ");
+  if (name == "crun" || name == "runc") {
+    return name == "crun";
   }
+  MOUNTD_ASSIGN(const std::string version, RuntimeVersion());
+  return version.starts_with("crun ");
+}
+
+std::string Host::CgroupPath(const std::string& name) const {
+  if (!cgroups_) {
+    return "";
+  }
+  std::error_code failed;
+  const auto path = std::filesystem::canonical(options_.cgroup, failed);
+  return (failed ? options_.cgroup : path.string()) + "/" + name;
+}
+
+std::string Host::CgroupsPath(const std::string& name) const {
+  const std::string path = CgroupPath(name);
+  constexpr std::string_view kMount = "/sys/fs/cgroup";
+  // The shim refuses a container that is elsewhere for another mount.
+  return path.starts_with(kMount) ? path.substr(kMount.size()) : path;
+}
+
+Result<std::vector<std::string>> Host::Runtime() {
+  MOUNTD_ASSIGN(const bool is_crun, IsCrun());
   std::vector<std::string> words = {options_.runtime};
   if (is_crun) {
     // The shim joins the task's cgroup before it starts the runtime.

@@ -62,6 +62,13 @@ class Host {
     return call(*options_.client);
   }
 
+  // True for crun, which leaves the container in the cgroup where it starts.
+  // Another runtime makes a cgroup of its own unless config.json names one.
+  Result<bool> IsCrun();
+  // Returns the path of a task's cgroup. "" without a delegated subtree.
+  std::string CgroupPath(const std::string& name) const;
+  // The same as config.json has it, beneath the mount of cgroups.
+  std::string CgroupsPath(const std::string& name) const;
   // Returns the program of the runtime and its global options.
   Result<std::vector<std::string>> Runtime();
   // The first line of `--version`, such as "crun version 1.8.1".

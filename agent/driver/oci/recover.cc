@@ -71,8 +71,11 @@ Result<TaskStatus> OciDriver::InspectTask(const std::string& id) {
                        {"container", place.key},
                        {"directory", place.path},
                        {"image", place.record.image_digest}};
-  const bool is_lost_and_gone =
-      sight.phase == Phase::kLost && !LostTaskLives(*host_, place);
+  bool is_lost_and_gone = false;
+  if (sight.phase == Phase::kLost) {
+    MOUNTD_ASSIGN(const bool lives, LostTaskLives(*host_, place));
+    is_lost_and_gone = !lives;
+  }
   if (sight.phase == Phase::kExited || sight.phase == Phase::kFailed ||
       is_lost_and_gone) {
     status.state = TaskState::kExited;
@@ -87,6 +90,31 @@ Result<TaskStatus> OciDriver::InspectTask(const std::string& id) {
   return status;
 }
 
+Result<void> OciDriver::EndShim(const TaskPlace& place, bool force) const {
+  MOUNTD_ASSIGN(Sight sight, LookAtListener(place));
+  bool lives = sight.shim && sight.phase != Phase::kExited;
+  if (sight.phase == Phase::kLost) {
+    MOUNTD_ASSIGN(lives, LostTaskLives(*host_, place));
+  }
+  if (lives && !force && MayHaveStarted(place)) {
+    return MakeError(Code::kFailedPrecondition, "destroy", place.record.id,
+                     "the task runs; stop it, or destroy it by force");
+  }
+  if (!sight.shim) {
+    return Ok();
+  }
+  Message request(Kind::kDelete);
+  request.Add(Tag::kForce, std::uint64_t{1});
+  const auto deleted = sight.shim->Call(request, {}, kDeletePatience);
+  // A shim that was killed meanwhile leaves what Discard finds.
+  if (!deleted && deleted.error().code != Code::kUnavailable) {
+    return deleted.error();
+  }
+  // The shim ends after its answer, and the connection with the shim.
+  IgnoreBecauseBestEffort(sight.shim->Next(kDeletePatience));
+  return Ok();
+}
+
 Result<void> OciDriver::DestroyTask(const std::string& id, bool force) {
   MOUNTD_ASSIGN(const KeyLock lock, store_.Lock(id));
   auto place = store_.Find(id);
@@ -98,24 +126,13 @@ Result<void> OciDriver::DestroyTask(const std::string& id, bool force) {
     MOUNTD_ASSIGN(const bool was_there, store_.Discard(id));
     return was_there ? Ok() : Result<void>(place.error());
   }
-  MOUNTD_ASSIGN(Sight sight, LookAt(*place));
-  const bool lives =
-      (sight.shim && sight.phase != Phase::kExited) ||
-      (sight.phase == Phase::kLost && LostTaskLives(*host_, *place));
-  if (lives && !force && MayHaveStarted(*place)) {
-    return MakeError(Code::kFailedPrecondition, "destroy", id,
-                     "the task runs; stop it, or destroy it by force");
-  }
-  if (sight.shim) {
-    Message request(Kind::kDelete);
-    request.Add(Tag::kForce, std::uint64_t{1});
-    const auto deleted = sight.shim->Call(request, {}, kDeletePatience);
-    // A shim that was killed meanwhile leaves what Discard finds.
-    if (!deleted && deleted.error().code != Code::kUnavailable) {
-      return deleted.error();
+  const auto ended = EndShim(*place, force);
+  if (!ended) {
+    // The shim is stopped, or waits for a disk or for a runtime that hangs.
+    if (!force || ended.error().code != Code::kDeadlineExceeded) {
+      return ended;
     }
-    // The shim ends after its answer, and the connection with the shim.
-    IgnoreBecauseBestEffort(sight.shim->Next(kDeletePatience));
+    MOUNTD_TRY(KillHung(*place));
   }
   MOUNTD_TRY(store_.Discard(id));
   Tell(place->record, "the task has been destroyed");

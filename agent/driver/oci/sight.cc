@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/driver/oci/sight.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -26,6 +27,10 @@ constexpr char kStartedFile[] = "started";
 constexpr std::chrono::seconds kStatusPatience{10};
 constexpr std::chrono::seconds kLookAgain{1};
 constexpr std::chrono::milliseconds kLookSoon{5};
+// A shim that ends closes its socket shortly before the task's directory.
+constexpr std::chrono::seconds kEndPatience{2};
+constexpr std::chrono::seconds kBindPatience{30};
+constexpr int kBindRoundMs = 5;
 
 Phase PhaseOf(const Message& status) {
   switch (static_cast<shim::State>(status.Number(Tag::kState))) {
@@ -61,6 +66,42 @@ Result<std::optional<Sight>> LookAtRecord(const TaskPlace& place) {
   return std::optional<Sight>(std::move(sight));
 }
 
+Result<Sight> SightOf(ShimConnection shim, const Message& status) {
+  Sight sight;
+  sight.phase = PhaseOf(status);
+  if (sight.phase == Phase::kExited) {
+    MOUNTD_ASSIGN(const shim::Answer exited,
+                  shim.Call(Message(Kind::kWait), {}, kStatusPatience));
+    sight.result = ResultOf(exited.message);
+  }
+  sight.shim = std::move(shim);
+  return sight;
+}
+
+// Returns nothing if no shim listens. An error of this process, such as EMFILE,
+// says nothing about the shim.
+Result<std::optional<Sight>> LookAtShim(const TaskPlace& place) {
+  auto shim = ShimConnection::Open(place.directory.get());
+  if (!shim) {
+    const Error& error = shim.error();
+    if (error.code == Code::kNotFound || error.sys_errno == ECONNREFUSED) {
+      return std::optional<Sight>();
+    }
+    return error;
+  }
+  const auto status =
+      shim->Call(Message(Kind::kGetStatus), {}, kStatusPatience);
+  if (status) {
+    MOUNTD_ASSIGN(Sight sight, SightOf(*std::move(shim), status->message));
+    return std::optional<Sight>(std::move(sight));
+  }
+  if (status.error().code != Code::kUnavailable) {
+    return status.error();
+  }
+  // The shim has ended meanwhile.
+  return std::optional<Sight>();
+}
+
 }  // namespace
 
 ExitResult ResultOf(const Message& exited) {
@@ -78,36 +119,64 @@ ExitResult LostResult() {
   return result;
 }
 
+Result<ExitResult> ResultOfLost(const TaskPlace& place) {
+  MOUNTD_ASSIGN(const std::optional<Sight> recorded, LookAtRecord(place));
+  if (!recorded) {
+    return LostResult();
+  }
+  if (recorded->result) {
+    return *recorded->result;
+  }
+  ExitResult result;
+  result.error = recorded->failure->Message();
+  return result;
+}
+
 Result<Sight> LookAt(const TaskPlace& place) {
-  auto shim = ShimConnection::Open(place.directory.get());
-  if (shim) {
-    const auto status =
-        shim->Call(Message(Kind::kGetStatus), {}, kStatusPatience);
-    if (status) {
-      Sight sight;
-      sight.phase = PhaseOf(status->message);
-      if (sight.phase == Phase::kExited) {
-        MOUNTD_ASSIGN(const shim::Answer exited,
-                      shim->Call(Message(Kind::kWait), {}, kStatusPatience));
-        sight.result = ResultOf(exited.message);
-      }
-      sight.shim = *std::move(shim);
+  const auto end = std::chrono::steady_clock::now() + kEndPatience;
+  for (;;) {
+    MOUNTD_ASSIGN(std::optional<Sight> sight, LookAtShim(place));
+    if (sight) {
+      return *std::move(sight);
+    }
+    MOUNTD_ASSIGN(const bool is_held, HasHolder(place));
+    // The record comes before the end of a shim.
+    MOUNTD_ASSIGN(sight, LookAtRecord(place));
+    if (sight) {
+      return *std::move(sight);
+    }
+    if (!IsThere(place.directory.get(), shim::kSocketFile)) {
+      return Sight();
+    }
+    if (!is_held) {
+      Sight lost;
+      lost.phase = Phase::kLost;
+      return lost;
+    }
+    if (std::chrono::steady_clock::now() >= end) {
+      return MakeError(Code::kUnavailable, "connect", place.record.id,
+                       "the task's shim answers nobody, and has the task's "
+                       "directory yet; call again");
+    }
+    ::poll(nullptr, 0, kBindRoundMs);
+  }
+}
+
+Result<Sight> LookAtListener(const TaskPlace& place) {
+  const auto end = std::chrono::steady_clock::now() + kBindPatience;
+  for (;;) {
+    MOUNTD_ASSIGN(Sight sight, LookAt(place));
+    MOUNTD_ASSIGN(const bool is_held, HasHolder(place));
+    if (sight.phase != Phase::kNoShim || !is_held) {
       return sight;
     }
-    if (status.error().code != Code::kUnavailable) {
-      return status.error();
+    if (std::chrono::steady_clock::now() >= end) {
+      return MakeError(Code::kDeadlineExceeded, "connect", place.record.id,
+                       "the task's shim has begun and does not listen; call "
+                       "again");
     }
+    ::poll(nullptr, 0, kBindRoundMs);
   }
-  // The record comes before the end of a shim.
-  MOUNTD_ASSIGN(std::optional<Sight> recorded, LookAtRecord(place));
-  if (recorded) {
-    return *std::move(recorded);
-  }
-  Sight sight;
-  sight.phase = IsThere(place.directory.get(), shim::kSocketFile)
-                    ? Phase::kLost
-                    : Phase::kNoShim;
-  return sight;
 }
 
 bool MayHaveStarted(const TaskPlace& place) {
@@ -119,13 +188,21 @@ Result<void> MarkStarted(const TaskPlace& place) {
 }
 
 // The kernel keeps the lock until the last process has closed the open file,
-// which a shim has from its driver.
-bool HasHolder(const TaskPlace& place) {
-  if (::flock(place.directory.get(), LOCK_EX | LOCK_NB) != 0) {
+// which a shim has from its driver. A look takes an open file of its own,
+// because a lock of the holder's own file would replace the holder's.
+Result<bool> HasHolder(const TaskPlace& place) {
+  const UniqueFd look(
+      ::openat(place.directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!look.valid()) {
+    return ErrnoError(errno, "open", "the task's directory");
+  }
+  if (::flock(look.get(), LOCK_EX | LOCK_NB) == 0) {
+    return false;
+  }
+  if (errno == EWOULDBLOCK) {
     return true;
   }
-  ::flock(place.directory.get(), LOCK_UN);
-  return false;
+  return ErrnoError(errno, "flock", "the task's directory");
 }
 
 Result<void> Hold(const TaskPlace& place) {
@@ -135,23 +212,27 @@ Result<void> Hold(const TaskPlace& place) {
   return Ok();
 }
 
-bool LostTaskLives(const Host& host, const TaskPlace& place) {
-  if (place.record.has_cgroup && host.cgroups() != nullptr) {
-    const auto cgroup = host.cgroups()->Find(place.Cgroup());
-    if (!cgroup) {
-      return false;
-    }
-    const auto populated = cgroup->IsPopulated();
-    return !populated || *populated;
+Result<bool> LostTaskLives(const Host& host, const TaskPlace& place) {
+  const auto cgroup = CgroupOf(host, place);
+  const auto populated =
+      cgroup ? cgroup->IsPopulated() : Result<bool>(cgroup.error());
+  if (populated || populated.error().code != Code::kNotFound) {
+    return populated;
   }
-  return !ProcessesWithUpper(place.Upper()).empty();
+  // Somebody may have moved the processes elsewhere.
+  MOUNTD_ASSIGN(const auto processes, ProcessesWithUpper(place.Upper()));
+  return !processes.empty();
 }
 
 Result<void> AwaitLostTask(
     const Host& host, const TaskPlace& place, int interrupt,
     std::optional<std::chrono::steady_clock::time_point> deadline) {
-  while (LostTaskLives(host, place)) {
-    const auto processes = ProcessesWithUpper(place.Upper());
+  for (;;) {
+    MOUNTD_ASSIGN(const bool lives, LostTaskLives(host, place));
+    if (!lives) {
+      return Ok();
+    }
+    MOUNTD_ASSIGN(const auto processes, ProcessesWithUpper(place.Upper()));
     std::vector<pollfd> waiting = {{interrupt, POLLIN, 0}};
     for (const TaskProcess& process : processes) {
       waiting.push_back({process.pidfd.get(), POLLIN, 0});
@@ -173,7 +254,6 @@ Result<void> AwaitLostTask(
                        "the driver is shutting down; the task goes on");
     }
   }
-  return Ok();
 }
 
 }  // namespace mountd::driver

@@ -31,7 +31,13 @@ struct Sight {
   std::optional<Error> failure{};      // of kFailed
 };
 
+// An error says nothing about the task. DeadlineExceeded if the shim does not
+// answer, as one that is stopped. kLost takes a socket at which nobody
+// listens, and a directory without a holder.
 Result<Sight> LookAt(const TaskPlace& place);
+// The same, but waits for a shim that has yet to listen, because its driver was
+// killed after the launch.
+Result<Sight> LookAtListener(const TaskPlace& place);
 
 // True once the driver has asked the shim to start the task's program, or was
 // about to.
@@ -39,7 +45,7 @@ bool MayHaveStarted(const TaskPlace& place);
 Result<void> MarkStarted(const TaskPlace& place);
 
 // True if a shim, or a driver that makes one, has the task's directory.
-bool HasHolder(const TaskPlace& place);
+Result<bool> HasHolder(const TaskPlace& place);
 // Makes this process, and each shim that it launches with the directory, a
 // holder.
 Result<void> Hold(const TaskPlace& place);
@@ -48,9 +54,11 @@ Result<void> Hold(const TaskPlace& place);
 ExitResult ResultOf(const shim::Message& exited);
 // The result of a task whose shim was killed.
 ExitResult LostResult();
+// The result of a lost task that has ended: its record's if it has one.
+Result<ExitResult> ResultOfLost(const TaskPlace& place);
 
 // Says whether a process of a lost task is there yet.
-bool LostTaskLives(const Host& host, const TaskPlace& place);
+Result<bool> LostTaskLives(const Host& host, const TaskPlace& place);
 // Waits for the end of the processes of a lost task. Aborted once `interrupt`
 // can be read; DeadlineExceeded at the deadline.
 Result<void> AwaitLostTask(

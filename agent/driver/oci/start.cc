@@ -2,7 +2,6 @@
 //
 // Starts tasks: once each, whoever is killed meanwhile.
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,10 +26,8 @@ using shim::Sink;
 using shim::Tag;
 
 // A runtime takes milliseconds; a machine under load takes longer.
-constexpr std::chrono::minutes kCreatePatience{2};
+constexpr std::chrono::minutes kStartPatience{2};
 constexpr std::chrono::seconds kAbandonPatience{30};
-constexpr std::chrono::seconds kBindPatience{30};
-constexpr int kBindRoundMs = 5;
 
 TaskHandle HandleOf(const TaskConfig& config, TaskState state) {
   TaskHandle handle;
@@ -45,10 +42,13 @@ Error AnotherConfig(const std::string& id) {
                    "destroy it, or choose a new id");
 }
 
-// The FIFO on which the first process of a created container waits. Both
-// runtimes remove it when the task's program begins.
-bool WaitsForStart(const Host& host, const TaskPlace& place) {
-  return ::access((host.RuntimeRoot() + "/" + place.key + "/exec.fifo").c_str(),
+// Looks for the FIFO on which the first process of a created container waits.
+// crun removes the FIFO before the task's program begins; runc removes it after
+// that, so its FIFO says nothing.
+bool WaitsForStart(Host& host, const TaskPlace& place) {
+  const auto is_crun = host.IsCrun();
+  return is_crun && *is_crun &&
+         ::access((host.RuntimeRoot() + "/" + place.key + "/exec.fifo").c_str(),
                   F_OK) == 0;
 }
 
@@ -109,13 +109,7 @@ Result<StartedTask> OciDriver::StartTask(const TaskConfig& config) {
 // Brings a start that was interrupted to its end. False: the task's program has
 // not begun, and never will.
 Result<bool> OciDriver::Resume(const TaskPlace& place) {
-  MOUNTD_ASSIGN(Sight sight, LookAt(place));
-  // A driver was killed after it launched a shim, which is about to listen.
-  for (int left = kBindPatience / std::chrono::milliseconds(kBindRoundMs);
-       sight.phase == Phase::kNoShim && HasHolder(place) && left > 0; --left) {
-    ::poll(nullptr, 0, kBindRoundMs);
-    MOUNTD_ASSIGN(sight, LookAt(place));
-  }
+  MOUNTD_ASSIGN(Sight sight, LookAtListener(place));
   switch (sight.phase) {
     case Phase::kNoShim:
     case Phase::kFailed:
@@ -153,13 +147,14 @@ Result<bool> OciDriver::ResumeLost(const TaskPlace& place) {
 }
 
 Result<void> OciDriver::KillLost(const TaskPlace& place) const {
-  if (place.record.has_cgroup && host_->cgroups() != nullptr) {
-    const auto cgroup = host_->cgroups()->Find(place.Cgroup());
-    if (cgroup) {
-      MOUNTD_TRY(cgroup->Kill());
-    }
+  const auto cgroup = CgroupOf(*host_, place);
+  if (cgroup) {
+    MOUNTD_TRY(cgroup->Kill());
     return AwaitLostTask(*host_, place, host_->shutdown(),
                          std::chrono::steady_clock::now() + kAbandonPatience);
+  }
+  if (cgroup.error().code != Code::kNotFound) {
+    return cgroup.error();
   }
   return KillProcessesWithUpper(place.Upper(), kAbandonPatience);
 }
@@ -176,6 +171,7 @@ Result<void> OciDriver::Launch(const TaskConfig& config,
     place.record.name = config.name;
     place.record.config_digest = digest;
     place.record.has_cgroup = host_->cgroups() != nullptr;
+    place.record.cgroup = host_->CgroupPath(place.Cgroup());
     place.record.has_mounts = !config.mounts.empty();
     MOUNTD_ASSIGN(const ContainerPlan plan,
                   PlanContainer(*host_, config, place));
@@ -207,6 +203,10 @@ Result<ShimConnection> OciDriver::LaunchShimOf(const TaskPlace& place,
       .Add(Tag::kMountSource, "overlay")
       .Add(Tag::kMountTarget, place.path + "/bundle/rootfs")
       .Add(Tag::kMountOptions, plan.overlay);
+  MOUNTD_ASSIGN(const bool is_crun, host_->IsCrun());
+  if (!is_crun && host_->cgroups() != nullptr) {
+    launch.create.Add(Tag::kRuntimeJoins, std::uint64_t{1});
+  }
   AddLogs(config, &launch.create);
   UniqueFd output;
   UniqueFd error;
@@ -234,17 +234,18 @@ Result<ShimConnection> OciDriver::LaunchShimOf(const TaskPlace& place,
 
 // From the launch of the shim to the task's first instruction.
 Result<void> OciDriver::Finish(const TaskPlace& place, ShimConnection& shim) {
-  auto created = shim.Call(Message(Kind::kAwaitCreated), {}, kCreatePatience);
+  auto created = shim.Call(Message(Kind::kAwaitCreated), {}, kStartPatience);
   if (!created) {
     return created.error();
   }
   if (created->fds.empty()) {
-    return MakeError(Code::kInternal, "start", place.record.id,
-                     "the shim has passed no pidfd");
+    return MakeError(Code::kResourceExhausted, "start", place.record.id,
+                     "the shim could pass no pidfd, because programs of this "
+                     "user have too many file descriptors in flight");
   }
   MOUNTD_TRY(Verify(place, created->fds.front().get()));
   MOUNTD_TRY(MarkStarted(place));
-  const auto started = shim.Call(Message(Kind::kStart), {}, kCreatePatience);
+  const auto started = shim.Call(Message(Kind::kStart), {}, kStartPatience);
   if (started) {
     return Ok();
   }

@@ -44,17 +44,17 @@ class StatsStream final : public Stream<TaskStats> {
       return std::optional<TaskStats>();
     }
     MOUNTD_ASSIGN(const Sight sight, LookAt(place_));
-    const bool lives =
-        (sight.shim && sight.phase != Phase::kExited) ||
-        (sight.phase == Phase::kLost && LostTaskLives(*host_, place_));
+    bool lives = sight.shim && sight.phase != Phase::kExited;
+    if (sight.phase == Phase::kLost) {
+      MOUNTD_ASSIGN(lives, LostTaskLives(*host_, place_));
+    }
     if (!lives) {
       has_ended_ = true;
       return std::optional<TaskStats>();
     }
     TaskStats stats;
-    if (place_.record.has_cgroup && host_->cgroups() != nullptr) {
-      MOUNTD_ASSIGN(const TaskCgroup cgroup,
-                    host_->cgroups()->Find(place_.Cgroup()));
+    if (place_.record.has_cgroup) {
+      MOUNTD_ASSIGN(const TaskCgroup cgroup, CgroupOf(*host_, place_));
       MOUNTD_ASSIGN(const CgroupStats values, cgroup.Stats());
       stats = StatsOf(values);
     }
@@ -92,7 +92,7 @@ Result<void> OciDriver::UpdateTask(const std::string& id,
                                    const TaskResources& resources) {
   MOUNTD_TRY(CheckResources(resources));
   MOUNTD_ASSIGN(const TaskPlace place, store_.Find(id));
-  if (!place.record.has_cgroup || host_->cgroups() == nullptr) {
+  if (!place.record.has_cgroup) {
     return MakeError(Code::kNotSupported, "update", id,
                      "the task has no cgroup: " + host_->no_cgroups());
   }
@@ -101,8 +101,7 @@ Result<void> OciDriver::UpdateTask(const std::string& id,
     return MakeError(Code::kFailedPrecondition, "update", id,
                      "the task has ended");
   }
-  MOUNTD_ASSIGN(const TaskCgroup cgroup,
-                host_->cgroups()->Find(place.Cgroup()));
+  MOUNTD_ASSIGN(const TaskCgroup cgroup, CgroupOf(*host_, place));
   MOUNTD_TRY(cgroup.SetLimits(LimitsOf(resources)));
   return Ok();
 }

@@ -17,6 +17,7 @@
 
 #include "agent/client.h"
 #include "agent/driver/bundle/links.h"
+#include "agent/driver/oci/destination.h"
 #include "agent/driver/oci/files.h"
 
 namespace mountd::driver {
@@ -312,6 +313,9 @@ Result<void> AddTaskMounts(Host& host, const TaskConfig& config, int rootfs,
     }
   }
   MOUNTD_TRY(CheckTaskMounts(container->mounts, container->inbox));
+  for (const TaskMount& mount : container->mounts) {
+    MOUNTD_TRY(CheckDestinationInImage(rootfs, mount.destination));
+  }
   MOUNTD_TRY(PreparePlaces(rootfs, place, container->mounts));
   return PlaceLinks(rootfs, place, container->inbox);
 }

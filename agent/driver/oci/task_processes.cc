@@ -4,13 +4,18 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "mountd/base/number.h"
 
@@ -19,13 +24,27 @@ namespace {
 
 constexpr std::size_t kMostMounts = std::size_t{16} << 20U;
 constexpr int kRoundMs = 5;
+constexpr int kShimEndMs = 5000;
 
-std::string MountsOf(int process) {
+// Errors of this process alone, or of the machine, which say nothing about the
+// process that is looked at.
+bool IsOurOwn(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
+// Returns "" for a process that has ended.
+Result<std::string> MountsOf(int process) {
   const UniqueFd file(::openat(process, "mountinfo", O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && IsOurOwn(errno)) {
+    return ErrnoError(errno, "open", "mountinfo of a process");
+  }
   std::string text;
   std::array<char, 16384> part{};
   while (file.valid() && text.size() < kMostMounts) {
     const ssize_t got = ::read(file.get(), part.data(), part.size());
+    if (got < 0 && IsOurOwn(errno)) {
+      return ErrnoError(errno, "read", "mountinfo of a process");
+    }
     if (got <= 0) {
       break;
     }
@@ -39,42 +58,149 @@ bool HasEnded(const UniqueFd& pidfd) {
   return ::poll(&waiting, 1, 0) != 0;
 }
 
+// Says whether a line of mountinfo(5) is an overlay with that option. Only the
+// last field has options of the file system, and no option has a comma or a
+// space of its own.
+bool IsOverlayWith(std::string_view line, std::string_view option) {
+  constexpr std::string_view kType = " - overlay ";
+  const std::size_t type = line.find(kType);
+  if (type == std::string_view::npos) {
+    return false;
+  }
+  std::string_view options = line.substr(line.rfind(' ') + 1);
+  while (!options.empty()) {
+    const std::size_t end = std::min(options.find(','), options.size());
+    if (options.substr(0, end) == option) {
+      return true;
+    }
+    options.remove_prefix(std::min(end + 1, options.size()));
+  }
+  return false;
+}
+
+bool HasOverlayWith(std::string_view mounts, std::string_view option) {
+  while (!mounts.empty()) {
+    const std::size_t end = std::min(mounts.find('\n'), mounts.size());
+    if (IsOverlayWith(mounts.substr(0, end), option)) {
+      return true;
+    }
+    mounts.remove_prefix(std::min(end + 1, mounts.size()));
+  }
+  return false;
+}
+
+bool IsOfThisUser(const UniqueFd& pidfd) {
+  return ::syscall(SYS_pidfd_send_signal, pidfd.get(), 0, nullptr, 0) == 0 ||
+         errno != EPERM;
+}
+
+bool IsShimIn(int process, int task_directory) {
+  // The kernel keeps 15 characters of a program's name.
+  constexpr std::string_view kName = "mountd-task-shi\n";
+  const UniqueFd comm(::openat(process, "comm", O_RDONLY | O_CLOEXEC));
+  std::array<char, 32> name{};
+  const ssize_t size =
+      comm.valid() ? ::read(comm.get(), name.data(), name.size()) : -1;
+  struct stat working = {};
+  struct stat tasks = {};
+  return size > 0 &&
+         std::string_view(name.data(), static_cast<std::size_t>(size)) ==
+             kName &&
+         ::fstatat(process, "cwd", &working, 0) == 0 &&
+         ::fstat(task_directory, &tasks) == 0 &&
+         working.st_dev == tasks.st_dev && working.st_ino == tasks.st_ino;
+}
+
+// Returns the process if its mounts have the mark.
+Result<std::optional<TaskProcess>> ProcessWith(int all, const char* name,
+                                               const std::string& mark) {
+  std::optional<TaskProcess> found;
+  const auto pid = ParseNumber<pid_t>(name);
+  if (!pid || *pid <= 0) {
+    return found;
+  }
+  const UniqueFd process(
+      ::openat(all, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!process.valid()) {
+    if (IsOurOwn(errno)) {
+      return ErrnoError(errno, "open", "a process");
+    }
+    return found;
+  }
+  MOUNTD_ASSIGN(const std::string before, MountsOf(process.get()));
+  if (!HasOverlayWith(before, mark)) {
+    return found;
+  }
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+  if (!pidfd.valid()) {
+    if (IsOurOwn(errno)) {
+      return ErrnoError(errno, "pidfd_open", name);
+    }
+    return found;
+  }
+  // The directory is of the process that was looked at. If it still has its
+  // mounts now, the pidfd is of the same process.
+  MOUNTD_ASSIGN(const std::string after, MountsOf(process.get()));
+  if (!HasEnded(pidfd) && HasOverlayWith(after, mark) && IsOfThisUser(pidfd)) {
+    found = TaskProcess{*pid, std::move(pidfd)};
+  }
+  return found;
+}
+
 }  // namespace
 
-std::vector<TaskProcess> ProcessesWithUpper(const std::string& upper) {
+Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper) {
   std::vector<TaskProcess> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
   if (!all) {
-    return found;
+    return ErrnoError(errno, "open", "/proc");
   }
-  const std::string mark = "upperdir=" + upper + ",";
+  const std::string mark = "upperdir=" + upper;
   while (const dirent* entry = ::readdir(all.get())) {
-    const auto pid = ParseNumber<pid_t>(entry->d_name);
-    if (!pid || *pid <= 0) {
-      continue;
+    auto process = ProcessWith(::dirfd(all.get()), entry->d_name, mark);
+    if (!process && found.empty()) {
+      return process.error();
     }
-    const UniqueFd process(::openat(::dirfd(all.get()), entry->d_name,
-                                    O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!process.valid() ||
-        MountsOf(process.get()).find(mark) == std::string::npos) {
-      continue;
+    if (!process) {
+      break;
     }
-    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
-    // The directory is of the process that was looked at. If it still has its
-    // mounts now, the pidfd is of the same process.
-    if (pidfd.valid() && !HasEnded(pidfd) &&
-        MountsOf(process.get()).find(mark) != std::string::npos) {
-      found.push_back({*pid, std::move(pidfd)});
+    if (*process) {
+      found.push_back(**std::move(process));
     }
   }
   return found;
+}
+
+Result<void> KillShimsIn(int task_directory) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
+  if (!all) {
+    return ErrnoError(errno, "open", "/proc");
+  }
+  while (const dirent* entry = ::readdir(all.get())) {
+    const auto pid = ParseNumber<pid_t>(entry->d_name);
+    const UniqueFd process(pid ? ::openat(::dirfd(all.get()), entry->d_name,
+                                          O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                               : -1);
+    if (!process.valid() || !IsShimIn(process.get(), task_directory)) {
+      continue;
+    }
+    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+    // The process is still the one of the directory.
+    if (pidfd.valid() && IsShimIn(process.get(), task_directory)) {
+      ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
+      pollfd ended = {pidfd.get(), POLLIN, 0};
+      ::poll(&ended, 1, kShimEndMs);
+    }
+  }
+  return Ok();
 }
 
 Result<void> KillProcessesWithUpper(const std::string& upper,
                                     std::chrono::milliseconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
   for (;;) {
-    const std::vector<TaskProcess> left = ProcessesWithUpper(upper);
+    MOUNTD_ASSIGN(const std::vector<TaskProcess> left,
+                  ProcessesWithUpper(upper));
     if (left.empty()) {
       return Ok();
     }

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,10 @@
 // The processes of a task whose shim has gone, where the task has no cgroup of
 // its own. The mark of such a process is its root: an overlay whose upper
 // directory is the task's. A process without CAP_SYS_ADMIN cannot leave its
-// root, and no other task has that directory.
+// root, and no other task has that directory. Another user may have a mount
+// with the same text, because each user has names of its own in a mount
+// namespace. So a process counts only if this user may send it signals, as each
+// user may in a user namespace of its own.
 namespace mountd::driver {
 
 struct TaskProcess {
@@ -22,8 +26,15 @@ struct TaskProcess {
 };
 
 // Returns the processes whose mounts have this upper directory. Each pidfd is
-// of the process that was looked at, not of another one with its pid.
-std::vector<TaskProcess> ProcessesWithUpper(const std::string& upper);
+// of the process that was looked at, not of another one with its pid. An empty
+// list means that there is none. A list with an element may lack others where
+// this process has no fd left.
+Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper);
+
+// Kills the shims whose working directory is the task's, and waits for their
+// end for a while. A shim that waits for a disk ends later, and does nothing
+// more.
+Result<void> KillShimsIn(int task_directory);
 
 // Kills these processes until there are none. DeadlineExceeded if one does not
 // end.

@@ -52,11 +52,37 @@ void TakeCapabilities(const Json& process, const char* key,
   }
 }
 
+void TakeLimits(const Json& process, std::vector<ProcessLimit>* limits) {
+  const auto list = process.find("rlimits");
+  if (list == process.end() || !list->is_array()) {
+    return;
+  }
+  for (const Json& each : *list) {
+    ProcessLimit limit;
+    if (each.is_object()) {
+      TakeText(each, "type", &limit.type);
+      Take<std::uint64_t, &Json::is_number_unsigned>(each, "soft", &limit.soft);
+      Take<std::uint64_t, &Json::is_number_unsigned>(each, "hard", &limit.hard);
+      limits->push_back(limit);
+    }
+  }
+}
+
+Json LimitsJson(const std::vector<ProcessLimit>& limits) {
+  Json list = Json::array();
+  for (const ProcessLimit& limit : limits) {
+    list.push_back(
+        {{"type", limit.type}, {"soft", limit.soft}, {"hard", limit.hard}});
+  }
+  return list;
+}
+
 void TakeProcess(const Json& object, ContainerProcess* process) {
   TakeUser(object, &process->user);
   TakeText(object, "cwd", &process->cwd);
   TakeCapabilities(object, "bounding", &process->capabilities.bounding);
   TakeCapabilities(object, "added", &process->capabilities.added);
+  TakeLimits(object, &process->rlimits);
   const auto env = object.find("env");
   if (env != object.end() && env->is_object()) {
     for (const auto& [name, value] : env->items()) {
@@ -79,6 +105,7 @@ std::string RecordText(const TaskRecord& record) {
                          {"image_digest", record.image_digest},
                          {"stop_signal", record.stop_signal},
                          {"has_cgroup", record.has_cgroup},
+                         {"cgroup", record.cgroup},
                          {"has_mounts", record.has_mounts},
                          {"process",
                           {{"uid", process.user.uid},
@@ -86,6 +113,7 @@ std::string RecordText(const TaskRecord& record) {
                            {"groups", process.user.additional_gids},
                            {"cwd", process.cwd},
                            {"env", process.env},
+                           {"rlimits", LimitsJson(process.rlimits)},
                            {"bounding", process.capabilities.bounding},
                            {"added", process.capabilities.added}}}};
   return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -116,6 +144,7 @@ Result<TaskRecord> ParseRecord(const std::string& text) {
   Take<int, &Json::is_number_integer>(document, "stop_signal",
                                       &record.stop_signal);
   Take<bool, &Json::is_boolean>(document, "has_cgroup", &record.has_cgroup);
+  TakeText(document, "cgroup", &record.cgroup);
   Take<bool, &Json::is_boolean>(document, "has_mounts", &record.has_mounts);
   const auto process = document.find("process");
   if (process != document.end() && process->is_object()) {

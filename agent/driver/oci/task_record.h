@@ -23,9 +23,12 @@ struct TaskRecord {
   std::string image_digest;  // "sha256:…"; "" for a directory
   int stop_signal = 0;       // the image's; 0: none
   bool has_cgroup = false;
+  // The path of the cgroup, because another driver may have another subtree.
+  // "" in a record of an older release.
+  std::string cgroup;
   bool has_mounts = false;  // which mountd looks at before the task's start
   // Common to all processes that exec adds: user, environment, working
-  // directory and capabilities. It has no arguments.
+  // directory, limits and capabilities. It has no arguments.
   ContainerProcess process;
 };
 

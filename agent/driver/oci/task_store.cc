@@ -42,6 +42,17 @@ std::string KeyOf(const std::string& task_id) {
   return Sha256Hex(task_id).substr(0, kKeyDigits);
 }
 
+Result<TaskCgroup> CgroupOf(const Host& host, const TaskPlace& place) {
+  if (!place.record.cgroup.empty()) {
+    return CgroupSubtree::FindAt(place.record.cgroup);
+  }
+  if (!place.record.has_cgroup || host.cgroups() == nullptr) {
+    return MakeError(Code::kNotFound, "cgroup", place.record.id,
+                     "the task has no cgroup");
+  }
+  return host.cgroups()->Find(place.Cgroup());
+}
+
 Result<KeyLock> TaskStore::Lock(const std::string& task_id) const {
   auto lock = KeyLock::Take(host_.state() + "/lock", Sha256Hex(task_id),
                             KeyLock::Mode::kExclusive,
@@ -89,20 +100,27 @@ Result<void> TaskStore::WriteRecord(const TaskPlace& place) {
                    RecordText(place.record));
 }
 
+// A task whose cgroup is gone, or was never there, is found by its root.
 Result<void> TaskStore::KillAll(const std::string& key) const {
-  bool has_cgroup = false;
+  std::string recorded;
   if (const auto directory = OpenDirectory(host_.tasks(), key)) {
-    const auto record = ReadRecord(directory->get());
-    has_cgroup = record && record->has_cgroup;
+    if (const auto record = ReadRecord(directory->get())) {
+      recorded = record->cgroup;
+    }
   }
-  if (host_.cgroups() != nullptr) {
-    MOUNTD_TRY(host_.cgroups()->Remove("task-" + key, kKillPatience));
+  const std::string own = host_.CgroupPath("task-" + key);
+  bool had_cgroup = false;
+  for (const std::string& path : {recorded, own}) {
+    if (!path.empty()) {
+      MOUNTD_ASSIGN(const bool was_there,
+                    CgroupSubtree::RemoveAt(path, kKillPatience));
+      had_cgroup = had_cgroup || was_there;
+    }
   }
-  if (!has_cgroup || host_.cgroups() == nullptr) {
-    return KillProcessesWithUpper(host_.state() + "/tasks/" + key + "/upper",
-                                  kKillPatience);
-  }
-  return Ok();
+  return had_cgroup
+             ? Ok()
+             : KillProcessesWithUpper(
+                   host_.state() + "/tasks/" + key + "/upper", kKillPatience);
 }
 
 // A machine without user namespaces has run no task, so all files are this

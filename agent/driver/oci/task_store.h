@@ -27,6 +27,10 @@ struct TaskPlace {
   std::string Cgroup() const { return "task-" + key; }
 };
 
+// Opens the cgroup of the task, whatever the driver's own subtree is. NotFound
+// if there is none.
+Result<TaskCgroup> CgroupOf(const Host& host, const TaskPlace& place);
+
 // Finds, makes and removes the directories of tasks. Any thread, any number of
 // processes.
 class TaskStore {

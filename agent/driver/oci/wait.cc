@@ -24,6 +24,10 @@ using shim::ShimConnection;
 using shim::Tag;
 
 constexpr std::chrono::seconds kSignalPatience{30};
+constexpr std::chrono::minutes kCreatePatience{2};
+// After the timeout of a stop.
+constexpr std::chrono::seconds kStopPatience{30};
+constexpr std::chrono::hours kLongestStop{24};
 
 Error ShuttingDown(const char* op) {
   return MakeError(Code::kAborted, op, "the task driver",
@@ -52,14 +56,28 @@ void SignalAll(const std::vector<TaskProcess>& processes, int signal) {
 }  // namespace
 
 Result<shim::Answer> OciDriver::CallUntilShutdown(
-    ShimConnection& shim, const Message& request) const {
+    ShimConnection& shim, const Message& request,
+    std::optional<std::chrono::milliseconds> patience) const {
+  const auto end = std::chrono::steady_clock::now() +
+                   patience.value_or(std::chrono::milliseconds(0));
   MOUNTD_TRY(shim::Send(shim.fd(), request));
   std::array<pollfd, 2> waiting = {
       {{shim.fd(), POLLIN, 0}, {host_->shutdown(), POLLIN, 0}}};
-  while (::poll(waiting.data(), waiting.size(), -1) < 0) {
-    if (errno != EINTR) {
+  int ready = -1;
+  while (ready < 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        end - std::chrono::steady_clock::now());
+    ready = ::poll(waiting.data(), waiting.size(),
+                   patience ? static_cast<int>(std::clamp<std::int64_t>(
+                                  left.count(), 0, 1 << 30))
+                            : -1);
+    if (ready < 0 && errno != EINTR) {
       return ErrnoError(errno, "poll", "mountd-task-shim");
     }
+  }
+  if (ready == 0) {
+    return MakeError(Code::kDeadlineExceeded, "poll", "mountd-task-shim",
+                     "gave no answer in time");
   }
   if (waiting[0].revents == 0) {
     return ShuttingDown("wait");
@@ -78,7 +96,7 @@ Result<ExitResult> OciDriver::WaitTask(const std::string& id) {
         return FailedResult(*sight.failure);
       case Phase::kLost:
         MOUNTD_TRY(AwaitLostTask(*host_, place, host_->shutdown()));
-        return LostResult();
+        return ResultOfLost(place);
       case Phase::kNoShim:
         return NotStarted("wait", id);
       case Phase::kCreating:
@@ -109,7 +127,7 @@ Result<void> OciDriver::SignalTask(const std::string& id,
     return Ok();
   }
   if (sight.phase == Phase::kLost) {
-    const auto processes = ProcessesWithUpper(place.Upper());
+    MOUNTD_ASSIGN(const auto processes, ProcessesWithUpper(place.Upper()));
     if (!processes.empty()) {
       SignalAll(processes, number);
       return Ok();
@@ -122,28 +140,48 @@ Result<void> OciDriver::SignalTask(const std::string& id,
 Result<void> OciDriver::StopTask(const std::string& id,
                                  std::chrono::milliseconds timeout,
                                  const std::string& signal) {
+  MOUNTD_ASSIGN(const TaskPlace place, store_.Find(id));
+  int number =
+      place.record.stop_signal != 0 ? place.record.stop_signal : SIGTERM;
+  if (!signal.empty()) {
+    MOUNTD_ASSIGN(number, ParseSignal(signal));
+  }
+  timeout = std::clamp<std::chrono::milliseconds>(
+      timeout, std::chrono::milliseconds(0), kLongestStop);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto stopped = StopByShim(place, number, timeout);
+  if (stopped || stopped.error().code != Code::kDeadlineExceeded) {
+    return stopped;
+  }
+  // The shim is stopped, or waits for a disk.
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - begin);
+  MOUNTD_TRY(StopLost(
+      place, number, std::max(timeout - waited, std::chrono::milliseconds(0))));
+  MOUNTD_TRY(KillHung(place));
+  Tell(place.record, "the task has been stopped without its shim");
+  return Ok();
+}
+
+Result<void> OciDriver::StopByShim(const TaskPlace& place, int signal,
+                                   std::chrono::milliseconds timeout) {
   for (;;) {
-    MOUNTD_ASSIGN(const TaskPlace place, store_.Find(id));
-    int number =
-        place.record.stop_signal != 0 ? place.record.stop_signal : SIGTERM;
-    if (!signal.empty()) {
-      MOUNTD_ASSIGN(number, ParseSignal(signal));
-    }
     MOUNTD_ASSIGN(Sight sight, LookAt(place));
     if (sight.phase == Phase::kLost) {
-      return StopLost(place, number, timeout);
+      return StopLost(place, signal, timeout);
     }
     if (!sight.shim) {
       return Ok();
     }
     if (sight.phase == Phase::kCreating) {
-      MOUNTD_TRY(CallUntilShutdown(*sight.shim, Message(Kind::kAwaitCreated)));
+      MOUNTD_TRY(CallUntilShutdown(*sight.shim, Message(Kind::kAwaitCreated),
+                                   kCreatePatience));
     }
     Message request(Kind::kStop);
-    request.Add(Tag::kSignalNumber, static_cast<std::uint64_t>(number))
-        .Add(Tag::kTimeoutMs, static_cast<std::uint64_t>(
-                                  std::max<std::int64_t>(timeout.count(), 0)));
-    const auto stopped = CallUntilShutdown(*sight.shim, request);
+    request.Add(Tag::kSignalNumber, static_cast<std::uint64_t>(signal))
+        .Add(Tag::kTimeoutMs, static_cast<std::uint64_t>(timeout.count()));
+    const auto stopped =
+        CallUntilShutdown(*sight.shim, request, timeout + kStopPatience);
     if (stopped) {
       Tell(place.record, "the task has been stopped");
       return Ok();
@@ -154,9 +192,17 @@ Result<void> OciDriver::StopTask(const std::string& id,
   }
 }
 
+Result<void> OciDriver::KillHung(const TaskPlace& place) const {
+  MOUNTD_TRY(KillLost(place));
+  MOUNTD_TRY(KillShimsIn(place.directory.get()));
+  // The shim may have made a process meanwhile.
+  return KillLost(place);
+}
+
 Result<void> OciDriver::StopLost(const TaskPlace& place, int signal,
                                  std::chrono::milliseconds timeout) {
-  SignalAll(ProcessesWithUpper(place.Upper()), signal);
+  MOUNTD_ASSIGN(const auto processes, ProcessesWithUpper(place.Upper()));
+  SignalAll(processes, signal);
   const auto waited = AwaitLostTask(*host_, place, host_->shutdown(),
                                     std::chrono::steady_clock::now() + timeout);
   if (waited || waited.error().code != Code::kDeadlineExceeded) {

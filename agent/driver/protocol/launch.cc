@@ -13,6 +13,7 @@
 #include <csignal>
 #include <utility>
 
+#include "mountd/base/fd_limit.h"
 #include "mountd/base/memory_file.h"
 
 namespace mountd::shim {
@@ -53,6 +54,8 @@ void BecomeShim(const char* program, const PassedFds& fds, int procs) {
   if (procs >= 0 && ::write(procs, "0", 1) != 1) {
     ::_exit(126);
   }
+  // The kernel compares the user's fds in flight with the sender's limit.
+  RaiseFdLimit();
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

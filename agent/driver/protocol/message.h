@@ -31,12 +31,14 @@ enum class Kind : std::uint16_t {
   kCreate = 1,
 
   // Requests. A shim answers each with one message.
-  kAwaitCreated = 16,  // kStatus; fd: the pidfd of the task's first process
-  kStart = 17,         // kDone
-  kWait = 18,          // kExited, when the task has ended
-  kSignal = 19,        // kSignalNumber; kDone
-  kStop = 20,          // kSignalNumber, kTimeoutMs; kExited
-  kGetStatus = 21,     // kStatus; fd: as of kAwaitCreated, while there is one
+  // kStatus; fd: the pidfd of the task's first process. No fd comes if the user
+  // has too many fds in flight.
+  kAwaitCreated = 16,
+  kStart = 17,      // kDone
+  kWait = 18,       // kExited, when the task has ended
+  kSignal = 19,     // kSignalNumber; kDone
+  kStop = 20,       // kSignalNumber, kTimeoutMs; kExited
+  kGetStatus = 21,  // kStatus; fd: as of kAwaitCreated, while there is one
   // fds: process.json, stdin, stdout, stderr; with kConsole only process.json.
   // kExecStarted, and at the end of the process kExited.
   kExec = 22,
@@ -69,6 +71,9 @@ enum class Tag : std::uint16_t {
   kStderrPath = 13,
   kLogFileBytes = 14,  // of Sink::kFiles: the size of one file
   kLogFiles = 15,      // of Sink::kFiles: how many files stay
+  // 1: config.json names the container's cgroup to the runtime, so the runtime
+  // does not start there.
+  kRuntimeJoins = 16,
 
   // Fields of requests.
   kSignalNumber = 32,

@@ -15,7 +15,12 @@ namespace {
 
 Error SocketError(int err, const char* op) {
   Error error = ErrnoError(err, op, "socket of mountd-task-shim");
-  error.code = Code::kUnavailable;
+  if (err == ETOOMANYREFS) {
+    error.code = Code::kResourceExhausted;
+    error.detail =
+        "programs of this user have too many file descriptors in flight; end "
+        "them, or raise RLIMIT_NOFILE";
+  }
   return error;
 }
 

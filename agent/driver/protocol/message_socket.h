@@ -17,6 +17,8 @@ namespace mountd::shim {
 inline constexpr std::size_t kMostFds = kMaxMessageFds;
 
 // Never blocks. Unavailable if the peer has closed or does not read.
+// ResourceExhausted with ETOOMANYREFS if this user has too many fds in flight
+// (unix(7)); the message without fds then goes.
 Result<void> Send(int socket, const Message& message,
                   std::span<const int> fds = {});
 

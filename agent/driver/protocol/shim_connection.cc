@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +20,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostExitBytes = 16384;
+// A shim that is stopped accepts no connection, and the kernel keeps some that
+// wait.
+constexpr timeval kConnectPatience{10, 0};
 
 Error ShimEnded() {
   return MakeError(Code::kUnavailable, "recvmsg", "mountd-task-shim",
@@ -54,21 +58,29 @@ Result<void> Await(int socket, std::optional<Clock::time_point> deadline) {
 
 Result<ShimConnection> ShimConnection::Open(int task_directory) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!socket.valid()) {
+  if (!socket.valid() ||
+      ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kConnectPatience,
+                   sizeof(kConnectPatience)) != 0) {
     return ErrnoError(errno, "socket", "mountd-task-shim");
   }
   // The path through /proc is short, however long the directory's own path is.
   const std::string path =
       "/proc/self/fd/" + std::to_string(task_directory) + "/" + kSocketFile;
-  const int error = ConnectUnix(socket.get(), path);
+  const auto end = Clock::now() + std::chrono::seconds(kConnectPatience.tv_sec);
+  int error = EINTR;
+  while (error == EINTR && Clock::now() < end) {
+    error = ConnectUnix(socket.get(), path);
+  }
   if (error == ENOENT) {
     return ErrnoError(error, "connect", "mountd-task-shim",
                       "the task's directory has no socket of a shim");
   }
+  if (error == EAGAIN || error == EINTR) {
+    return MakeError(Code::kDeadlineExceeded, "connect", "mountd-task-shim",
+                     "accepts no connection; it may be stopped");
+  }
   if (error != 0) {
-    Error away = ErrnoError(error, "connect", "mountd-task-shim");
-    away.code = Code::kUnavailable;
-    return away;
+    return ErrnoError(error, "connect", "mountd-task-shim");
   }
   return ShimConnection(std::move(socket));
 }

@@ -24,8 +24,10 @@ struct Answer {
 class ShimConnection {
  public:
   explicit ShimConnection(UniqueFd socket) : socket_(std::move(socket)) {}
-  // Connects to the shim of the task. Unavailable if the shim has ended;
-  // NotFound if there never was a shim.
+  // Connects to the shim of the task. NotFound if there never was a shim.
+  // Unavailable with ECONNREFUSED if nobody listens, because the shim has
+  // ended. Each other error says nothing about the shim. DeadlineExceeded if
+  // the shim accepts no connection for 10 seconds.
   static Result<ShimConnection> Open(int task_directory);
 
   // Sends the request, and returns its answer. A kFailed is its Error.

@@ -5,6 +5,8 @@
 namespace mountd::shim {
 
 inline constexpr char kSocketFile[] = "shim.sock";
+// The socket before it listens.
+inline constexpr char kNewSocketFile[] = "shim.sock.new";
 // The message kExited, or kFailed if the container could not be made. The shim
 // renames the whole file to this name before it tells anybody.
 inline constexpr char kExitFile[] = "exit";

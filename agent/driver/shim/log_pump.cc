@@ -36,10 +36,20 @@ bool HasWriterLeft(int pipe) {
   return ::poll(&end, 1, 0) <= 0 || (end.revents & POLLHUP) == 0;
 }
 
+// A pipe is full when it has no page left, and a task can send pages with a few
+// bytes each (sendfile(2)). The kernel tells the number of pages by its refusal
+// to make the pipe smaller than them.
 bool IsHalfFull(int pipe) {
   const int capacity = ::fcntl(pipe, F_GETPIPE_SZ);
-  return capacity <= 0 ||
-         BytesIn(pipe) >= static_cast<std::uint64_t>(capacity) / 2;
+  if (capacity <= ::sysconf(_SC_PAGESIZE) ||
+      BytesIn(pipe) >= static_cast<std::uint64_t>(capacity) / 2) {
+    return true;
+  }
+  if (::fcntl(pipe, F_SETPIPE_SZ, capacity / 2) < 0) {
+    return errno == EBUSY;
+  }
+  ::fcntl(pipe, F_SETPIPE_SZ, capacity);
+  return false;
 }
 
 // Returns the number after the highest N of the files "PATH.N", 0 without any.
@@ -120,6 +130,12 @@ void LogPump::Pump(Milliseconds now) {
         is_dropping_ = false;
         break;
       case Moved::kNothing:
+        // A task can read its own output, so bytes may go elsewhere than to the
+        // sink. An empty pipe waits for no sink. A pump that drops bytes goes
+        // on, because a pipe is empty after each drop.
+        if (!is_dropping_) {
+          full_since_.reset();
+        }
         return;
       case Moved::kEnd:
         pipe_.reset();
@@ -160,6 +176,9 @@ LogPump::Moved LogPump::MoveSome(Milliseconds now) {
 }
 
 LogPump::Moved LogPump::AfterFailedMove(Milliseconds now) {
+  if (errno == EAGAIN && BytesIn(pipe_.get()) == 0) {
+    return Moved::kNothing;
+  }
   if (errno != EAGAIN && errno != EINTR) {
     // The FIFO's reader has gone (EPIPE), or the disk is full. The next try
     // opens the sink again.

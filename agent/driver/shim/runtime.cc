@@ -80,7 +80,10 @@ void EndWith(pid_t shim, int log) {
   UnblockSignals();
   EndWith(shim, log);
   if (place != Place::kShim) {
-    JoinCgroup(setup, log);
+    // runc refuses a cgroup that already has a process.
+    if (place != Place::kContainer || !setup.runtime_joins) {
+      JoinCgroup(setup, log);
+    }
     if (const char* failed = JoinNamespaces(setup)) {
       FailChild(failed, log);
     }

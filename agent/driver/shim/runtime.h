@@ -16,8 +16,9 @@ namespace mountd::shim {
 // Where a program of the runtime runs.
 enum class Place {
   kShim,  // as the shim itself
-  // In the container's cgroup, and in the task's user and network namespaces,
-  // because config.json does not name these two to the runtime.
+  // In the container's cgroup unless the runtime joins it by itself, and in the
+  // task's user and network namespaces, because config.json does not name these
+  // two to the runtime.
   kNamespaces,
   kContainer,  // also with the root file system
 };

@@ -73,6 +73,7 @@ Result<Setup> TakeSetup() {
   setup.network_namespace = Take(PassedFd::kNetworkNamespace, bits);
   setup.cgroup = Take(PassedFd::kCgroup, bits);
   setup.image = Take(PassedFd::kImage, bits);
+  setup.runtime_joins = create.Number(Tag::kRuntimeJoins) != 0;
   setup.container = create.Text(Tag::kContainer);
   setup.runtime = create.Texts(Tag::kRuntime);
   setup.runtime_root = create.Text(Tag::kRuntimeRoot);

@@ -39,7 +39,9 @@ struct Setup {
   UniqueFd user_namespace;
   UniqueFd network_namespace;
   UniqueFd cgroup;
-  UniqueFd image;  // open until the shim's end, so that nobody removes the image
+  bool runtime_joins = false;  // the runtime puts the container into `cgroup`
+  UniqueFd
+      image;  // open until the shim's end, so that nobody removes the image
 };
 
 // Takes the fds that the driver passed, reads the message among them, and makes

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <string_view>
@@ -110,7 +111,7 @@ Result<void> Shim::Listen() {
       ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::string_view(kSocketFile)
+  std::string_view(kNewSocketFile)
       .copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
   const auto* generic =
       static_cast<const sockaddr*>(static_cast<const void*>(&address));
@@ -119,10 +120,15 @@ Result<void> Shim::Listen() {
   if (::faccessat(setup_.task_directory.get(), kExitFile, F_OK, 0) == 0) {
     return ErrnoError(EEXIST, "create", "the task", "has ended already");
   }
-  // The working directory is the task's directory.
+  // The working directory is the task's directory. The socket has its name only
+  // when it listens, because a refused connection means that the shim has
+  // ended.
+  const int directory = setup_.task_directory.get();
   if (!listener_.valid() ||
       ::bind(listener_.get(), generic, sizeof(address)) != 0 ||
-      ::listen(listener_.get(), kBacklog) != 0) {
+      ::listen(listener_.get(), kBacklog) != 0 ||
+      ::renameat2(directory, kNewSocketFile, directory, kSocketFile,
+                  RENAME_NOREPLACE) != 0) {
     return ErrnoError(errno, "bind", kSocketFile,
                       "the task has a shim already");
   }
@@ -287,9 +293,13 @@ void Shim::OnRunEnded(Program program, int status) {
 void Shim::OnCreateEnded(const RuntimeRun& run, int status) {
   if (status == 0) {
     auto adopted = Adopt(kPidFile);
+    auto checked =
+        adopted ? CheckCgroupOf(adopted->pid) : Result<void>(adopted.error());
     if (adopted) {
-      init_ = adopted->pid;
       init_pidfd_ = std::move(adopted->pidfd);
+    }
+    if (checked) {
+      init_ = adopted->pid;
       state_ = State::kCreated;
       for (Connection& connection : connections_) {
         if (std::exchange(connection.awaits_created, false)) {
@@ -298,7 +308,7 @@ void Shim::OnCreateEnded(const RuntimeRun& run, int status) {
       }
       return;
     }
-    failure_ = adopted.error();
+    failure_ = checked.error();
   } else {
     failure_ = RunError(run, status, "create");
   }
@@ -337,25 +347,69 @@ Result<Shim::Child> Shim::Adopt(const std::string& pid_file) const {
   return child;
 }
 
+// A container outside of its cgroup has no limit, and nobody would find it once
+// its shim is killed. The kernel tells the pids as this process sees them.
+Result<void> Shim::CheckCgroupOf(pid_t pid) const {
+  if (!setup_.cgroup.valid()) {
+    return Ok();
+  }
+  const std::string text = Head(setup_.cgroup.get(), "cgroup.procs");
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    if (ParseNumber<pid_t>(rest.substr(0, end)) == pid) {
+      return Ok();
+    }
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return MakeError(Code::kFailedPrecondition, "create", "the OCI runtime",
+                   "has put the container outside of the task's cgroup, so no "
+                   "limit would hold");
+}
+
 std::string Shim::ExecFifoPath() const {
   return setup_.runtime_root + "/" + setup_.container + "/exec.fifo";
 }
 
-void Shim::OnStartEnded(const RuntimeRun& run, int status) {
-  is_starting_ = false;
-  bool is_started = status == 0;
-  if (WIFSIGNALED(status) && ::access(ExecFifoPath().c_str(), F_OK) != 0) {
+// Brings a start that was killed to its end if the task's program may have
+// begun. False: the program has not begun.
+bool Shim::FinishKilledStart() {
+  const std::string path = ExecFifoPath();
+  if (::access(path.c_str(), F_OK) != 0) {
     // crun removes the FIFO, and then writes the byte that lets the task go.
     // A second byte does no harm.
     IgnoreBecauseBestEffort(WriteAll(exec_fifo_.get(), "0", "exec.fifo"));
-    is_started = true;
+    return true;
   }
+  if (!writer_waits_) {
+    return false;
+  }
+  // The first process of runc's container goes on once the FIFO has a reader,
+  // and nobody knows whether the killed runc was that reader. So the shim is
+  // the reader, which does no harm to a program that has begun. The reader
+  // stays, because a writer without a reader gets SIGPIPE.
+  exec_fifo_.reset(
+      ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  if (!exec_fifo_.valid()) {
+    return false;
+  }
+  // runc takes a container with this file for one that is only created.
+  ::unlink(path.c_str());
+  return true;
+}
+
+void Shim::OnStartEnded(const RuntimeRun& run, int status) {
+  is_starting_ = false;
+  const bool is_started =
+      status == 0 || (WIFSIGNALED(status) && FinishKilledStart());
   if (!is_started) {
     AnswerAll(&Connection::awaits_started,
               Message::Failed(RunError(run, status, "start")));
     return;
   }
-  exec_fifo_.reset();
+  if (!writer_waits_) {
+    exec_fifo_.reset();
+  }
   if (state_ == State::kCreated) {
     state_ = State::kRunning;
   }

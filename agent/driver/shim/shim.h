@@ -77,9 +77,11 @@ class Shim {
   void OnCreateEnded(const RuntimeRun& run, int status);
   std::string ExecFifoPath() const;
   void OnStartEnded(const RuntimeRun& run, int status);
+  bool FinishKilledStart();
   void OnDeleteEnded(const RuntimeRun& run, int status);
   void OnInitEnded(int status);
   Result<Child> Adopt(const std::string& pid_file) const;
+  Result<void> CheckCgroupOf(pid_t pid) const;
   void GiveUp(Error error);
   void KillTask();
   void KillStrays() const;
@@ -133,7 +135,8 @@ class Shim {
   std::optional<Error> failure_;  // of kCreate
   pid_t init_ = -1;
   UniqueFd init_pidfd_;
-  UniqueFd exec_fifo_;  // during kStart
+  UniqueFd exec_fifo_;         // during kStart
+  bool writer_waits_ = false;  // the task's first process writes to exec.fifo
   std::uint64_t oom_kills_before_ = 0;
   std::optional<Milliseconds> kill_at_;  // of kStop
   std::optional<Message> exit_;

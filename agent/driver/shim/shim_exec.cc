@@ -155,6 +155,14 @@ void Shim::KillExecsOf(std::uint64_t connection) {
       exec.connection = 0;
       if (exec.pid > 0) {
         ::syscall(SYS_pidfd_send_signal, exec.pidfd.get(), SIGKILL, nullptr, 0);
+        continue;
+      }
+      // The container can stop a process that enters it, and the runtime then
+      // waits for ever. Reap kills what the runtime leaves.
+      for (const Program& program : programs_) {
+        if (program.purpose == Purpose::kExec && program.exec == exec.id) {
+          ::kill(program.run.pid, SIGKILL);
+        }
       }
     }
   }

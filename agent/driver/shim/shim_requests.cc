@@ -43,9 +43,19 @@ void Shim::Accept() {
   ucred peer{};
   socklen_t size = sizeof(peer);
   // The directory's mode keeps other users away already, except root.
-  if (!socket.valid() || connections_.size() >= kMostConnections ||
+  if (!socket.valid() ||
       ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
       (peer.uid != ::geteuid() && peer.uid != 0)) {
+    return;
+  }
+  if (connections_.size() >= kMostConnections) {
+    // A connection that closes without a word would look like a killed shim.
+    IgnoreBecauseBestEffort(
+        Send(socket.get(),
+             Message::Failed(MakeError(
+                 Code::kResourceExhausted, "connect", "mountd-task-shim",
+                 "has 256 connections already; call again when "
+                 "a wait or an exec of the task has ended"))));
     return;
   }
   connections_.emplace_back().id = ++last_id_;
@@ -117,8 +127,14 @@ void Shim::AnswerStatus(Connection& connection) {
       .Add(Tag::kStdoutDropped, output_.dropped())
       .Add(Tag::kStderrDropped, error_.dropped());
   const int pidfd = init_pidfd_.get();
-  Answer(connection, status,
-         pidfd >= 0 ? std::span<const int>(&pidfd, 1) : std::span<const int>());
+  if (pidfd < 0) {
+    return Answer(connection, status);
+  }
+  const auto sent = Send(connection.socket.get(), status, std::span(&pidfd, 1));
+  if (!sent) {
+    // A status without the pidfd is better than none.
+    Answer(connection, status);
+  }
 }
 
 // A call again is right at any time, because a driver may have been killed
@@ -140,9 +156,10 @@ void Shim::HandleStart(Connection& connection) {
   }
   // crun's first process of the task reads from this FIFO. That process would
   // take the end of a killed `crun start` for an error without another writer.
-  // runc has the FIFO the other way round, so the shim cannot open it.
+  // runc has the FIFO the other way round: nobody reads from it yet.
   exec_fifo_.reset(::open(ExecFifoPath().c_str(),
                           O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  writer_waits_ = !exec_fifo_.valid() && errno == ENXIO;
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   auto run = StartRuntime(setup_, Place::kShim, {"start", setup_.container},
                           {null.get(), null.get(), null.get()});
@@ -226,8 +243,15 @@ void Shim::StartDelete() {
 
 void Shim::Answer(Connection& connection, const Message& message,
                   std::span<const int> fds) {
-  if (connection.socket.valid() &&
-      !Send(connection.socket.get(), message, fds)) {
+  if (!connection.socket.valid()) {
+    return;
+  }
+  auto sent = Send(connection.socket.get(), message, fds);
+  if (!sent && !fds.empty()) {
+    // The caller learns why the fds do not come.
+    sent = Send(connection.socket.get(), Message::Failed(sent.error()));
+  }
+  if (!sent) {
     // A caller that does not read its answers gets no more of them.
     connection.socket.reset();
   }

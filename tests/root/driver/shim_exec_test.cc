@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "mountd/base/memory_file.h"
@@ -237,6 +239,38 @@ TEST_F(TaskShimExec, EndsTheProcessWithItsCaller) {
   pollfd ended = {process.started->fds[0].get(), POLLIN, 0};
   EXPECT_EQ(::poll(&ended, 1, 60'000), 1);
   EXPECT_TRUE(IsPopulated("web"));
+}
+
+// A container can stop each process that enters it. A naive shim keeps such a
+// runtime until the task's end.
+TEST_F(TaskShimExec, ARuntimeThatHangsEndsWithItsCaller) {
+  runtime_ = "/run/hanging-runtime";
+  std::ofstream(runtime_) << "#!/bin/sh\n"
+                             "case \"$*\" in *' exec '*) sleep 1000;; esac\n"
+                             "exec crun \"$@\"\n"
+                          << std::flush;
+  ASSERT_EQ(::chmod(runtime_.c_str(), 0755), 0);
+  const Task task = Run("hangs", "exec sleep 1000");
+  ASSERT_FALSE(HasFailure());
+  const std::string shim = std::to_string(ShimOf(task));
+  const auto children = [&shim] {
+    std::ifstream file("/proc/" + shim + "/task/" + shim + "/children");
+    return std::distance(std::istream_iterator<pid_t>(file), {});
+  };
+  const UniqueFd json = ProcessJson("exit 0", false);
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  {
+    auto connection = Connect(task);
+    const auto started = connection.Call(
+        Message(Kind::kExec),
+        std::array{json.get(), null.get(), null.get(), null.get()},
+        std::chrono::milliseconds(300));
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().code, Code::kDeadlineExceeded);
+    EXPECT_EQ(children(), 2);
+  }
+  EXPECT_TRUE(Eventually([&] { return children() == 1; }));
+  EXPECT_EQ(Delete(task, true), "Ok");
 }
 
 TEST_F(TaskShimExec, EndsWithTheTask) {

@@ -57,7 +57,8 @@ void DelegateToUser(const std::string& cgroup) {
 }
 
 // The namespaces of network and user are those that the shim enters.
-std::string ConfigText(const std::string& script) {
+std::string ConfigText(const std::string& script,
+                       const std::string& cgroups_path) {
   return R"({"ociVersion": "1.0.0", "root": {"path": "rootfs"},
   "process": {"user": {"uid": 0, "gid": 0}, "cwd": "/", "env": ["PATH=/bin"],
               "noNewPrivileges": true,
@@ -70,7 +71,8 @@ std::string ConfigText(const std::string& script) {
      "options": ["newinstance", "ptmxmode=0666", "mode=0620"]},
     {"destination": "/usr", "type": "none", "source": "/usr",
      "options": ["rbind", "ro"]}],
-  "linux": {"rootfsPropagation": "rslave",
+  "linux": {"rootfsPropagation": "rslave", "cgroupsPath": ")" +
+         cgroups_path + R"(",
             "namespaces": [{"type": "mount"}, {"type": "pid"},
                            {"type": "ipc"}, {"type": "uts"}]}})";
 }
@@ -207,15 +209,21 @@ shim::Launch ShimFixture::MakeOverlayLaunch(const Task& task,
 
 shim::Launch ShimFixture::LaunchWithoutRoot(const Task& task,
                                             const std::string& script) {
-  WriteText(task.directory + "/bundle/config.json", ConfigText(script));
+  const bool is_crun = runtime_.find("runc") == std::string::npos;
+  const std::string cgroup = names_cgroup_ ? CgroupOf(task.name) : top_;
+  WriteText(
+      task.directory + "/bundle/config.json",
+      ConfigText(script, is_crun ? "" : cgroup.substr(sizeof(kCgroups) - 1)));
   shim::Launch launch;
   launch.program = kShimAsUser;
   launch.create.Add(Tag::kContainer, task.name)
       .Add(Tag::kRuntime, runtime_)
       .Add(Tag::kRuntimeRoot, kRuntimeRoot)
       .Add(Tag::kBundle, task.directory + "/bundle");
-  if (runtime_ == "crun") {
+  if (is_crun) {
     launch.create.Add(Tag::kRuntime, "--cgroup-manager=disabled");
+  } else {
+    launch.create.Add(Tag::kRuntimeJoins, std::uint64_t{1});
   }
   launch.task_directory = task.directory_fd.get();
   launch.user_namespace = user_namespace_.get();

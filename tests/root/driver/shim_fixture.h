@@ -72,6 +72,8 @@ class ShimFixture : public PrivateNamespaces {
   bool LimitMemory(const std::string& name, const std::string& bytes) const;
   static bool IsInstalled(const std::string& program);
   std::string runtime_ = "crun";
+  // False: config.json names another cgroup than the task's to runc.
+  bool names_cgroup_ = true;
 
  private:
   void MakeCgroups();

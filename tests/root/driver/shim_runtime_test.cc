@@ -219,6 +219,7 @@ TEST_F(TaskShimRunc, RunsATaskAndExecAndTellsTheExits) {
   const Task task =
       Run("web", "trap 'exit 5' TERM; while :; do sleep 0.01; done");
   ASSERT_FALSE(HasFailure());
+  EXPECT_TRUE(IsPopulated("web"));
   auto json = MemoryWith("process.json", R"({"user": {"uid": 0, "gid": 0},
       "cwd": "/", "env": ["PATH=/bin"], "args": ["/bin/sh", "-c", "exit 3"]})");
   ASSERT_TRUE(json);
@@ -232,6 +233,66 @@ TEST_F(TaskShimRunc, RunsATaskAndExecAndTellsTheExits) {
   EXPECT_THAT(ExitOf(Stop(task, SIGTERM, 5000)),
               ::testing::AnyOf("code 5", "signal 9"));
   EXPECT_EQ(Delete(task, false), "Ok");
+}
+
+// A runc that was killed after its read from exec.fifo, and before. A naive
+// shim says that the program has not begun, and the driver begins it a second
+// time.
+TEST_F(TaskShimRunc, StartsATaskOnceAfterAKilledStart) {
+  for (const std::string name : {"after", "before"}) {
+    const std::string fifo = "/run/tasks/runtime/" + name + "/exec.fifo";
+    const std::string read =
+        name == "after" ? "head -c 1 " + fifo + " >/dev/null; " : "";
+    runtime_ = "/run/killed-runc-" + name;
+    std::ofstream(runtime_) << "#!/bin/sh\ncase \"$*\" in *' start '*) " << read
+                            << "kill -9 $$;; esac\nexec runc \"$@\"\n"
+                            << std::flush;
+    ASSERT_EQ(::chmod(runtime_.c_str(), 0755), 0);
+    Task task = MakeTask(name);
+    auto launch = MakeLaunch(task, "echo begun; exec sleep 1000");
+    const std::string log = task.directory + "/logs/out";
+    launch.create
+        .Add(Tag::kStdoutSink, static_cast<std::uint64_t>(shim::Sink::kFiles))
+        .Add(Tag::kStdoutPath, log)
+        .Add(Tag::kLogFileBytes, std::uint64_t{4096})
+        .Add(Tag::kLogFiles, std::uint64_t{2});
+    auto shim = shim::LaunchShim(std::move(launch));
+    ASSERT_TRUE(shim) << shim.error().Message();
+    task.shim.emplace(*std::move(shim));
+    const auto created =
+        task.shim->Call(Message(Kind::kAwaitCreated), {}, kSoon);
+    ASSERT_TRUE(created) << created.error().Message();
+    Start(task);
+    Start(task);
+    const auto text = [&log] {
+      std::ifstream file(log + ".0");
+      return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    EXPECT_TRUE(Eventually([&] { return text() == "begun\n"; })) << text();
+    const auto status = Ask(task, Kind::kGetStatus);
+    ASSERT_TRUE(status) << status.error().Message();
+    EXPECT_EQ(status->message.Number(Tag::kState),
+              static_cast<std::uint64_t>(shim::State::kRunning));
+    EXPECT_EQ(ExitOf(Stop(task, SIGKILL, 0)), "signal 9");
+    EXPECT_EQ(text(), "begun\n");
+    EXPECT_EQ(Delete(task, false), "Ok");
+  }
+}
+
+// A naive driver names no cgroup to runc, which then makes one of its own.
+TEST_F(TaskShimRunc, RefusesAContainerOutsideOfItsCgroup) {
+  names_cgroup_ = false;
+  const Task task = MakeTask("web");
+  auto launch = MakeLaunch(task, "echo >>/begun");
+  auto shim = shim::LaunchShim(std::move(launch));
+  ASSERT_TRUE(shim) << shim.error().Message();
+  const auto created = shim->Call(Message(Kind::kAwaitCreated), {}, kSoon);
+  ASSERT_FALSE(created);
+  EXPECT_NE(created.error().Message().find("outside of the task's cgroup"),
+            std::string::npos)
+      << created.error().Message();
+  EXPECT_FALSE(IsPopulated("web"));
+  EXPECT_FALSE(std::filesystem::exists("/run/tasks/runtime/web"));
 }
 
 }  // namespace

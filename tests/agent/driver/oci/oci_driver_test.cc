@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include "tests/agent/driver/oci/oci_fixture.h"
 #include "tests/support/eventually.h"
@@ -149,6 +150,14 @@ TEST_F(OciDriverTest, RunsTasksByRunc) {
         Shell("runc", "trap 'exit 3' TERM; echo up; while :; do read x; done");
     ASSERT_THAT(driver->StartTask(config), IsOk());
     ASSERT_TRUE(Eventually([this] { return LogOf("runc") == "up\n"; }));
+    const std::string cgroup = CgroupOf(config.id);
+    std::ifstream procs(cgroup + "/cgroup.procs");
+    pid_t init = 0;
+    ASSERT_TRUE(procs >> init) << "the task's cgroup is empty";
+    std::ifstream membership("/proc/" + std::to_string(init) + "/cgroup");
+    const std::string lines{std::istreambuf_iterator<char>(membership), {}};
+    EXPECT_NE(lines.find(fs::path(cgroup).filename()), std::string::npos)
+        << lines;
     ASSERT_OK_AND_ASSIGN(
         const ExecOutput done,
         driver->ExecTask(config.id, {"/bin/sh", "-c", "id -u; exit 4"},
@@ -160,6 +169,49 @@ TEST_F(OciDriverTest, RunsTasksByRunc) {
     EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
     EXPECT_EQ(Leftovers(), "");
   });
+}
+
+// A naive driver checks the text of the destination alone, and the runtime then
+// follows the image's symlink.
+TEST_F(OciDriverTest, NoSymlinkOfAnImageLeadsAMountOverProc) {
+  AsUser(
+      [this] {
+        const auto driver = MakeDriver();
+        int number = 0;
+        for (const auto& [target, destination] :
+             {std::pair("proc", "/data"), std::pair("/proc", "/data"),
+              std::pair("usr/../proc/sys", "/data"),
+              std::pair("..", "/data/proc"), std::pair("/dev/shm", "/data/x"),
+              std::pair("hop", "/data"), std::pair("data", "/data"),
+              std::pair("no/../sys", "/data")}) {
+          fs::remove(path("image/data"));
+          fs::create_symlink(target, path("image/data"));
+          TaskConfig config =
+              Shell("link-" + std::to_string(++number), "exit 0");
+          config.mounts.push_back({destination, path("logs"), false, false,
+                                   MountPropagation::kPrivate, ""});
+          EXPECT_THAT(driver->StartTask(config),
+                      IsErrOf(Code::kInvalidArgument, "symlink"))
+              << target;
+        }
+        // Other symlinks of an image lead a mount, as before.
+        fs::remove(path("image/data"));
+        fs::create_symlink("tmp", path("image/data"));
+        TaskConfig config = Shell("link", "ls /tmp");
+        std::ofstream(path("logs/seen")) << "x" << std::flush;
+        config.mounts.push_back({"/data", path("logs"), false, false,
+                                 MountPropagation::kPrivate, ""});
+        ASSERT_THAT(driver->StartTask(config), IsOk());
+        EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 0");
+        EXPECT_NE(LogOf("link").find("seen"), std::string::npos)
+            << LogOf("link");
+        EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
+        EXPECT_EQ(Leftovers(), "");
+      },
+      [this] {
+        fs::create_symlink("proc", path("image/hop"));
+        fs::permissions(path("image"), fs::perms(0777));
+      });
 }
 
 TEST_F(OciDriverTest, RefusesAStateWhoseParentOthersMayRename) {

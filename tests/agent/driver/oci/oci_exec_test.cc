@@ -160,6 +160,65 @@ TEST_F(OciExec, MovesTheCallersStreams) {
   });
 }
 
+// A naive pump takes EAGAIN for the end of the output, and says success.
+TEST_F(OciExec, WritesAllBytesToANonBlockingPipe) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig config = StartWaiting(*driver);
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0);
+    const UniqueFd read_end(ends[0]);
+    UniqueFd write_end(ends[1]);
+    ASSERT_EQ(::fcntl(read_end.get(), F_SETFL, 0), 0);
+    std::size_t total = 0;
+    std::thread reader([&] {
+      std::array<char, 8192> part{};
+      for (ssize_t got = 0;
+           (got = ::read(read_end.get(), part.data(), part.size())) > 0;) {
+        total += static_cast<std::size_t>(got);
+        ::usleep(500);
+      }
+    });
+    ExecOptions options;
+    options.command = {"/bin/sh", "-c", "head -c 1288895 /dev/zero"};
+    options.stdout_fd = write_end.get();
+    EXPECT_EQ(
+        TextOf(driver->streaming_exec()->ExecTaskStreaming(config.id, options)),
+        "code 0");
+    write_end.reset();
+    reader.join();
+    EXPECT_EQ(total, 1288895U);
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+TEST_F(OciExec, SaysThatTheCallersFileIsFull) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig config = StartWaiting(*driver);
+    const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+    ASSERT_TRUE(full.valid());
+    ExecOptions options;
+    options.command = {"/bin/sh", "-c", "echo lost; exit 0"};
+    options.stdout_fd = full.get();
+    EXPECT_THAT(driver->streaming_exec()->ExecTaskStreaming(config.id, options),
+                IsErr(Code::kResourceExhausted));
+    // A reader that has gone is no error.
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    ::close(ends[0]);
+    const UniqueFd closed(ends[1]);
+    options.command = {"/bin/sh", "-c", "echo lost; exit 4"};
+    options.stdout_fd = closed.get();
+    EXPECT_EQ(
+        TextOf(driver->streaming_exec()->ExecTaskStreaming(config.id, options)),
+        "code 4");
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
 TEST_F(OciExec, HasATerminal) {
   AsUser([this] {
     const auto driver = MakeDriver();

@@ -199,6 +199,10 @@ std::string OciFixture::TaskDirectory(const std::string& id) const {
   return path("state/tasks/") + Sha256Hex(id).substr(0, 32);
 }
 
+std::string OciFixture::CgroupOf(const std::string& id) const {
+  return Cgroup() + "/task-" + Sha256Hex(id).substr(0, 32);
+}
+
 std::vector<pid_t> OciFixture::ProcessesWith(const std::string& text) {
   std::vector<pid_t> found;
   std::error_code ignored;

@@ -41,6 +41,7 @@ class OciFixture : public ::testing::Test {
   std::string Leftovers() const;
   std::string Cgroup() const;
   std::string TaskDirectory(const std::string& id) const;
+  std::string CgroupOf(const std::string& id) const;
   // The pids of this user's processes with this text in their command line.
   static std::vector<pid_t> ProcessesWith(const std::string& text);
 

@@ -2,17 +2,25 @@
 //
 // Somebody kills the driver, the shim or the runtime at some moment of a call.
 // The same call is then right, and a task's program begins once.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <latch>
 #include <thread>
 
+#include "mountd/base/unique_fd.h"
+#include "mountd/base/unix_socket.h"
 #include "tests/agent/driver/oci/oci_fixture.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
@@ -32,6 +40,8 @@ constexpr std::array<useconds_t, 7> kMoments = {0,      8000,   14'000, 20'000,
 // From the first look of the process that is killed.
 constexpr std::array<useconds_t, 6> kStepMoments = {0,    1500,   3500,
                                                     7000, 11'000, 18'000};
+
+constexpr uid_t kOtherUser = 1000;
 
 constexpr char kLost[] =
     "the exit status is lost, because somebody has killed the task's shim";
@@ -206,12 +216,227 @@ TEST_F(OciKill, TheRuntimeDuringStart) {
   AsUser([this] { ExpectOnceAfterFire("crun", Options()); });
 }
 
+TEST_F(OciKill, TheShimAndTheRuntimeDuringAStartByRunc) {
+  OciDriverOptions runc = Options();
+  runc.runtime = "/usr/sbin/runc";
+  if (::access(runc.runtime.c_str(), X_OK) != 0) {
+    GTEST_SKIP() << "runc is not installed";
+  }
+  AsUser([this, &runc] {
+    runc.cgroup = Cgroup();
+    ExpectOnceAfterFire("mountd-task-shim", runc);
+    ExpectOnceAfterFire("runc", runc);
+  });
+}
+
 TEST_F(OciKill, TheShimOfARunningTask) {
   AsUser([this] { ExpectTheTaskGoesOn(Options()); });
 }
 
 TEST_F(OciKill, TheShimOfARunningTaskWithoutACgroup) {
   AsUser([this] { ExpectTheTaskGoesOn(WithoutCgroups()); });
+}
+
+TEST_F(OciKill, TheShimOfARunningTaskOfRunc) {
+  OciDriverOptions runc = Options();
+  runc.runtime = "/usr/sbin/runc";
+  if (::access(runc.runtime.c_str(), X_OK) != 0) {
+    GTEST_SKIP() << "runc is not installed";
+  }
+  AsUser([this, &runc] {
+    runc.cgroup = Cgroup();
+    ExpectTheTaskGoesOn(runc);
+  });
+}
+
+// A naive driver looks into its own cgroup alone, as after a change of the
+// unit.
+TEST_F(OciKill, TheShimOfATaskOfAnotherCgroup) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    OciDriverOptions elsewhere = Options();
+    elsewhere.cgroup = Cgroup() + "/elsewhere";
+    fs::create_directory(elsewhere.cgroup);
+    const std::shared_ptr<TaskDriver> other = MakeWith(elsewhere);
+    const std::shared_ptr<TaskDriver> none = MakeWith(WithoutCgroups());
+    const TaskConfig config = Counted("moved");
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_TRUE(BeginsOnce(config));
+    for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
+      ::kill(shim, SIGKILL);
+    }
+    EXPECT_TRUE(
+        Eventually([&] { return ProcessesWith("mountd-task-shim").empty(); }));
+    for (const auto& each : {other, none}) {
+      EXPECT_EQ(each->InspectTask(config.id)->state, TaskState::kRunning);
+      EXPECT_THAT(each->DestroyTask(config.id, false),
+                  IsErr(Code::kFailedPrecondition));
+      EXPECT_THAT(each->StartTask(config), IsOk());
+    }
+    EXPECT_EQ(Begun(config), 1);
+    EXPECT_THAT(other->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+    ::rmdir((elsewhere.cgroup + "/agent").c_str());
+    ::rmdir(elsewhere.cgroup.c_str());
+  });
+}
+
+TEST_F(OciKill, ARecordOfAnOlderReleaseInAnotherCgroup) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    OciDriverOptions elsewhere = Options();
+    elsewhere.cgroup = Cgroup() + "/elsewhere";
+    fs::create_directory(elsewhere.cgroup);
+    const auto other = MakeWith(elsewhere);
+    const TaskConfig config = Counted("older");
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_TRUE(BeginsOnce(config));
+    const std::string file = TaskDirectory(config.id) + "/task.json";
+    std::ifstream in(file);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::size_t member = text.find("\"cgroup\"");
+    ASSERT_NE(member, std::string::npos);
+    text.replace(member, 8, "\"unused\"");
+    std::ofstream(file) << text << std::flush;
+    for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
+      ::kill(shim, SIGKILL);
+    }
+    EXPECT_TRUE(
+        Eventually([&] { return ProcessesWith("mountd-task-shim").empty(); }));
+    EXPECT_EQ(other->InspectTask(config.id)->state, TaskState::kRunning);
+    EXPECT_THAT(other->DestroyTask(config.id, true), IsOk());
+    EXPECT_TRUE(ProcessesWith("marked-task").empty());
+    ::rmdir((elsewhere.cgroup + "/agent").c_str());
+    ::rmdir(elsewhere.cgroup.c_str());
+    ::rmdir(CgroupOf(config.id).c_str());
+  });
+}
+
+// Another user's mount namespace has any path at any place.
+void ForgeMounts(const std::string& top, const std::string& upper) {
+  const std::string map = "0 " + std::to_string(kOtherUser) + " 1";
+  if (::setresgid(kOtherUser, kOtherUser, kOtherUser) != 0 ||
+      ::setresuid(kOtherUser, kOtherUser, kOtherUser) != 0 ||
+      ::prctl(PR_SET_DUMPABLE, 1) != 0 ||
+      ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+    ::_exit(1);
+  }
+  std::ofstream("/proc/self/uid_map") << map << std::flush;
+  std::ofstream("/proc/self/setgroups") << "deny" << std::flush;
+  std::ofstream("/proc/self/gid_map") << map << std::flush;
+  const std::string work = fs::path(upper).parent_path().string() + "/work";
+  if (::mount("none", top.c_str(), "tmpfs", 0, nullptr) != 0) {
+    ::_exit(2);
+  }
+  std::error_code failed;
+  for (const std::string& made :
+       {upper, work, top + "/lower", top + "/root", top + "/source"}) {
+    fs::create_directories(made, failed);
+  }
+  if (::mount(("upperdir=" + upper + ",").c_str(), (top + "/source").c_str(),
+              "tmpfs", 0, nullptr) != 0) {
+    ::_exit(3);
+  }
+  const std::string options = "userxattr,lowerdir=" + top +
+                              "/lower,upperdir=" + upper + ",workdir=" + work;
+  ::_exit(::mount("overlay", (top + "/root").c_str(), "overlay", 0,
+                  options.c_str()) == 0
+              ? ::pause()
+              : 4);
+}
+
+TEST_F(OciKill, AForeignMountOfThatNameCountsForNothing) {
+  const std::string go = path("go");
+  pid_t forger = -1;
+  AsUser(
+      [&] {
+        const auto driver = MakeWith(WithoutCgroups());
+        const TaskConfig config = Counted("forged");
+        ASSERT_THAT(driver->StartTask(config), IsOk());
+        EXPECT_TRUE(BeginsOnce(config));
+        std::ofstream(path("next"))
+            << TaskDirectory(config.id) << "/upper" << std::flush;
+        fs::rename(path("next"), go);
+        const std::string mounts =
+            "/proc/" + std::to_string(forger) + "/mountinfo";
+        EXPECT_TRUE(Eventually([&] {
+          std::ifstream file(mounts);
+          const std::string text{std::istreambuf_iterator<char>(file), {}};
+          return text.find(" - overlay overlay ") != std::string::npos &&
+                 text.find("upperdir=" + TaskDirectory(config.id)) !=
+                     std::string::npos;
+        }));
+        for (const char* text : {"mountd-task-shim", "marked-task"}) {
+          for (const pid_t pid : ProcessesWith(text)) {
+            ::kill(pid, SIGKILL);
+          }
+        }
+        EXPECT_TRUE(Eventually([&] {
+          const auto status = driver->InspectTask(config.id);
+          return status && status->state == TaskState::kExited;
+        }));
+        EXPECT_EQ(TextOf(driver->WaitTask(config.id)), kLost);
+        EXPECT_THAT(driver->SignalTask(config.id, "SIGKILL"),
+                    IsErr(Code::kFailedPrecondition));
+        EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
+        EXPECT_EQ(::kill(forger, 0), -1);
+        EXPECT_EQ(errno, EPERM) << "the other user's process has ended";
+        EXPECT_EQ(Leftovers(), "");
+      },
+      [&] {
+        forger = ::fork();
+        if (forger == 0) {
+          while (!fs::exists(go)) {
+            ::usleep(1000);
+          }
+          std::ifstream file(go);
+          const std::string upper{std::istreambuf_iterator<char>(file), {}};
+          ForgeMounts(path(""), upper);
+        }
+      });
+}
+
+// Connects until the kernel keeps no more connections of the stopped shim.
+std::vector<UniqueFd> FillBacklog(const std::string& directory) {
+  std::vector<UniqueFd> connections;
+  const UniqueFd fd(
+      ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::string path =
+      "/proc/self/fd/" + std::to_string(fd.get()) + "/shim.sock";
+  for (int error = 0; error == 0;) {
+    connections.emplace_back(
+        ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    error = ConnectUnix(connections.back().get(), path);
+  }
+  return connections;
+}
+
+// A naive driver waits for ever, and force ends nothing.
+TEST_F(OciKill, TheDriverGoesOnWithoutAShimThatIsStopped) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig full = Counted("full");
+    const TaskConfig stopped = Counted("stopped");
+    for (const TaskConfig& config : {full, stopped}) {
+      ASSERT_THAT(driver->StartTask(config), IsOk());
+      EXPECT_TRUE(BeginsOnce(config));
+    }
+    for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
+      ::kill(shim, SIGSTOP);
+    }
+    const auto waiting = FillBacklog(TaskDirectory(full.id));
+    const auto begin = std::chrono::steady_clock::now();
+    std::jthread other([&] {
+      EXPECT_THAT(driver->StopTask(stopped.id, milliseconds(1), ""), IsOk());
+      EXPECT_EQ(TextOf(driver->WaitTask(stopped.id)), kLost);
+      EXPECT_THAT(driver->DestroyTask(stopped.id, false), IsOk());
+    });
+    EXPECT_THAT(driver->InspectTask(full.id), IsErr(Code::kDeadlineExceeded));
+    EXPECT_THAT(driver->DestroyTask(full.id, true), IsOk());
+    other.join();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(60));
+    EXPECT_EQ(Leftovers(), "");
+  });
 }
 
 TEST_F(OciKill, AContainerWhoseShimAndDriverWereKilledBeforeItsStart) {

@@ -77,6 +77,7 @@ TEST(ShimMessage, HasEachNumberInEightBytes) {
   EXPECT_EQ(NumberField(Tag::kStderrSink), "0b" + number);
   EXPECT_EQ(NumberField(Tag::kLogFileBytes), "0e" + number);
   EXPECT_EQ(NumberField(Tag::kLogFiles), "0f" + number);
+  EXPECT_EQ(NumberField(Tag::kRuntimeJoins), "10" + number);
   EXPECT_EQ(NumberField(Tag::kSignalNumber), "20" + number);
   EXPECT_EQ(NumberField(Tag::kTimeoutMs), "21" + number);
   EXPECT_EQ(NumberField(Tag::kForce), "22" + number);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr Milliseconds kPatience = LogPump::kPatience;
 constexpr std::size_t kPipeBytes = 65536;
+constexpr std::size_t kFewBytes = 10;
 
 // Owns a pump whose task is the test. The test decides the time.
 class LogPumpTest : public ::testing::Test {
@@ -147,6 +149,7 @@ TEST_F(LogPumpTest, KeepsWhatFitsIntoThePipeForALateReader) {
   pump_->Pump(0);
   pump_->Pump(100 * kPatience);
   EXPECT_EQ(pump_->dropped(), 0U);
+  EXPECT_EQ(::fcntl(task_.get(), F_GETPIPE_SZ), int{kPipeBytes});
   const UniqueFd reader(
       ::open(Path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   pump_->Pump(102 * kPatience);
@@ -179,6 +182,32 @@ TEST_F(LogPumpTest, DropsAFloodThatNobodyReads) {
   EXPECT_EQ(::read(reader.get(), text.data(), text.size()), 3);
 }
 
+// A naive pump counts bytes, of which 16 pages may have a few only.
+TEST_F(LogPumpTest, DropsPagesThatNobodyReads) {
+  ASSERT_EQ(::mkfifo(Path().c_str(), 0600), 0);
+  std::ofstream(directory_.File("page"))
+      << std::string(kFewBytes, 'x') << std::flush;
+  const UniqueFd page(
+      ::open(directory_.File("page").c_str(), O_RDONLY | O_CLOEXEC));
+  Open(Sink::kFifo);
+  const auto send = [&] {
+    off_t begin = 0;
+    return ::sendfile(task_.get(), page.get(), &begin, kFewBytes) ==
+           static_cast<ssize_t>(kFewBytes);
+  };
+  std::uint64_t sent = 0;
+  while (send()) {
+    sent += kFewBytes;
+  }
+  ASSERT_LT(sent, kPipeBytes / 2);
+  pump_->Pump(0);
+  EXPECT_FALSE(send()) << "the pump has dropped bytes too early";
+  pump_->Pump(kPatience);
+  EXPECT_EQ(pump_->dropped(), sent);
+  EXPECT_TRUE(send());
+  EXPECT_EQ(::fcntl(task_.get(), F_GETPIPE_SZ), int{kPipeBytes});
+}
+
 TEST_F(LogPumpTest, OpensTheFifoAgainForTheNextReader) {
   ASSERT_EQ(::mkfifo(Path().c_str(), 0600), 0);
   UniqueFd reader(::open(Path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -208,6 +237,42 @@ TEST_F(LogPumpTest, WaitsForAFullFifoWithoutTurningInCircles) {
   EXPECT_EQ(::poll(&waiting, 1, 0), 0);
   ASSERT_TRUE(pump_->WakeAt());
   EXPECT_GT(*pump_->WakeAt(), 1);
+}
+
+// A naive pump waits for the time at which it would have tried again, and that
+// time never comes while nothing is in the pipe.
+TEST_F(LogPumpTest, ATaskThatTakesItsBytesBackCausesNoCircles) {
+  ASSERT_EQ(::mkfifo(Path().c_str(), 0600), 0);
+  Open(Sink::kFifo);
+  ASSERT_TRUE(Write("x"));
+  pump_->Pump(0);
+  ASSERT_TRUE(pump_->WakeAt());
+  char byte = 0;
+  ASSERT_EQ(::read(task_.get(), &byte, 1), 1);
+  pump_->Pump(2 * kPatience);
+  EXPECT_FALSE(pump_->WakeAt());
+  pollfd waiting = {pump_->WaitFd(), pump_->WaitEvents(), 0};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 0);
+  // The pump waits for bytes as at its start, and drops none too early.
+  ASSERT_TRUE(Write(std::string(kPipeBytes, 'x')));
+  EXPECT_EQ(::poll(&waiting, 1, 0), 1);
+  pump_->Pump(3 * kPatience);
+  EXPECT_EQ(pump_->dropped(), 0U);
+}
+
+// An empty pipe between two drops ends no flood.
+TEST_F(LogPumpTest, DropsAFloodAtOnceAfterALookAtAnEmptyPipe) {
+  ASSERT_EQ(::mkfifo(Path().c_str(), 0600), 0);
+  Open(Sink::kFifo);
+  ASSERT_TRUE(Write(std::string(kPipeBytes, 'x')));
+  pump_->Pump(0);
+  pump_->Pump(kPatience);
+  ASSERT_EQ(pump_->dropped(), kPipeBytes);
+  pump_->Pump(kPatience + 1);
+  EXPECT_FALSE(pump_->WakeAt());
+  ASSERT_TRUE(Write(std::string(kPipeBytes, 'x')));
+  pump_->Pump(kPatience + 2);
+  EXPECT_EQ(pump_->dropped(), 2 * kPipeBytes);
 }
 
 TEST_F(LogPumpTest, WaitsForADiskWithoutTurningInCircles) {

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "mountd/base/result.h"
+
+namespace mountd::driver {
+
+// Returns where a path of the task leads by the image's symlinks, in the
+// image's own root. A part that the image does not have stays as it is, because
+// the runtime makes it. InvalidArgument for too many symlinks.
+Result<std::string> FollowInImage(int rootfs, const std::string& path);
+
+// Refuses a mount's destination that leads by the image's symlinks to a place
+// that no mount may cover, such as /proc. The runtime follows these symlinks.
+Result<void> CheckDestinationInImage(int rootfs,
+                                     const std::string& destination);
+
+}  // namespace mountd::driver
