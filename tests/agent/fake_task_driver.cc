@@ -55,6 +55,16 @@ void FakeTasks::FailStart(Error error, bool has_effect) {
   failures_.push_back({std::move(error), has_effect});
 }
 
+void FakeTasks::FailDestroy(Error error, std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  destroy_failures_.assign(count, std::move(error));
+}
+
+void FakeTasks::RefuseStop(Error error) {
+  const std::lock_guard lock(mutex_);
+  stop_failure_ = std::move(error);
+}
+
 void FakeTasks::Reboot() {
   const std::lock_guard lock(mutex_);
   tasks_.clear();
@@ -178,6 +188,9 @@ Result<void> FakeTaskDriver::StopTask(const std::string& id,
                                       const std::string& signal) {
   const std::lock_guard lock(tasks_.mutex_);
   MOUNTD_ASSIGN(FakeTasks::Task * task, Known(id));
+  if (tasks_.stop_failure_) {
+    return *tasks_.stop_failure_;
+  }
   if (task->running) {
     tasks_.Record("stop", TaskOf(task->config) + " " + signal + " " +
                               std::to_string(timeout.count()));
@@ -191,6 +204,11 @@ Result<void> FakeTaskDriver::StopTask(const std::string& id,
 Result<void> FakeTaskDriver::DestroyTask(const std::string& id, bool force) {
   const std::lock_guard lock(tasks_.mutex_);
   MOUNTD_ASSIGN(const FakeTasks::Task* task, Known(id));
+  if (!tasks_.destroy_failures_.empty()) {
+    Error error = std::move(tasks_.destroy_failures_.front());
+    tasks_.destroy_failures_.pop_front();
+    return error;
+  }
   if (task->running && !force) {
     return MakeError(Code::kFailedPrecondition, "destroy", id, "runs");
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,6 +29,10 @@ class FakeTasks {
   void End(const std::string& task, const ExitResult& result);
   // Makes the next StartTask fail, with or without its effect.
   void FailStart(Error error, bool has_effect);
+  // Makes the next so many DestroyTask fail without an effect.
+  void FailDestroy(Error error, std::size_t count);
+  // Makes every StopTask fail without an effect.
+  void RefuseStop(Error error);
   // Loses all tasks, as a reboot does.
   void Reboot();
 
@@ -51,6 +56,8 @@ class FakeTasks {
     bool has_effect = false;
   };
   std::deque<Failure> failures_;
+  std::deque<Error> destroy_failures_;
+  std::optional<Error> stop_failure_;
 };
 
 // One process's driver of these tasks. Knows the tasks that it has started or

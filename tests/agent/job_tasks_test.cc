@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <fstream>
 #include <thread>
 #include <utility>
@@ -232,6 +234,62 @@ TEST_F(JobTasksTest, StopEndsTheLastTaskFirstAndThenTheNetwork) {
                           "destroy web/b", "destroy-network web"));
   ASSERT_TRUE(stopping.StopAll());
   EXPECT_EQ(Record("a").phase, TaskPhase::kStopped);
+}
+
+TEST_F(JobTasksTest, ATaskThatRefusesItsSignalIsKilled) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  fake_.RefuseStop(MakeError(Code::kUnavailable, "stop", "a"));
+  EXPECT_TRUE(tasks_.Stop(Record("a")));
+  EXPECT_EQ(fake_.running("web/a"), 0U);
+  EXPECT_EQ(Record("a").phase, TaskPhase::kStopped);
+  EXPECT_EQ(Record("a").handle.config.id, "");
+}
+
+TEST_F(JobTasksTest, ATaskThatCannotBeEndedKeepsItsId) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  const std::string id = Record("a").handle.config.id;
+  fake_.FailDestroy(MakeError(Code::kInternal, "destroy", "a"), 1);
+  EXPECT_EQ(tasks_.StopAll().error().code, Code::kInternal);
+  EXPECT_EQ(Record("a").handle.config.id, id);
+  EXPECT_TRUE(tasks_.StopAll());
+  EXPECT_EQ(Record("a").handle.config.id, "");
+}
+
+// Lets no file of this process grow, as a full disk does.
+class FullDisk {
+ public:
+  FullDisk() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit none = before_;
+    none.rlim_cur = 0;
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    (void)std::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST_F(JobTasksTest, AFullDiskKeepsNoTask) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  ASSERT_TRUE(tasks_.Start(Spec("b"), 1));
+  Result<void> stopped;
+  {
+    const FullDisk full;
+    EXPECT_FALSE(directory_.SetCgroup("/x"));
+    stopped = tasks_.StopAll();
+  }
+  EXPECT_TRUE(stopped) << stopped.error().Message();
+  EXPECT_EQ(fake_.running("web/a"), 0U);
+  EXPECT_EQ(fake_.running("web/b"), 0U);
+  // No record is left that a watcher would take for a task that runs.
+  EXPECT_TRUE(directory_.Records()->empty());
 }
 
 TEST_F(JobTasksTest, ALostTaskIsNoObstacle) {

@@ -251,6 +251,25 @@ TEST_F(TaskCommandsTest, AFailedStartIsUndone) {
   EXPECT_EQ(Run({"ps"}).out, "mountctl runs no task\n");
 }
 
+TEST_F(TaskCommandsTest, AnAllocationWhoseTaskCannotBeEndedIsKept) {
+  server_.script().Fail("GetAllocation",
+                        {"org.mountd1.Error.NotFound", "not prepared"});
+  tasks_.FailStart(MakeError(Code::kUnavailable, "start", "x", "no room"),
+                   true);
+  tasks_.RefuseStop(MakeError(Code::kInternal, "stop", "x"));
+  tasks_.FailDestroy(MakeError(Code::kInternal, "destroy", "x"), 2);
+  EXPECT_EQ(
+      Run({"task", "run", "--image", "dir:/i", "--name", "one", "-d"}).status,
+      1);
+  EXPECT_EQ(tasks_.running("one/one"), 1U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 0U);
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("one/one"));
+  // The error of StopTask is no obstacle now that DestroyTask kills.
+  EXPECT_EQ(Run({"stop", "one"}).status, 0);
+  EXPECT_EQ(tasks_.running("one/one"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+}
+
 TEST(OneTaskTest, BecomesAJob) {
   OneTask one;
   one.image = "oci:/i";

@@ -131,10 +131,12 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
   options.tasks = &tasks;
   Result<void> done = RunJob(client, job, options, out);
   MOUNTD_ASSIGN(const std::vector<TaskRecord> records, directory.Records());
-  // RunJob has given up, and released the allocation.
+  // RunJob has given up, and released the allocation. A start that the driver
+  // has not forgotten may run.
   if (!done &&
       std::all_of(records.begin(), records.end(), [](const TaskRecord& record) {
-        return record.phase == TaskPhase::kStopped;
+        return record.phase == TaskPhase::kStopped &&
+               record.handle.config.id.empty();
       })) {
     IgnoreBecauseBestEffort(directory.Remove());
   }

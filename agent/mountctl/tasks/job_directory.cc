@@ -300,6 +300,18 @@ Result<void> JobDirectory::Write(const TaskRecord& record) const {
   return Replace(record.name() + std::string(kRecordEnd), text);
 }
 
+Result<void> JobDirectory::Forget(const std::string& task) const {
+  MOUNTD_TRY(Name::Parse("task", task));
+  const std::string name = task + std::string(kRecordEnd);
+  if (::unlinkat(fd_.get(), name.c_str(), 0) < 0 && errno != ENOENT) {
+    return ErrnoError(errno, "unlink", path_ + "/" + name);
+  }
+  if (::fsync(fd_.get()) < 0) {
+    return ErrnoError(errno, "fsync", path_);
+  }
+  return Ok();
+}
+
 Result<void> JobDirectory::Replace(const std::string& name,
                                    const std::string& text) const {
   const std::string path = path_ + "/" + name;

@@ -62,6 +62,8 @@ class JobDirectory {
   Result<std::optional<TaskRecord>> Read(const std::string& task) const;
   // Replaces the record. It is on the disk when the function returns.
   Result<void> Write(const TaskRecord& record) const;
+  // Removes the record of a task that nothing runs any more.
+  Result<void> Forget(const std::string& task) const;
 
   // Keeps the path of the cgroup that the tasks' driver uses; "": none.
   Result<void> SetCgroup(const std::string& path) const;

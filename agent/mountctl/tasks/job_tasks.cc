@@ -117,8 +117,10 @@ Result<void> JobTasks::FinishStart(TaskRecord record) {
     return directory_.Write(record);
   }
   // If the driver cannot forget the start now, the next start or stop makes it
-  // do so, by this record.
-  IgnoreBecauseBestEffort(Forget(record.handle));
+  // do so, by the id in this record.
+  if (Forget(record.handle)) {
+    record.handle.config.id.clear();
+  }
   record.phase = TaskPhase::kFailed;
   record.reason = started.error().Message();
   MOUNTD_TRY(directory_.Write(record));
@@ -157,13 +159,18 @@ Result<void> JobTasks::EndGently(const TaskRecord& record) {
 Result<void> JobTasks::Stop(TaskRecord record) {
   record.phase = TaskPhase::kStopped;
   record.reason.clear();
-  MOUNTD_TRY(directory_.Write(record));
+  // A full disk must not keep the task, and a watcher waits for the lock.
+  IgnoreBecauseBestEffort(directory_.Write(record));
   const Result<void> ended = EndGently(record);
-  // A signal that nobody knows must not keep the task.
-  if (!ended && ended.error().code != Code::kInvalidArgument) {
-    return ended;
+  // A task that cannot be ended gently is killed.
+  const Result<void> forgotten = Forget(record.handle);
+  if (!forgotten) {
+    return ended ? forgotten : ended;
   }
-  return Forget(record.handle);
+  record.handle.config.id.clear();
+  // The end may have made room on the disk. A record that says that the task
+  // runs would make a watcher start the task again.
+  return directory_.Write(record) ? Ok() : directory_.Forget(record.name());
 }
 
 Result<void> JobTasks::StopAll() {
@@ -172,7 +179,7 @@ Result<void> JobTasks::StopAll() {
   for (TaskRecord& record : records) {
     if (record.IsActive()) {
       record.phase = TaskPhase::kStopped;
-      MOUNTD_TRY(directory_.Write(record));
+      IgnoreBecauseBestEffort(directory_.Write(record));
     }
   }
   Result<void> all;

@@ -29,7 +29,8 @@ class JobTasks {
   Result<void> StartAgain(TaskRecord record);
   // Finishes a start that was cut off in kStarting.
   Result<void> FinishStart(TaskRecord record);
-  // Ends and forgets the task's newest start. The record stays, as kStopped.
+  // Ends and forgets the task's newest start, also on a full disk. The record
+  // stays, as kStopped and without an id, if the disk has room for it.
   Result<void> Stop(TaskRecord record);
   // Does so with all tasks, the last one first, and ends their network. Nobody
   // restarts any of them meanwhile. Goes on after an error, and returns the
