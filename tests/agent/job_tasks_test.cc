@@ -315,6 +315,34 @@ TEST_F(JobTasksTest, AnEndIsOfOneStartOnly) {
   EXPECT_EQ(Record("a").reason, "exit code 3");
 }
 
+TEST_F(JobTasksTest, ARemovalTakesNoRecordOfALaterRun) {
+  constexpr int kRounds = 200;
+  std::atomic<bool> done{false};
+  std::thread removing([&] {
+    while (!done) {
+      const auto directory = JobDirectory::Open(state_, "web");
+      if (directory) {
+        const auto lock = directory->Lock();
+        EXPECT_TRUE(!lock || directory->Remove());
+      }
+    }
+  });
+  TaskRecord record;
+  record.spec = Spec("a");
+  int lost = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    const auto locked = JobDirectory::MakeLocked(state_, "web");
+    ASSERT_TRUE(locked) << locked.error().Message();
+    ASSERT_TRUE(locked->directory.Write(record));
+    const auto directory = JobDirectory::Open(state_, "web");
+    lost += directory && directory->Read("a").value() ? 0 : 1;
+  }
+  done = true;
+  removing.join();
+  EXPECT_EQ(lost, 0);
+  EXPECT_TRUE(ListJobs(state_)->size() <= 1);
+}
+
 TEST(EndText, NamesTheReason) {
   EXPECT_EQ(EndText({.exit_code = 3}), "exit code 3");
   EXPECT_EQ(EndText({.signal = 9}), "signal 9");

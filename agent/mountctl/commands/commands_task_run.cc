@@ -17,6 +17,7 @@
 #include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/commands/task_stats.h"
 #include "agent/mountctl/tasks/job_tasks.h"
+#include "agent/mountctl/tasks/random_hex.h"
 
 namespace mountd::agent {
 namespace {

@@ -116,9 +116,9 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
     return RunJob(client, job, options, out);
   }
   MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
-  MOUNTD_ASSIGN(const JobDirectory directory,
-                JobDirectory::Make(state, job.allocation));
-  MOUNTD_ASSIGN(const UniqueFd lock, directory.Lock());
+  MOUNTD_ASSIGN(const JobDirectory::Locked locked,
+                JobDirectory::MakeLocked(state, job.allocation));
+  const JobDirectory& directory = locked.directory;
   if (!cgroup.empty()) {
     MOUNTD_TRY(directory.SetCgroup(cgroup));
   }
@@ -155,9 +155,9 @@ Result<Receipt> StopAllocation(const Context& context, Client& client,
     return client.ReleaseAllocation(allocation, on_tasks);
   }
   // Makes what a killed run has not made.
-  MOUNTD_ASSIGN(const JobDirectory directory,
-                JobDirectory::Make(*state, allocation));
-  MOUNTD_ASSIGN(const UniqueFd lock, directory.Lock());
+  MOUNTD_ASSIGN(const JobDirectory::Locked locked,
+                JobDirectory::MakeLocked(*state, allocation));
+  const JobDirectory& directory = locked.directory;
   MOUNTD_ASSIGN(const std::vector<TaskRecord> records, directory.Records());
   if (!records.empty()) {
     MOUNTD_ASSIGN(Client second, SecondClient(context));

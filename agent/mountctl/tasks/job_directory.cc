@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "agent/mountctl/tasks/random_hex.h"
 #include "mountd/base/names.h"
 #include "mountd/base/write_all.h"
 
@@ -29,6 +30,7 @@ constexpr char kLock[] = "lock";
 constexpr char kCgroup[] = "cgroup";
 constexpr char kWatcherLock[] = "watcher.lock";
 constexpr std::string_view kRecordEnd = ".json";
+constexpr std::string_view kRemoved = "removed-";
 
 Result<void> MakePrivate(const std::string& path) {
   if (::mkdir(path.c_str(), kPrivateDirectory) < 0 && errno != EEXIST) {
@@ -47,6 +49,19 @@ Result<void> MakeParents(const std::string& path) {
     }
   }
   return Ok();
+}
+
+// A Make of another process, whose Lock fails, may put a file there meanwhile.
+std::error_code RemoveTree(const fs::path& path) {
+  constexpr int kTries = 10;
+  std::error_code failed;
+  for (int i = 0; i < kTries; ++i) {
+    fs::remove_all(path, failed);
+    if (failed != std::errc::directory_not_empty) {
+      break;
+    }
+  }
+  return failed;
 }
 
 std::string JobPath(const std::string& state, const std::string& allocation) {
@@ -169,6 +184,21 @@ Result<JobDirectory> JobDirectory::Make(const std::string& state,
   return directory;
 }
 
+Result<JobDirectory::Locked> JobDirectory::MakeLocked(
+    const std::string& state, const std::string& allocation) {
+  for (;;) {
+    Result<JobDirectory> directory = Make(state, allocation);
+    Result<UniqueFd> lock = directory ? directory->Lock() : directory.error();
+    if (directory && lock) {
+      return Locked{*std::move(directory), *std::move(lock)};
+    }
+    const Code code = lock.error().code;
+    if (code != Code::kAborted && code != Code::kNotFound) {
+      return lock.error();
+    }
+  }
+}
+
 Result<UniqueFd> JobDirectory::OpenLock(const char* name) const {
   // Never makes the file, because that could hinder a removal under way.
   UniqueFd file(::openat(fd_.get(), name, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
@@ -188,11 +218,17 @@ Result<UniqueFd> JobDirectory::Lock() const {
       return ErrnoError(errno, "lock", path_);
     }
   }
-  struct stat status {};
-  if (::fstat(fd_.get(), &status) < 0) {
+  // Remove takes the name away before it removes anything. A directory without
+  // its name is of a job that was removed.
+  struct stat held {};
+  struct stat named {};
+  if (::fstat(fd_.get(), &held) < 0) {
     return ErrnoError(errno, "stat", path_);
   }
-  if (status.st_nlink == 0) {
+  if (::lstat(path_.c_str(), &named) < 0 && errno != ENOENT) {
+    return ErrnoError(errno, "stat", path_);
+  }
+  if (named.st_ino != held.st_ino || named.st_dev != held.st_dev) {
     return MakeError(Code::kAborted, "lock", path_,
                      "the job was removed meanwhile; call again");
   }
@@ -340,18 +376,26 @@ Result<void> JobDirectory::Replace(const std::string& name,
 
 Result<void> JobDirectory::Remove() const {
   std::error_code failed;
-  // A Make of another process may put a file there meanwhile.
-  constexpr int kTries = 10;
-  for (int i = 0; i < kTries; ++i) {
-    fs::remove_all(path_, failed);
-    if (failed != std::errc::directory_not_empty) {
-      break;
+  const std::string state = fs::path(path_).parent_path().parent_path();
+  MOUNTD_ASSIGN(const std::string random, RandomHex(path_));
+  // One step, so nobody adds a record to a directory that is half removed.
+  const std::string removed =
+      state + "/" + std::string(kRemoved) + random + "." + allocation_;
+  if (::rename(path_.c_str(), removed.c_str()) < 0) {
+    return ErrnoError(errno, "rename", path_);
+  }
+  // Also those of removals that were killed.
+  for (fs::directory_iterator one(state, failed), end; !failed && one != end;
+       one.increment(failed)) {
+    if (!one->path().filename().string().starts_with(kRemoved)) {
+      continue;
+    }
+    const std::error_code left = RemoveTree(one->path());
+    if (left && one->path() == removed) {
+      return ErrnoError(left.value(), "remove", removed);
     }
   }
-  if (failed) {
-    return ErrnoError(failed.value(), "remove", path_);
-  }
-  return Ok();
+  return failed ? ErrnoError(failed.value(), "list", state) : Ok();
 }
 
 }  // namespace mountd::agent

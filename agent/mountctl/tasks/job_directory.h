@@ -19,6 +19,7 @@
 //     <task>.json                   a record, replaced as a whole
 //     cgroup                        the path of the tasks' cgroup
 //     logs/                         the tasks' rotated logs
+//   <state>/removed-<hex>.<allocation>/  a job, while it is removed
 namespace mountd::agent {
 
 // Returns --state, or $XDG_STATE_HOME/mountd, or ~/.local/state/mountd.
@@ -38,6 +39,12 @@ class JobDirectory {
                                    const std::string& allocation);
   // Does the same, and makes what is missing.
   static Result<JobDirectory> Make(const std::string& state,
+                                   const std::string& allocation);
+
+  // Makes what is missing, and locks the job. Begins again as often as somebody
+  // removes the job meanwhile.
+  struct Locked;
+  static Result<Locked> MakeLocked(const std::string& state,
                                    const std::string& allocation);
 
   const std::string& allocation() const { return allocation_; }
@@ -69,7 +76,8 @@ class JobDirectory {
   Result<void> SetCgroup(const std::string& path) const;
   Result<std::string> Cgroup() const;
 
-  // Removes the directory and all that is in it.
+  // Removes the directory and all that is in it, for a holder of the lock. The
+  // name goes first, so whoever locks the directory later gets Aborted.
   Result<void> Remove() const;
 
  private:
@@ -88,6 +96,11 @@ class JobDirectory {
   std::string allocation_;
   std::string path_;
   UniqueFd fd_;
+};
+
+struct JobDirectory::Locked {
+  JobDirectory directory;
+  UniqueFd lock;
 };
 
 }  // namespace mountd::agent

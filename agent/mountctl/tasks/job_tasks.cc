@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/mountctl/tasks/job_tasks.h"
 
-#include <sys/random.h>
-
-#include <array>
-#include <cerrno>
-#include <cstdio>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "agent/mountctl/tasks/random_hex.h"
 
 namespace mountd::agent {
 namespace {
@@ -29,17 +26,6 @@ void Keep(Result<void> step, Result<void>& all) {
 }
 
 }  // namespace
-
-Result<std::string> RandomHex(const std::string& object) {
-  std::uint32_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
-    return ErrnoError(errno, "getrandom", object);
-  }
-  std::array<char, 9> hex{};
-  // Eight digits and the NUL always fit.
-  (void)std::snprintf(hex.data(), hex.size(), "%08x", number);
-  return std::string(hex.data());
-}
 
 Result<driver::TaskStatus> FindTask(driver::TaskDriver& driver,
                                     const driver::TaskHandle& handle) {

@@ -63,7 +63,5 @@ Result<driver::TaskStatus> FindTask(driver::TaskDriver& driver,
 
 // "exit code 3", "signal 9", "out of memory, signal 9", or the driver's error.
 std::string EndText(const driver::ExitResult& result);
-// Returns eight random digits for a name. `object` is the error's.
-Result<std::string> RandomHex(const std::string& object);
 
 }  // namespace mountd::agent
