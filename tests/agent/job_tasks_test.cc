@@ -460,12 +460,32 @@ TEST_F(WatcherTest, FinishesAStartThatWasCutOffAndCountsOneThatFails) {
   record.handle.config = record.spec.config;
   record.handle.config.id = "web/a/1";
   ASSERT_TRUE(directory_.Write(record));
-  fake_.FailStart(MakeError(Code::kUnavailable, "start", "a"), false);
+  fake_.FailStart(MakeError(Code::kInternal, "start", "a"), false);
   Begin();
   fake_.AwaitStarts("web/a", 1);
   fake_.End("web/a", {});
   End();
   EXPECT_EQ(Record("a").restarts.total, 1U);
+}
+
+TEST_F(WatcherTest, TheAbsenceOfMountdUsesUpNoAttempt) {
+  TaskSpec spec = Spec("a");
+  spec.restart.attempts = 1;
+  ASSERT_TRUE(tasks_.Start(spec, 0));
+  for (int i = 0; i < 3; ++i) {
+    fake_.FailStart(MakeError(Code::kUnavailable, "connect", "mountd"), false);
+  }
+  Begin();
+  fake_.End("web/a", {.exit_code = 1});
+  while (fake_.running("web/a") == 0 &&
+         Record("a").phase != TaskPhase::kFailed) {
+    now_ = now_.load() + std::chrono::minutes(1);
+    Nudge("a");
+  }
+  EXPECT_EQ(fake_.running("web/a"), 1U);
+  EXPECT_EQ(Record("a").restarts.total, 1U);
+  fake_.End("web/a", {});
+  End();
 }
 
 TEST_F(WatcherTest, ALostTaskIsStartedAgain) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/mountctl/tasks/job_tasks.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,6 +17,20 @@ Result<std::string> NewId(const std::string& allocation,
                           const std::string& task) {
   MOUNTD_ASSIGN(const std::string hex, RandomHex(task));
   return allocation + "/" + task + "/" + hex;
+}
+
+// The same start may succeed a moment later, whatever the task is.
+bool MayPass(const Error& error) {
+  switch (error.code) {
+    case Code::kUnavailable:
+    case Code::kInProgress:
+    case Code::kAborted:
+    case Code::kDeadlineExceeded:
+    case Code::kResourceExhausted:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Keeps the first error of several steps.
@@ -200,8 +215,19 @@ Result<void> JobTasks::RecordEnd(const std::string& task, const std::string& id,
 Result<void> JobTasks::RecordFailedStart(const std::string& task,
                                          const Error& error, BootTime now) {
   MOUNTD_ASSIGN(std::optional<TaskRecord> record, directory_.Read(task));
-  return record ? Decide(*std::move(record), false, error.Message(), now)
-                : Ok();
+  if (!record) {
+    return Ok();
+  }
+  if (!MayPass(error)) {
+    return Decide(*std::move(record), false, error.Message(), now);
+  }
+  constexpr std::chrono::milliseconds kLeastPause{1'000};
+  constexpr std::chrono::milliseconds kMostPause{60'000};
+  record->phase = TaskPhase::kWaiting;
+  record->restart_at =
+      now + std::clamp(record->spec.restart.delay, kLeastPause, kMostPause);
+  record->reason = error.Message();
+  return directory_.Write(*record);
 }
 
 Result<void> JobTasks::Decide(TaskRecord record, bool success,

@@ -41,7 +41,8 @@ class JobTasks {
   // Does nothing if another start is newer, or mountctl has stopped the task.
   Result<void> RecordEnd(const std::string& task, const std::string& id,
                          const driver::ExitResult& result, BootTime now);
-  // Does the same for a start that failed.
+  // Does the same for a start that failed. An error that may be gone a moment
+  // later, such as that of a mountd which restarts, is no attempt of the task.
   Result<void> RecordFailedStart(const std::string& task, const Error& error,
                                  BootTime now);
 
