@@ -184,6 +184,21 @@ TEST_F(JobTasksTest, TheSameAgainStartsNothing) {
   EXPECT_EQ(fake_.running("web/a"), 1U);
 }
 
+TEST_F(JobTasksTest, ATaskThatIsCompleteDoesNotRunAgain) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  fake_.End("web/a", {});
+  // Nobody has recorded the end.
+  EXPECT_FALSE(*tasks_.Start(Spec("a"), 0));
+  EXPECT_EQ(Record("a").phase, TaskPhase::kComplete);
+  EXPECT_FALSE(*tasks_.Start(Spec("a"), 0));
+  EXPECT_THAT(fake_.calls(), ElementsAre("start web/a"));
+  TaskSpec changed = Spec("a");
+  changed.config.command = {"x"};
+  EXPECT_TRUE(*tasks_.Start(changed, 0));
+  fake_.End("web/a", {.exit_code = 1});
+  EXPECT_TRUE(*tasks_.Start(changed, 0));
+}
+
 TEST_F(JobTasksTest, AStartThatWasCutOffIsFinishedAndNotRepeated) {
   // The driver has started the task, and mountctl was killed then.
   TaskRecord record;

@@ -58,12 +58,16 @@ std::string EndText(const driver::ExitResult& result) {
                     : "exit code " + std::to_string(result.exit_code));
 }
 
-Result<bool> JobTasks::IsRunning(const TaskRecord& record) {
-  const auto status = FindTask(driver_, record.handle);
-  if (!status) {
-    return IsNotFound(status.error()) ? Result<bool>(false) : status.error();
+Result<std::optional<driver::TaskStatus>> JobTasks::Find(
+    const TaskRecord& record) {
+  auto status = FindTask(driver_, record.handle);
+  if (status) {
+    return std::optional(*std::move(status));
   }
-  return status->state == driver::TaskState::kRunning;
+  if (IsNotFound(status.error())) {
+    return std::optional<driver::TaskStatus>();
+  }
+  return status.error();
 }
 
 Result<bool> JobTasks::Start(const TaskSpec& spec, std::uint32_t order) {
@@ -71,16 +75,26 @@ Result<bool> JobTasks::Start(const TaskSpec& spec, std::uint32_t order) {
                 directory_.Read(spec.config.name));
   const bool same = before && before->spec == spec;
   if (before && before->phase == TaskPhase::kRunning) {
-    MOUNTD_ASSIGN(const bool runs, IsRunning(*before));
-    if (runs && same) {
-      return false;
-    }
-    if (runs) {
+    MOUNTD_ASSIGN(const std::optional<driver::TaskStatus> found, Find(*before));
+    const bool runs = found && found->state == driver::TaskState::kRunning;
+    if (runs && !same) {
       return MakeError(Code::kAlreadyExists, "start",
                        directory_.allocation() + "/" + spec.config.name,
                        "the task runs with another configuration; stop the "
                        "allocation first");
     }
+    if (runs) {
+      return false;
+    }
+    if (same && found && found->result && found->result->IsSuccess()) {
+      // No watcher has recorded the end.
+      MOUNTD_TRY(RecordEnd(spec.config.name, before->handle.config.id,
+                           *found->result, BootTime(0)));
+      return false;
+    }
+  }
+  if (same && before->phase == TaskPhase::kComplete) {
+    return false;
   }
   if (same && before->phase == TaskPhase::kStarting) {
     MOUNTD_TRY(FinishStart(*before));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "agent/driver/task_driver.h"
@@ -21,9 +22,10 @@ class JobTasks {
   JobTasks(driver::TaskDriver& driver, const JobDirectory& directory)
       : driver_(driver), directory_(directory) {}
 
-  // Starts the task unless it runs. True if this call started it. `spec` has
-  // all but the id. AlreadyExists if the task runs with another configuration.
-  // After an error of the driver the record says kFailed.
+  // Starts the task unless it runs, or has ended with success. True if this
+  // call started it. `spec` has all but the id. AlreadyExists if the task runs
+  // with another configuration. After an error of the driver the record says
+  // kFailed.
   Result<bool> Start(const TaskSpec& spec, std::uint32_t order);
   // Ends the newest start, if it runs, and starts the task again with a new id.
   Result<void> StartAgain(TaskRecord record);
@@ -49,7 +51,8 @@ class JobTasks {
  private:
   Result<void> Forget(const driver::TaskHandle& handle);
   Result<void> EndGently(const TaskRecord& record);
-  Result<bool> IsRunning(const TaskRecord& record);
+  // Nothing if the task is lost.
+  Result<std::optional<driver::TaskStatus>> Find(const TaskRecord& record);
   Result<void> Decide(TaskRecord record, bool success,
                       const std::string& reason, BootTime now);
 
