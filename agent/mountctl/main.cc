@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include "agent/driver/logs/log_reader.h"
 #include "agent/driver/oci/oci_driver.h"
 #include "agent/mountctl/commands/call_names.h"
+#include "agent/mountctl/commands/command_line.h"
 #include "agent/mountctl/commands/commands.h"
 
 namespace mountd::agent {
@@ -131,7 +133,7 @@ int Main(int argc, char** argv) {
   AddToolCommands(app, context);
   app.footer(kFooter);  // now, so that the commands do not inherit it
   try {
-    app.parse(argc, argv);
+    ParseCommandLine(app, context, {argv + std::min(argc, 1), argv + argc});
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }

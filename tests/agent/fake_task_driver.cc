@@ -276,8 +276,9 @@ Result<ExitResult> FakeTaskDriver::ExecTaskStreaming(
   say(words + (options.terminal ? "with a terminal\n" : "\n"));
   ExitResult result;
   const std::string& verb = options.command.at(0);
-  const int number =
-      options.command.size() > 1 ? std::stoi(options.command[1]) : 0;
+  const int number = verb != "say" && options.command.size() > 1
+                         ? std::stoi(options.command[1])
+                         : 0;
   if (verb == "exit") {
     result.exit_code = number;
   } else if (verb == "kill") {

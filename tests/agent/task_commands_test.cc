@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/mountctl/commands/command_line.h"
 #include "agent/mountctl/commands/commands.h"
 #include "agent/mountctl/commands/exec_task.h"
 #include "agent/mountctl/commands/one_task.h"
@@ -70,12 +71,11 @@ class TaskCommandsTest : public testing::Test {
     AddTaskControlCommands(app, context);
     AddExecCommand(app, context);
     AddTaskCommand(app, context);
-    std::reverse(arguments.begin(), arguments.end());
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     Outcome outcome;
     try {
-      app.parse(arguments);
+      ParseCommandLine(app, context, std::move(arguments));
       outcome.status = context.chosen();
     } catch (const CLI::ParseError&) {
       outcome.status = kExitUsage;
@@ -159,6 +159,22 @@ TEST_F(TaskCommandsTest, ExecPassesTheStatusOn) {
   EXPECT_EQ(Run({"exec", "server", "--", "fail"}).status, 1);
   EXPECT_EQ(Run({"exec", "server"}).status, 2);
   EXPECT_EQ(Run({"exec", "web/server", "--", "say"}).out, "say \n");
+}
+
+TEST_F(TaskCommandsTest, ExecChangesNoWordOfTheCommand) {
+  Start("web", "server");
+  EXPECT_EQ(Run({"exec", "server", "--", "say", "[a,b]", "[ -e /x ]", "[]", "",
+                 "--", "-t", "exec"})
+                .out,
+            "say [a,b] [ -e /x ] []  -- -t exec \n");
+  EXPECT_EQ(Run({"exec", "server", "say", "--", "[a]"}).out, "say [a] \n");
+  EXPECT_EQ(Run({"exec", "server", "--"}).status, 2);
+  EXPECT_EQ(Run({"task", "run", "-i", "--image", "dir:/i", "--name", "exec",
+                 "--", "say", "[b]"})
+                .out,
+            "say [b] \n");
+  // Other commands read their words as ever.
+  EXPECT_EQ(Run({"stop", "--", "exec"}).status, 0);
 }
 
 TEST_F(TaskCommandsTest, LogsPrintsTheStreamThatIsAskedFor) {

@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "agent/mountctl/commands/command_line.h"
 #include "agent/mountctl/commands/exec_task.h"
 #include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/tasks/exec_terminal.h"
@@ -56,11 +58,13 @@ void AddExecCommand(CLI::App& app, Context& context) {
                     "Give the command a terminal, as this one");
   command->add_option("TASK", options->task, "The task: ALLOC/NAME or NAME")
       ->required();
-  command
-      ->add_option("COMMAND", options->command,
-                   "The command and its arguments, after --")
-      ->required();
+  command->add_option("COMMAND", options->command,
+                      "The command and its arguments, after --");
   command->callback([&context, options] {
+    options->command = WholeCommand(context, std::move(options->command));
+    if (options->command.empty()) {
+      throw CLI::RequiredError("COMMAND");
+    }
     context.chosen = [&context, options] {
       const auto status = [&]() -> Result<int> {
         MOUNTD_ASSIGN(const RunningTask task,

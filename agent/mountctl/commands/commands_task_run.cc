@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "agent/mountctl/commands/command_line.h"
 #include "agent/mountctl/commands/exec_task.h"
 #include "agent/mountctl/commands/log_output.h"
 #include "agent/mountctl/commands/one_task.h"
@@ -186,6 +187,7 @@ void AddTaskRun(CLI::App& parent, Context& context) {
                       "The command and its arguments, after --");
   command->footer(kTaskRunDetails);
   command->callback([&context, one] {
+    one->command = WholeCommand(context, std::move(one->command));
     context.chosen = [&context, one] {
       int status = kExitOk;
       const int done = WithClient(context, [&](Client& client) -> Result<void> {
