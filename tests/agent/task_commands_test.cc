@@ -67,6 +67,7 @@ class TaskCommandsTest : public testing::Test {
     app.fallthrough();
     AddJobCommands(app, context);
     AddDrainCommand(app, context);
+    AddReconcileCommand(app, context);
     AddPsCommand(app, context);
     AddTaskControlCommands(app, context);
     AddExecCommand(app, context);
@@ -211,6 +212,20 @@ TEST_F(TaskCommandsTest, DrainEndsTasksBeforeItReleases) {
   EXPECT_EQ(tasks_.running("web/server"), 0U);
   EXPECT_GE(server_.script().count("ReleaseAllocation"), 1U);
   EXPECT_EQ(Run({"ps"}).out, "mountctl runs no task\n");
+}
+
+TEST_F(TaskCommandsTest, ReconcileKeepsAllocationsWhoseTasksRun) {
+  Start("web", "server");
+  Start("db", "ended");
+  tasks_.End("db/ended", {.exit_code = 1});
+  const auto db = JobDirectory::Open(state_, "db");
+  ASSERT_TRUE(db);
+  TaskRecord record = db->Read("ended").value().value();
+  record.phase = TaskPhase::kFailed;
+  ASSERT_TRUE(db->Write(record));
+  const Outcome outcome = Run({"reconcile", "mine", "--epoch", "5"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(server_.script().last_call(), HasSubstr("[] 5 mine web "));
 }
 
 TEST_F(TaskCommandsTest, AReleaseThatFailsKeepsTheJob) {

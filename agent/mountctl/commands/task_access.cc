@@ -31,6 +31,24 @@ Result<FoundTask> FindIn(const std::string& state,
   return FoundTask{*std::move(directory), *std::move(record)};
 }
 
+// True as well if nobody can tell.
+bool MayRun(const Context& context, const JobDirectory& directory) {
+  const auto records = directory.Records();
+  if (!records) {
+    return true;
+  }
+  const auto driver = DriverOf(context, directory, nullptr);
+  return std::any_of(
+      records->begin(), records->end(), [&](const TaskRecord& record) {
+        if (record.IsActive() || !driver) {
+          return record.IsActive() || !record.handle.config.id.empty();
+        }
+        const auto status = FindTask(**driver, record.handle);
+        return status ? status->state == driver::TaskState::kRunning
+                      : status.error().code != Code::kNotFound;
+      });
+}
+
 Result<Client> SecondClient(const Context& context) {
   ClientOptions options = context.options;
   options.on_call = {};
@@ -107,6 +125,23 @@ Result<void> EnsureWatcher(const Context& context,
                                      std::to_string(watch->get())});
   return StartDetached(arguments, watch->get(),
                        directory.path() + "/watcher.log");
+}
+
+Result<std::vector<std::string>> AllocationsWithTasks(const Context& context) {
+  std::vector<std::string> busy;
+  const auto state = StatePath(context.state);
+  if (!state) {
+    return busy;  // a user without a home runs no tasks
+  }
+  MOUNTD_ASSIGN(const std::vector<std::string> jobs, ListJobs(*state));
+  for (const std::string& job : jobs) {
+    const auto directory = JobDirectory::Open(*state, job);
+    if (directory ? MayRun(context, *directory)
+                  : directory.error().code != Code::kNotFound) {
+      busy.push_back(job);
+    }
+  }
+  return busy;
 }
 
 Result<void> RunJobWithTasks(const Context& context, Client& client,

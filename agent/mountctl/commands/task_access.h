@@ -40,6 +40,10 @@ Result<RunningTask> ReachTask(const Context& context, const std::string& text);
 Result<void> EnsureWatcher(const Context& context,
                            const JobDirectory& directory);
 
+// Returns the allocations in which a task of mountctl's may run, sorted. A job
+// that cannot be read is one of them.
+Result<std::vector<std::string>> AllocationsWithTasks(const Context& context);
+
 // Sets up an allocation with its tasks, as RunJob does, under the job's lock.
 // `cgroup` is the path of the tasks' cgroup; "": none. Without tasks this is
 // RunJob.
