@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <utility>
 
@@ -292,6 +293,8 @@ Result<ExitResult> FakeTaskDriver::ExecTaskStreaming(
       say(std::to_string(size->rows) + "x" + std::to_string(size->columns) +
           "\n");
     }
+  } else if (verb == "epipe") {
+    return ErrnoError(EPIPE, "write", "exec");
   } else if (verb == "fail") {
     return MakeError(Code::kUnavailable, "exec", task_id, "as the test says");
   }

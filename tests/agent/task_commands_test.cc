@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -176,6 +177,13 @@ TEST_F(TaskCommandsTest, ExecChangesNoWordOfTheCommand) {
             "say [b] \n");
   // Other commands read their words as ever.
   EXPECT_EQ(Run({"stop", "--", "exec"}).status, 0);
+}
+
+TEST_F(TaskCommandsTest, ExecToAClosedPipeEndsAsBySigpipe) {
+  Start("web", "server");
+  const Outcome outcome = Run({"exec", "server", "--", "epipe"});
+  EXPECT_EQ(outcome.status, 128 + SIGPIPE);
+  EXPECT_EQ(outcome.err, "");
 }
 
 TEST_F(TaskCommandsTest, LogsPrintsTheStreamThatIsAskedFor) {

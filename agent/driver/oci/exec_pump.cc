@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <utility>
 
 #include "agent/driver/oci/sight.h"
 
@@ -86,6 +87,11 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
     }
     if (waiting[2].revents != 0) {
       MoveOutput(output, take_output);
+      // Other fds hold the terminal, so it does not hang up, and the process
+      // ends with the connection.
+      if (has_terminal && !taken_) {
+        return taken_.error();
+      }
     }
     if (waiting[3].revents != 0) {
       MoveOutput(error, take_error);
@@ -99,6 +105,9 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
         return ended.error();
       }
       Drain();
+      if (!taken_) {
+        return taken_.error();
+      }
       return ResultOf(ended->message);
     }
   }
@@ -130,7 +139,7 @@ void ExecPump::MoveInput() {
   }
 }
 
-bool ExecPump::MoveOutput(UniqueFd& from, OutputTaker& taker) {
+bool ExecPump::MoveOutput(UniqueFd& from, const OutputTaker& taker) {
   std::array<char, kPart> part{};
   const ssize_t got = ::read(from.get(), part.data(), part.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
@@ -141,10 +150,15 @@ bool ExecPump::MoveOutput(UniqueFd& from, OutputTaker& taker) {
     from.reset();
     return false;
   }
-  if (taker && !taker({part.data(), static_cast<std::size_t>(got)})) {
-    taker = nullptr;
+  Result<void> taken = taker({part.data(), static_cast<std::size_t>(got)});
+  if (taken) {
+    return true;
   }
-  return true;
+  from.reset();
+  if (taken_) {
+    taken_ = std::move(taken);
+  }
+  return false;
 }
 
 void ExecPump::Drain() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,12 +33,18 @@ Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
     MOUNTD_ASSIGN(raw, ExecTerminal::Begin(STDIN_FILENO));
     options.sizes = &raw->sizes();
   }
-  MOUNTD_ASSIGN(const driver::ExitResult result,
-                driver::ExecTaskStreaming(driver, id, options));
-  if (!result.error.empty()) {
-    return MakeError(Code::kInternal, "exec", id, result.error);
+  const auto result = driver::ExecTaskStreaming(driver, id, options);
+  if (!result && result.error().sys_errno == EPIPE) {
+    // As of a program that SIGPIPE has ended, because the reader wants no more.
+    return ExitStatusOf({.signal = SIGPIPE});
   }
-  return ExitStatusOf(result);
+  if (!result) {
+    return result.error();
+  }
+  if (!result->error.empty()) {
+    return MakeError(Code::kInternal, "exec", id, result->error);
+  }
+  return ExitStatusOf(*result);
 }
 
 void AddExecCommand(CLI::App& app, Context& context) {
