@@ -10,8 +10,12 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <csignal>
+#include <mutex>
+#include <vector>
 
+#include "agent/mountctl/tasks/end_signals.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::agent::test {
@@ -71,6 +75,37 @@ TEST_F(ExecTerminalTest, TellsEachSizeUntilItIsCancelled) {
   sizes.Cancel();
   EXPECT_EQ(sizes.Next().value(), std::nullopt);
   EXPECT_EQ(sizes.Next().value(), std::nullopt);
+}
+
+TEST_F(ExecTerminalTest, LeavesSignalsThatTheProgramHandles) {
+  EndSignals signals;
+  const auto raw = ExecTerminal::Begin(terminal_.get());
+  ASSERT_TRUE(raw);
+  ::raise(SIGTERM);
+  EXPECT_EQ(signals.first(), SIGTERM);
+}
+
+TEST(EndSignalsTest, CallsOnceForEachSignal) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<int> counts;
+  EndSignals signals;
+  ::raise(SIGHUP);
+  ::raise(SIGPIPE);
+  signals.Then([&](int count) {
+    const std::lock_guard lock(mutex);
+    counts.push_back(count);
+    changed.notify_all();
+  });
+  const auto await = [&](std::size_t size) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return counts.size() >= size; });
+  };
+  await(1);
+  ::raise(SIGINT);
+  await(2);
+  EXPECT_EQ(counts.back(), 2);
+  EXPECT_EQ(signals.first(), SIGHUP);
 }
 
 class EndingSignalTest : public ExecTerminalTest,

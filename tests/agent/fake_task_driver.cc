@@ -293,6 +293,10 @@ Result<ExitResult> FakeTaskDriver::ExecTaskStreaming(
       say(std::to_string(size->rows) + "x" + std::to_string(size->columns) +
           "\n");
     }
+  } else if (verb == "wait") {
+    std::unique_lock lock(tasks_.mutex_);
+    tasks_.changed_.wait(lock, [this] { return shut_down_; });
+    return MakeError(Code::kAborted, "exec", task_id);
   } else if (verb == "epipe") {
     return ErrnoError(EPIPE, "write", "exec");
   } else if (verb == "fail") {

@@ -93,7 +93,7 @@ class FakeTaskDriver : public TaskDriver, public StreamingExec {
                               std::chrono::milliseconds timeout) override;
   StreamingExec* streaming_exec() override { return this; }
   // Writes the command to stdout, and each size of the terminal. `exit N` and
-  // `kill N` end so; `sizes N` ends after N sizes.
+  // `kill N` end so; `sizes N` ends after N sizes, and `wait` at Shutdown.
   Result<ExitResult> ExecTaskStreaming(const std::string& task_id,
                                        const ExecOptions& options) override;
   void Shutdown() override;

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "agent/mountctl/commands/command_line.h"
@@ -40,6 +43,21 @@ class TextReader : public driver::LogReader {
   std::string text_;
 };
 
+// The log of a task that writes all the time.
+class BusyReader : public driver::LogReader {
+ public:
+  Result<std::optional<std::string>> Read(
+      std::chrono::milliseconds /*wait*/) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return ended_ ? std::optional<std::string>()
+                  : std::optional<std::string>("x\n");
+  }
+  void WriterHasEnded() override { ended_ = true; }
+
+ private:
+  std::atomic<bool> ended_{false};
+};
+
 class TaskCommandsTest : public testing::Test {
  protected:
   struct Outcome {
@@ -56,7 +74,10 @@ class TaskCommandsTest : public testing::Test {
       return Result<std::unique_ptr<driver::TaskDriver>>(
           std::make_unique<FakeTaskDriver>(tasks_));
     };
-    context.open_log = [](const driver::LogRequest& request) {
+    context.open_log = [this](const driver::LogRequest& request) {
+      if (open_log_) {
+        return open_log_(request);
+      }
       return Result<std::unique_ptr<driver::LogReader>>(
           std::make_unique<TextReader>(
               request.task + (request.standard_error ? " err" : " out") +
@@ -100,6 +121,15 @@ class TaskCommandsTest : public testing::Test {
     ASSERT_TRUE(JobTasks(driver, *directory).Start(spec, 0));
   }
 
+  // Sends the signal once the task has started.
+  std::thread SignalAfterStart(const std::string& task, int number) {
+    return std::thread([this, task, number] {
+      tasks_.AwaitStarts(task, 1);
+      ::kill(::getpid(), number);
+    });
+  }
+
+  OpenTaskLog open_log_;  // null: a text
   TempDirectory temp_;
   const std::string state_ = temp_.File("state");
   FakeServer server_;
@@ -276,6 +306,48 @@ TEST_F(TaskCommandsTest, TaskRunOfACommandByExecReleasesAtTheEnd) {
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
 }
 
+class EndedTaskRunTest : public TaskCommandsTest,
+                         public testing::WithParamInterface<int> {};
+
+TEST_P(EndedTaskRunTest, EndsTheTaskThatWrites) {
+  open_log_ = [](const driver::LogRequest&) {
+    return Result<std::unique_ptr<driver::LogReader>>(
+        std::make_unique<BusyReader>());
+  };
+  std::thread ending = SignalAfterStart("one/one", GetParam());
+  const Outcome outcome =
+      Run({"task", "run", "--image", "dir:/i", "--name", "one", "--rm"});
+  ending.join();
+  EXPECT_EQ(outcome.status, 128 + SIGTERM) << outcome.err;
+  EXPECT_THAT(tasks_.calls(), testing::Contains("stop one/one  5000"));
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+}
+
+TEST_P(EndedTaskRunTest, EndsTheExec) {
+  std::thread ending = SignalAfterStart("one/one", GetParam());
+  const Outcome outcome = Run({"task", "run", "--image", "dir:/i", "--name",
+                               "one", "--rm", "-i", "--", "wait"});
+  ending.join();
+  EXPECT_EQ(outcome.status, 128 + GetParam()) << outcome.err;
+  EXPECT_EQ(tasks_.running("one/one"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(By, EndedTaskRunTest,
+                         testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT));
+
+TEST_F(TaskCommandsTest, ATaskWhoseOutputCannotBePrintedEnds) {
+  open_log_ = [](const driver::LogRequest&) {
+    return Result<std::unique_ptr<driver::LogReader>>(
+        ErrnoError(EPIPE, "write", "the output"));
+  };
+  EXPECT_EQ(
+      Run({"task", "run", "--image", "dir:/i", "--name", "one", "--rm"}).status,
+      128 + SIGPIPE);
+  EXPECT_EQ(tasks_.running("one/one"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+}
+
 TEST_F(TaskCommandsTest, AFailedStartIsUndone) {
   server_.script().Fail("GetAllocation",
                         {"org.mountd1.Error.NotFound", "not prepared"});
@@ -333,6 +405,9 @@ TEST(OneTaskTest, BecomesAJob) {
   EXPECT_FALSE(job->tasks.at(0).restart.Restarts());
   one.name = "";
   EXPECT_EQ(JobOf(one, "0")->allocation, "task-0");
+  one.command = {"sh"};
+  one.interactive = true;
+  EXPECT_EQ(JobOf(one, "0")->tasks.at(0).kill_signal, "SIGKILL");
 }
 
 TEST(OneTaskTest, RefusesWhatItCannotDo) {

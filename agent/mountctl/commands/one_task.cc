@@ -111,6 +111,8 @@ Result<Job> JobOf(const OneTask& one, const std::string& random) {
     // Every sleep(1) takes a number, and not each knows "infinity".
     task.config.entrypoint = "/bin/sh";
     task.config.command = {"-c", "exec sleep 2147483647"};
+    // Such a first process of a namespace ignores SIGTERM.
+    task.kill_signal = "SIGKILL";
   }
   MOUNTD_TRY(AddNetwork(one, job, task.config));
   MOUNTD_TRY(AddEnvironment(one, task.config));

@@ -124,8 +124,9 @@ class RawMode : public ExecTerminal {
     std::size_t next = 0;
     for (const int number : kEnding) {
       Handle(next, number, &EndBySignal, static_cast<int>(SA_RESETHAND));
-      // A signal that is ignored, as under nohup(1), stays so.
-      if (before_.at(next).action.sa_handler == SIG_IGN) {
+      // A signal that is ignored, as under nohup(1), stays so. A program that
+      // handles a signal ends this object.
+      if (before_.at(next).action.sa_handler != SIG_DFL) {
         ::sigaction(number, &before_.at(next).action, nullptr);
       }
       ++next;

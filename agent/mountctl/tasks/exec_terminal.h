@@ -10,6 +10,7 @@ namespace mountd::agent {
 
 // Holds the caller's terminal in raw mode for an exec. Restores the terminal
 // when it ends, and before SIGTERM, SIGINT, SIGHUP or SIGQUIT ends the process.
+// Leaves those that the program handles itself.
 // There is one at a time in a process, because it owns the handlers of these
 // signals, of SIGWINCH and of SIGTSTP.
 class ExecTerminal {
