@@ -306,6 +306,41 @@ TEST_F(TaskCommandsTest, TaskRunOfACommandByExecReleasesAtTheEnd) {
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
 }
 
+TEST_F(TaskCommandsTest, FollowingEndsWithATaskThatNobodyWatches) {
+  open_log_ = [](const driver::LogRequest&) {
+    return Result<std::unique_ptr<driver::LogReader>>(
+        std::make_unique<BusyReader>());
+  };
+  Start("web", "server");
+  tasks_.End("web/server", {});
+  const Outcome outcome = Run({"logs", "-f", "server"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::StartsWith("x\n"));
+}
+
+TEST_F(TaskCommandsTest, FollowingTheJournalGoesOnWithTheNextStart) {
+  Start("web", "server");
+  const auto directory = JobDirectory::Open(state_, "web");
+  ASSERT_TRUE(directory);
+  TaskRecord record = directory->Read("server").value().value();
+  record.handle.config.logs.mode = driver::LogMode::kJournal;
+  const std::string first = record.handle.config.id;
+  ASSERT_TRUE(directory->Write(record));
+  std::vector<std::string> opened;
+  open_log_ = [&](const driver::LogRequest& request) {
+    opened.push_back(request.task_id);
+    if (opened.size() == 1) {
+      // The task starts again, and has ended after that.
+      record.handle.config.id = "web/server/2";
+      EXPECT_TRUE(directory->Write(record));
+    }
+    return Result<std::unique_ptr<driver::LogReader>>(
+        std::make_unique<BusyReader>());
+  };
+  EXPECT_EQ(Run({"logs", "-f", "server"}).status, 0);
+  EXPECT_THAT(opened, ElementsAre(first, "web/server/2"));
+}
+
 class EndedTaskRunTest : public TaskCommandsTest,
                          public testing::WithParamInterface<int> {};
 

@@ -16,17 +16,53 @@ namespace {
 
 constexpr char kTaskForm[] = "The task: ALLOC/NAME or NAME";
 
-// A log is followed until nobody can write to it any more.
-bool CannotWriteAgain(const FoundTask& found) {
-  const auto record = found.directory.Read(found.record.name());
-  return record && (!*record || !(*record)->IsActive());
+// A log is followed until nobody can write to it any more. Nobody records the
+// end of a task without a watcher.
+bool CannotWriteAgain(driver::TaskDriver& driver, const FoundTask& found,
+                      const TaskRecord& record) {
+  if (record.phase != TaskPhase::kRunning) {
+    return !record.IsActive();
+  }
+  const auto watched = found.directory.IsWatched();
+  if (record.spec.restart.Restarts() && (!watched || *watched)) {
+    return false;
+  }
+  const auto status = FindTask(driver, record.handle);
+  return status ? status->state != driver::TaskState::kRunning
+                : status.error().code == Code::kNotFound;
 }
 
-Result<void> PrintLog(const Context& context, const std::string& task,
-                      const LogChoice& choice) {
-  MOUNTD_ASSIGN(const FoundTask found, ResolveTask(context, task));
-  return CopyLog(context, found.record, choice, STDOUT_FILENO,
-                 [&found] { return CannotWriteAgain(found); });
+// Follows the log from start to start, because each start has a log of its own
+// in the journal.
+Result<void> FollowLog(const Context& context, const FoundTask& found,
+                       LogChoice choice, int fd) {
+  MOUNTD_ASSIGN(const auto driver, DriverOf(context, found.directory, nullptr));
+  TaskRecord record = found.record;
+  std::optional<TaskRecord> next = record;
+  while (next) {
+    record = *std::exchange(next, std::nullopt);
+    MOUNTD_TRY(CopyLog(context, record, choice, fd, [&] {
+      const auto newest = found.directory.Read(record.name());
+      if (!newest || !*newest) {
+        return newest.has_value();
+      }
+      if (record.handle.config.logs.mode == driver::LogMode::kJournal &&
+          (*newest)->phase == TaskPhase::kRunning &&
+          (*newest)->handle.config.id != record.handle.config.id) {
+        next = **newest;
+      }
+      return next.has_value() || CannotWriteAgain(*driver, found, **newest);
+    }));
+    choice.tail_lines.reset();
+  }
+  return Ok();
+}
+
+Result<void> PrintStream(const Context& context, const FoundTask& found,
+                         const LogChoice& choice) {
+  return choice.follow ? FollowLog(context, found, choice, STDOUT_FILENO)
+                       : CopyLog(context, found.record, choice, STDOUT_FILENO,
+                                 [] { return true; });
 }
 
 void AddLogs(CLI::App& app, Context& context) {
@@ -43,7 +79,10 @@ void AddLogs(CLI::App& app, Context& context) {
   command->add_option("TASK", *task, kTaskForm)->required();
   command->callback([&context, task, choice] {
     context.chosen = [&context, task, choice] {
-      const auto done = PrintLog(context, *task, *choice);
+      const auto done = [&]() -> Result<void> {
+        MOUNTD_ASSIGN(const FoundTask found, ResolveTask(context, *task));
+        return PrintStream(context, found, *choice);
+      }();
       return done ? kExitOk : Fail(done.error());
     };
   });
