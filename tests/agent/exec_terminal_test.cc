@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -53,6 +54,15 @@ TEST_F(ExecTerminalTest, IsRawUntilItEnds) {
     EXPECT_FALSE(IsSane());
   }
   EXPECT_TRUE(IsSane());
+}
+
+TEST_F(ExecTerminalTest, IsNotRawForSizesAlone) {
+  const auto terminal =
+      ExecTerminal::Begin(terminal_.get(), ExecTerminal::Mode::kSizes);
+  ASSERT_TRUE(terminal) << terminal.error().Message();
+  EXPECT_TRUE(IsSane());
+  EXPECT_EQ((*terminal)->sizes().Next().value(),
+            (driver::TerminalSize{24, 80}));
 }
 
 TEST_F(ExecTerminalTest, NoTerminalIsRefused) {
@@ -115,6 +125,9 @@ TEST_P(EndingSignalTest, RestoresTheTerminalAndEndsTheProcess) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto raw = ExecTerminal::Begin(terminal_.get());
+    // A core file would be in the way.
+    const rlimit none{};
+    ::setrlimit(RLIMIT_CORE, &none);
     ::raise(raw && !IsSane() ? GetParam() : SIGKILL);
     ::_exit(0);
   }
@@ -126,7 +139,9 @@ TEST_P(EndingSignalTest, RestoresTheTerminalAndEndsTheProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EndingSignalTest,
-                         testing::Values(SIGTERM, SIGINT, SIGHUP, SIGQUIT));
+                         testing::Values(SIGTERM, SIGINT, SIGHUP, SIGQUIT,
+                                         SIGPIPE, SIGABRT, SIGALRM, SIGUSR1,
+                                         SIGUSR2, SIGXCPU));
 
 }  // namespace
 }  // namespace mountd::agent::test

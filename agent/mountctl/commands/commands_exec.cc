@@ -30,7 +30,10 @@ Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
   options.stderr_fd = STDERR_FILENO;
   std::unique_ptr<ExecTerminal> raw;
   if (terminal) {
-    MOUNTD_ASSIGN(raw, ExecTerminal::Begin(STDIN_FILENO));
+    MOUNTD_ASSIGN(
+        raw, ExecTerminal::Begin(STDIN_FILENO,
+                                 interactive ? ExecTerminal::Mode::kRaw
+                                             : ExecTerminal::Mode::kSizes));
     options.sizes = &raw->sizes();
   }
   const auto result = driver::ExecTaskStreaming(driver, id, options);

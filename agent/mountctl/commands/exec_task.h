@@ -13,8 +13,9 @@ namespace mountd::agent {
 int ExitStatusOf(const driver::ExitResult& result);
 
 // Runs the command with mountctl's own streams, and returns its ExitStatusOf.
-// With `terminal`, the terminal of stdin is in raw mode meanwhile, and restored
-// in every case. InvalidArgument if stdin is no terminal then.
+// With both flags the terminal of stdin is in raw mode meanwhile, and restored
+// in every case; with `terminal` alone mountctl follows its size.
+// InvalidArgument if stdin is no terminal then.
 Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
                        const std::vector<std::string>& command,
                        bool interactive, bool terminal);
