@@ -13,9 +13,11 @@
 #include <atomic>
 #include <csignal>
 #include <fstream>
+#include <iterator>
 #include <thread>
 #include <utility>
 
+#include "agent/mountctl/tasks/detached_process.h"
 #include "agent/mountctl/tasks/watcher.h"
 #include "tests/agent/fake_task_driver.h"
 #include "tests/support/temp_directory.h"
@@ -364,6 +366,42 @@ TEST(EndText, NamesTheReason) {
   EXPECT_EQ(EndText({.signal = 9, .oom_killed = true}),
             "out of memory, signal 9");
   EXPECT_EQ(EndText({.error = "lost"}), "lost");
+}
+
+// This program, started by the test below.
+TEST(DetachedProcess, DISABLED_TellsItsFds) {
+  std::string found = "fds";
+  for (int fd = 0; fd < 100; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) {
+      found += " " + std::to_string(fd);
+    }
+  }
+  struct sigaction hangup {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  found += hangup.sa_handler == SIG_DFL ? " end\n" : " ignored end\n";
+  EXPECT_EQ(::write(1, found.data(), found.size()),
+            static_cast<ssize_t>(found.size()));
+}
+
+TEST(DetachedProcess, HasNoFdOfTheCallersButOne) {
+  const TempDirectory temp;
+  const UniqueFd kept(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  // Without O_CLOEXEC, as that of `flock FILE mountctl run`.
+  const UniqueFd inherited(::fcntl(kept.get(), F_DUPFD, 50));
+  auto* const before = std::signal(SIGHUP, SIG_IGN);
+  const auto started =
+      StartDetached({"test", "--gtest_also_run_disabled_tests",
+                     "--gtest_filter=DetachedProcess.DISABLED_TellsItsFds"},
+                    kept.get(), temp.File("log"));
+  (void)std::signal(SIGHUP, before);
+  ASSERT_TRUE(started) << started.error().Message();
+  std::string text;
+  while (text.find(" end\n") == std::string::npos) {
+    std::ifstream file(temp.File("log"));
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  EXPECT_THAT(text, testing::HasSubstr("fds 0 1 2 " +
+                                       std::to_string(kept.get()) + " end\n"));
 }
 
 // ---- The watcher ------------------------------------------------------------
