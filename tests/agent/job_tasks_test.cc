@@ -453,6 +453,16 @@ TEST_F(WatcherTest, RestartsATaskUntilItsAttemptsAreUsedUp) {
             "exit code 1; the attempts of the interval are used up");
 }
 
+TEST_F(WatcherTest, ABadRecordEndsNoWatcher) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  std::ofstream(directory_.path() + "/x.json") << "{}";
+  Begin();
+  fake_.End("web/a", {.exit_code = 1});
+  fake_.AwaitStarts("web/a", 2);
+  fake_.End("web/a", {});
+  End();
+}
+
 TEST_F(WatcherTest, EndsWithTheLastTask) {
   ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
   ASSERT_TRUE(tasks_.Start(Spec("b"), 1));

@@ -2,11 +2,13 @@
 // The commands about tasks, with a fake Manager and a fake driver.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -152,6 +154,28 @@ TEST_F(TaskCommandsTest, PsTellsStateAndReason) {
   tasks_.Reboot();
   EXPECT_THAT(Run({"ps"}).out, HasSubstr("web/server  lost"));
   EXPECT_EQ(Run({"ps", "nothing"}).status, 1);
+}
+
+TEST_F(TaskCommandsTest, ABadFileHidesNoOtherTask) {
+  Start("web", "server");
+  Start("db", "one");
+  std::ofstream(state_ + "/jobs/README") << "x";
+  std::ofstream(state_ + "/jobs/db/bad.json") << "{}";
+  ASSERT_EQ(::mkdir((state_ + "/jobs/open").c_str(), 0700), 0);
+  ASSERT_EQ(::chmod((state_ + "/jobs/open").c_str(), 0777), 0);
+  const Outcome text = Run({"ps"});
+  EXPECT_EQ(text.status, 1);
+  EXPECT_THAT(text.out, HasSubstr("web/server  running"));
+  EXPECT_THAT(text.out, HasSubstr("db/one"));
+  EXPECT_THAT(text.out, HasSubstr("/jobs/db/bad.json"));
+  EXPECT_THAT(text.out, HasSubstr("/jobs/open"));
+  EXPECT_THAT(text.err, HasSubstr("/jobs/db/bad.json"));
+  EXPECT_EQ(Run({"exec", "server", "--", "say"}).status, 0);
+  EXPECT_THAT(Run({"task", "stats"}).out, HasSubstr("web/server"));
+  // Nobody knows whether the task of the bad record runs.
+  EXPECT_EQ(Run({"stop", "db"}).status, 1);
+  EXPECT_EQ(tasks_.running("db/one"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 0U);
 }
 
 TEST_F(TaskCommandsTest, PsSaysThatNobodyRestartsTasks) {

@@ -27,6 +27,7 @@ struct ListedJob {
   // A task would restart, and no watcher is there.
   bool lacks_watcher = false;
   std::vector<ListedTask> tasks{};
+  std::optional<Error> error{};  // of a record, or of the whole job
 };
 
 ListedTask Look(driver::TaskDriver& driver, TaskRecord record) {
@@ -56,7 +57,12 @@ Result<ListedJob> ListJob(const Context& context, const std::string& state,
   ListedJob job{.allocation = allocation};
   MOUNTD_ASSIGN(const JobDirectory directory,
                 JobDirectory::Open(state, allocation));
-  MOUNTD_ASSIGN(std::vector<TaskRecord> records, directory.Records());
+  std::vector<Error> unreadable;
+  MOUNTD_ASSIGN(std::vector<TaskRecord> records,
+                directory.Records(&unreadable));
+  if (!unreadable.empty()) {
+    job.error = unreadable.front();
+  }
   MOUNTD_ASSIGN(job.is_watched, directory.IsWatched());
   if (records.empty()) {
     return job;
@@ -90,10 +96,14 @@ void PrintJson(const std::vector<ListedJob>& jobs) {
     for (const ListedTask& task : job.tasks) {
       tasks.push_back(TaskJson(task));
     }
-    all.push_back({{"allocation", job.allocation},
-                   {"watched", job.is_watched},
-                   {"lacks_watcher", job.lacks_watcher},
-                   {"tasks", std::move(tasks)}});
+    Json one = {{"allocation", job.allocation},
+                {"watched", job.is_watched},
+                {"lacks_watcher", job.lacks_watcher},
+                {"tasks", std::move(tasks)}};
+    if (job.error) {
+      one["error"] = job.error->Message();
+    }
+    all.push_back(std::move(one));
   }
   std::cout << Dump(all) << std::endl;
 }
@@ -102,6 +112,11 @@ void PrintTable(const std::vector<ListedJob>& jobs) {
   Table table({"TASK", "STATE", "RESTARTS", "SINCE", "REASON"});
   bool has_tasks = false;
   for (const ListedJob& job : jobs) {
+    if (job.error) {
+      has_tasks = true;
+      table.Add({job.allocation, "unreadable", "-", "-",
+                 Printable(job.error->Message())});
+    }
     for (const ListedTask& task : job.tasks) {
       has_tasks = true;
       table.Add({job.allocation + "/" + task.record.name(), task.state,
@@ -132,13 +147,23 @@ Result<void> ListTasks(const Context& context, const std::string& allocation) {
     MOUNTD_ASSIGN(names, ListJobs(state));
   }
   std::vector<ListedJob> jobs;
+  Result<void> all;
   for (const std::string& name : names) {
     Result<ListedJob> job = ListJob(context, state, name);
-    // Somebody may stop the allocation meanwhile.
-    if (!job && (!allocation.empty() || job.error().code != Code::kNotFound)) {
+    if (!job && !allocation.empty()) {
       return job.error();
     }
-    if (job && (!job->tasks.empty() || !allocation.empty())) {
+    // Somebody may stop the allocation meanwhile.
+    if (!job && job.error().code == Code::kNotFound) {
+      continue;
+    }
+    if (!job) {
+      job = ListedJob{.allocation = name, .error = job.error()};
+    }
+    if (job->error && all) {
+      all = *job->error;
+    }
+    if (!job->tasks.empty() || job->error || !allocation.empty()) {
       jobs.push_back(*std::move(job));
     }
   }
@@ -147,7 +172,7 @@ Result<void> ListTasks(const Context& context, const std::string& allocation) {
   } else {
     PrintTable(jobs);
   }
-  return Ok();
+  return all;
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ Result<void> MeasureJob(const Context& context, const std::string& state,
                         std::vector<Measured>& all) {
   MOUNTD_ASSIGN(const JobDirectory directory,
                 JobDirectory::Open(state, allocation));
-  MOUNTD_ASSIGN(const auto records, directory.Records());
+  std::vector<Error> unreadable;  // `mountctl ps` tells them
+  MOUNTD_ASSIGN(const auto records, directory.Records(&unreadable));
   MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, nullptr));
   for (const TaskRecord& record : records) {
     if (record.IsActive() && (only.empty() || only == record.name())) {
@@ -68,7 +69,8 @@ Result<std::vector<Measured>> MeasureAll(const Context& context,
   for (const std::string& job : jobs) {
     const auto done = MeasureJob(context, state, job, "", all);
     if (!done && done.error().code != Code::kNotFound) {
-      return done.error();
+      std::cerr << "mountctl: " << job << ": " << done.error().Message()
+                << std::endl;
     }
   }
   return all;

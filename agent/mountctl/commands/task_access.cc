@@ -64,13 +64,15 @@ Result<FoundTask> ResolveTask(const Context& context, const std::string& text) {
   }
   MOUNTD_ASSIGN(const std::vector<std::string> jobs, ListJobs(state));
   std::optional<FoundTask> found;
+  std::optional<Error> unreadable;
   for (const std::string& job : jobs) {
     Result<FoundTask> one = FindIn(state, job, text, text);
     if (!one && one.error().code == Code::kNotFound) {
       continue;
     }
     if (!one) {
-      return one.error();
+      unreadable = one.error();
+      continue;
     }
     if (found) {
       return MakeError(Code::kInvalidArgument, "find", text,
@@ -80,7 +82,7 @@ Result<FoundTask> ResolveTask(const Context& context, const std::string& text) {
     found = *std::move(one);
   }
   if (!found) {
-    return NoTask(text);
+    return unreadable ? *unreadable : NoTask(text);
   }
   return *std::move(found);
 }
@@ -165,14 +167,15 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
                        }};
   options.tasks = &tasks;
   Result<void> done = RunJob(client, job, options, out);
-  MOUNTD_ASSIGN(const std::vector<TaskRecord> records, directory.Records());
+  const auto records = directory.Records();
   // RunJob has given up, and released the allocation. A start that the driver
   // has not forgotten may run.
-  if (!done &&
-      std::all_of(records.begin(), records.end(), [](const TaskRecord& record) {
-        return record.phase == TaskPhase::kStopped &&
-               record.handle.config.id.empty();
-      })) {
+  if (!done && records &&
+      std::all_of(records->begin(), records->end(),
+                  [](const TaskRecord& record) {
+                    return record.phase == TaskPhase::kStopped &&
+                           record.handle.config.id.empty();
+                  })) {
     IgnoreBecauseBestEffort(directory.Remove());
   }
   return done;
@@ -193,8 +196,8 @@ Result<Receipt> StopAllocation(const Context& context, Client& client,
   MOUNTD_ASSIGN(const JobDirectory::Locked locked,
                 JobDirectory::MakeLocked(*state, allocation));
   const JobDirectory& directory = locked.directory;
-  MOUNTD_ASSIGN(const std::vector<TaskRecord> records, directory.Records());
-  if (!records.empty()) {
+  const auto records = directory.Records();
+  if (!records || !records->empty()) {
     MOUNTD_ASSIGN(Client second, SecondClient(context));
     MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, &second));
     MOUNTD_TRY(JobTasks(*driver, directory).StopAll());

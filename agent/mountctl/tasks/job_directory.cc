@@ -129,7 +129,9 @@ Result<std::vector<std::string>> ListJobs(const std::string& state) {
   for (fs::directory_iterator one(state + "/jobs", failed), end;
        !failed && one != end; one.increment(failed)) {
     std::string name = one->path().filename().string();
-    if (IsValidName(name)) {
+    std::error_code unknown;
+    // A file beside the jobs is none. Open tells what is wrong with the rest.
+    if (IsValidName(name) && (one->is_directory(unknown) || unknown)) {
       names.push_back(std::move(name));
     }
   }
@@ -153,9 +155,13 @@ Result<JobDirectory> JobDirectory::OpenPath(const std::string& allocation,
     return ErrnoError(errno, "stat", path);
   }
   if (status.st_uid != ::geteuid() || (status.st_mode & 022U) != 0) {
-    return MakeError(Code::kFailedPrecondition, "open", path,
-                     "others may write to the directory; take it over or "
-                     "remove it");
+    return MakeError(
+        Code::kFailedPrecondition, "open", path,
+        status.st_uid != ::geteuid()
+            ? path + " belongs to uid " + std::to_string(status.st_uid) +
+                  "; run mountctl as that user, or choose another "
+                  "--state"
+            : "others may write to " + path + "; take their permission away");
   }
   return JobDirectory(allocation, path, std::move(fd));
 }
@@ -288,7 +294,8 @@ Result<std::string> JobDirectory::Cgroup() const {
   return path;
 }
 
-Result<std::vector<TaskRecord>> JobDirectory::Records() const {
+Result<std::vector<TaskRecord>> JobDirectory::Records(
+    std::vector<Error>* unreadable) const {
   std::vector<TaskRecord> records;
   std::error_code failed;
   // By the fd, because another job may have the path by now.
@@ -303,7 +310,10 @@ Result<std::vector<TaskRecord>> JobDirectory::Records() const {
     if (record) {
       records.push_back(*std::move(record));
     } else if (record.error().code != Code::kNotFound) {
-      return record.error();
+      if (unreadable == nullptr) {
+        return record.error();
+      }
+      unreadable->push_back(record.error());
     }
   }
   if (failed) {

@@ -63,8 +63,10 @@ class JobDirectory {
   // not take its lock.
   Result<bool> IsWatched() const;
 
-  // Returns all records, in the order of their starts.
-  Result<std::vector<TaskRecord>> Records() const;
+  // Returns all records, in the order of their starts. Adds the errors of files
+  // that cannot be read to `unreadable`; null: the first one fails the call.
+  Result<std::vector<TaskRecord>> Records(
+      std::vector<Error>* unreadable = nullptr) const;
   // Returns nothing if there is no record of the task.
   Result<std::optional<TaskRecord>> Read(const std::string& task) const;
   // Replaces the record. It is on the disk when the function returns.

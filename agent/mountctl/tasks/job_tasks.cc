@@ -189,7 +189,9 @@ Result<void> JobTasks::Stop(TaskRecord record) {
 }
 
 Result<void> JobTasks::StopAll() {
-  MOUNTD_ASSIGN(std::vector<TaskRecord> records, directory_.Records());
+  std::vector<Error> unreadable;
+  MOUNTD_ASSIGN(std::vector<TaskRecord> records,
+                directory_.Records(&unreadable));
   // All records first, so that after a kill no watcher starts a task again.
   for (TaskRecord& record : records) {
     if (record.IsActive()) {
@@ -205,6 +207,10 @@ Result<void> JobTasks::StopAll() {
     if (one->spec.config.network.mode == driver::NetworkMode::kGroup) {
       isolation = one->spec.config.network;
     }
+  }
+  // Such a record may be of a task that runs.
+  if (!unreadable.empty()) {
+    Keep(unreadable.front(), all);
   }
   // The namespaces stay while a task may run in them. The release of the
   // allocation ends what the driver cannot end now.

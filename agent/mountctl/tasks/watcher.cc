@@ -69,7 +69,10 @@ Result<void> Watcher::Run(UniqueFd watch) {
 // Returns whether a task is active. Follows each active one.
 Result<bool> Watcher::Look(UniqueFd& watch) {
   MOUNTD_ASSIGN(const UniqueFd lock, directory_.Lock());
-  MOUNTD_ASSIGN(const std::vector<TaskRecord> records, directory_.Records());
+  // `mountctl ps` tells files that cannot be read. The other tasks go on.
+  std::vector<Error> unreadable;
+  MOUNTD_ASSIGN(const std::vector<TaskRecord> records,
+                directory_.Records(&unreadable));
   bool active = false;
   for (const TaskRecord& record : records) {
     active |= record.IsActive();
