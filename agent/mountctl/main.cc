@@ -11,6 +11,7 @@
 #include "agent/mountctl/commands/call_names.h"
 #include "agent/mountctl/commands/command_line.h"
 #include "agent/mountctl/commands/commands.h"
+#include "agent/mountctl/commands/task_access.h"
 
 namespace mountd::agent {
 namespace {
@@ -142,6 +143,12 @@ int Main(int argc, char** argv) {
   context.options.deadline = std::chrono::seconds(timeout_s);
   context.options.join = timeout_s > 0;
   context.options.system_bus |= context.options.interactive;
+  // A watcher inherits the variable, and runs in "/".
+  if (const char* shim = ::secure_getenv("MOUNTCTL_SHIM"); shim != nullptr) {
+    if (const auto path = AbsolutePath(shim)) {
+      ::setenv("MOUNTCTL_SHIM", path->c_str(), 1);
+    }
+  }
   return context.chosen ? context.chosen() : kExitUsage;
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -72,7 +73,9 @@ class TaskCommandsTest : public testing::Test {
     Context context;
     context.options.address = server_.address();
     context.state = state_;
-    context.make_driver = [this](const DriverRequest&) {
+    context.runtime = runtime_;
+    context.make_driver = [this](const DriverRequest& request) {
+      driver_request_ = request;
       return Result<std::unique_ptr<driver::TaskDriver>>(
           std::make_unique<FakeTaskDriver>(tasks_));
     };
@@ -132,6 +135,8 @@ class TaskCommandsTest : public testing::Test {
   }
 
   OpenTaskLog open_log_;  // null: a text
+  std::string runtime_ = "crun";
+  DriverRequest driver_request_;  // the newest one
   TempDirectory temp_;
   const std::string state_ = temp_.File("state");
   FakeServer server_;
@@ -297,6 +302,22 @@ TEST_F(TaskCommandsTest, AReleaseThatFailsKeepsTheJob) {
   EXPECT_EQ(Run({"stop", "web"}).status, 1);
   EXPECT_THAT(Run({"ps"}).out, HasSubstr("stopped"));
   EXPECT_EQ(Run({"stop", "web"}).status, 0);
+}
+
+TEST_F(TaskCommandsTest, PathsHoldInEveryDirectory) {
+  std::ofstream(temp_.File("job.toml"))
+      << "[allocation]\nid = 'web'\n[[task]]\nname = 'server'\n"
+         "image = 'dir:/i'\nrestart = { attempts = 0 }\n";
+  ASSERT_EQ(::mkdir(temp_.File("group").c_str(), 0700), 0);
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(temp_.File(""));
+  runtime_ = "./crun";
+  const Outcome outcome = Run({"run", "job.toml", "--cgroup", "group"});
+  std::filesystem::current_path(before);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(driver_request_.cgroup, testing::StartsWith("/"));
+  EXPECT_THAT(driver_request_.cgroup, testing::EndsWith("/group"));
+  EXPECT_THAT(driver_request_.runtime, testing::StartsWith("/"));
 }
 
 TEST_F(TaskCommandsTest, TaskRunStartsOneTaskInAnAllocation) {

@@ -2,7 +2,9 @@
 #include "agent/mountctl/commands/task_access.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "agent/mountctl/tasks/detached_process.h"
@@ -49,6 +51,13 @@ bool MayRun(const Context& context, const JobDirectory& directory) {
       });
 }
 
+// A name without a slash is searched in $PATH.
+Result<std::string> RuntimeOf(const Context& context) {
+  return context.runtime.find('/') == std::string::npos
+             ? context.runtime
+             : AbsolutePath(context.runtime);
+}
+
 Result<Client> SecondClient(const Context& context) {
   ClientOptions options = context.options;
   options.on_call = {};
@@ -87,12 +96,23 @@ Result<FoundTask> ResolveTask(const Context& context, const std::string& text) {
   return *std::move(found);
 }
 
+Result<std::string> AbsolutePath(const std::string& path) {
+  std::error_code failed;
+  // Symbolic links stay, because a link may lead elsewhere after an update.
+  std::string absolute = std::filesystem::absolute(path, failed).string();
+  if (failed) {
+    return ErrnoError(failed.value(), "resolve", path);
+  }
+  return absolute;
+}
+
 Result<std::unique_ptr<driver::TaskDriver>> DriverOf(
     const Context& context, const JobDirectory& directory, Client* client) {
   MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
   MOUNTD_ASSIGN(std::string cgroup, directory.Cgroup());
+  MOUNTD_ASSIGN(std::string runtime, RuntimeOf(context));
   return context.make_driver(
-      {state + "/tasks", context.runtime, std::move(cgroup), client});
+      {state + "/tasks", std::move(runtime), std::move(cgroup), client});
 }
 
 Result<RunningTask> ReachTask(const Context& context, const std::string& text) {
@@ -116,8 +136,9 @@ Result<void> EnsureWatcher(const Context& context,
     return Ok();
   }
   MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  MOUNTD_ASSIGN(const std::string runtime, RuntimeOf(context));
   std::vector<std::string> arguments{"mountctl", "--state", state, "--runtime",
-                                     context.runtime};
+                                     runtime};
   if (context.options.system_bus) {
     arguments.emplace_back("--bus");
   } else if (!context.options.address.empty()) {
@@ -157,7 +178,8 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
                 JobDirectory::MakeLocked(state, job.allocation));
   const JobDirectory& directory = locked.directory;
   if (!cgroup.empty()) {
-    MOUNTD_TRY(directory.SetCgroup(cgroup));
+    MOUNTD_ASSIGN(const std::string absolute, AbsolutePath(cgroup));
+    MOUNTD_TRY(directory.SetCgroup(absolute));
   }
   // The driver's threads call mountd, too.
   MOUNTD_ASSIGN(Client second, SecondClient(context));

@@ -22,6 +22,9 @@ struct FoundTask {
 // NotFound if there is no such task; InvalidArgument if several jobs have it.
 Result<FoundTask> ResolveTask(const Context& context, const std::string& text);
 
+// Returns the path as seen from "/", where a watcher runs.
+Result<std::string> AbsolutePath(const std::string& path);
+
 // Makes the driver of a job's tasks. `client` may be null, and outlives the
 // driver.
 Result<std::unique_ptr<driver::TaskDriver>> DriverOf(
