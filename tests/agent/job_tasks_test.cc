@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "agent/mountctl/tasks/detached_process.h"
+#include "agent/mountctl/tasks/directory_changes.h"
 #include "agent/mountctl/tasks/watcher.h"
 #include "tests/agent/fake_task_driver.h"
 #include "tests/support/temp_directory.h"
@@ -451,6 +452,14 @@ TEST_F(WatcherTest, RestartsATaskUntilItsAttemptsAreUsedUp) {
   EXPECT_EQ(Record("a").restarts.total, 2U);
   EXPECT_EQ(Record("a").reason,
             "exit code 1; the attempts of the interval are used up");
+}
+
+TEST(DirectoryChangesTest, AWaitWithoutInotifyEnds) {
+  const auto began = std::chrono::steady_clock::now();
+  // No directory, so there is nothing to watch.
+  DirectoryChanges::Of(-1).Wait(std::nullopt, -1);
+  DirectoryChanges::Of(-1).Wait(std::chrono::hours(1), -1);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::minutes(1));
 }
 
 TEST_F(WatcherTest, ABadRecordEndsNoWatcher) {

@@ -51,8 +51,7 @@ void Watcher::Stop() {
 }
 
 Result<void> Watcher::Run(UniqueFd watch) {
-  MOUNTD_ASSIGN(DirectoryChanges changes,
-                DirectoryChanges::Of(directory_.fd()));
+  DirectoryChanges changes = DirectoryChanges::Of(directory_.fd());
   for (;;) {
     const Result<bool> goes_on = Look(watch);
     if (!goes_on && goes_on.error().code != Code::kAborted) {
@@ -89,10 +88,7 @@ Result<bool> Watcher::Look(UniqueFd& watch) {
 }
 
 void Watcher::Follow(const std::string& task) {
-  Result<DirectoryChanges> changes = DirectoryChanges::Of(directory_.fd());
-  if (!changes) {
-    return;
-  }
+  DirectoryChanges changes = DirectoryChanges::Of(directory_.fd());
   while (!IsReadable(stopping_.get())) {
     const auto record = directory_.Read(task);
     std::optional<std::chrono::milliseconds> pause;
@@ -107,7 +103,7 @@ void Watcher::Follow(const std::string& task) {
       }
       pause = kRetryPause;
     }
-    changes->Wait(pause, stopping_.get());
+    changes.Wait(pause, stopping_.get());
   }
 }
 
