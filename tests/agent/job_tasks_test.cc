@@ -510,6 +510,19 @@ TEST_F(WatcherTest, WaitsForTheDelayByItsClock) {
   End();
 }
 
+TEST_F(WatcherTest, DoesNotWaitForTheClockOfAnEarlierBoot) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  TaskRecord record = Record("a");
+  record.phase = TaskPhase::kWaiting;
+  record.restart_at = std::chrono::hours(24 * 365);
+  fake_.End("web/a", {.exit_code = 1});
+  ASSERT_TRUE(directory_.Write(record));
+  Begin();
+  fake_.AwaitStarts("web/a", 2);
+  fake_.End("web/a", {});
+  End();
+}
+
 TEST_F(WatcherTest, FollowsATaskThatARunStartsMeanwhile) {
   ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
   Begin();
