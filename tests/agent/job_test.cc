@@ -287,6 +287,19 @@ INSTANTIATE_TEST_SUITE_P(
                "delay = 15\n",
                "job.toml:7: task.restart.delay: must be a duration such as "
                "\"15s\""},
+        Broken{"TaskShortDelay",
+               "[[task]]\nname = 't'\nimage = 'i'\n[task.restart]\n"
+               "delay = '0s'\n",
+               "job.toml:7: task.restart.delay: must be at least 100ms"},
+        Broken{"TaskShortInterval",
+               "[[task]]\nname = 't'\nimage = 'i'\n[task.restart]\n"
+               "interval = '1ms'\n",
+               "job.toml:7: task.restart.interval: must be at least 1s"},
+        Broken{"TaskSignal",
+               "[[task]]\nname = 't'\nimage = 'i'\n"
+               "kill_signal = 'SIGTERMM'\n",
+               "job.toml:6: task.kill_signal: must be a name such as SIGTERM "
+               "or a number from 1 to 64"},
         Broken{"TaskDuration",
                "[[task]]\nname = 't'\nimage = 'i'\nkill_timeout = '9999h'\n",
                "job.toml:6: task.kill_timeout: must be a duration such as "
