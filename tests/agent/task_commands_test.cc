@@ -273,6 +273,18 @@ TEST_F(TaskCommandsTest, StopEndsTasksBeforeItReleases) {
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 2U);
 }
 
+TEST_F(TaskCommandsTest, StopEndsTasksWithoutMountd) {
+  Start("web", "server");
+  server_.Stop();
+  const Outcome outcome = Run({"stop", "web"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the tasks have ended"));
+  EXPECT_EQ(tasks_.running("web/server"), 0U);
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("stopped"));
+  server_.Start();
+  EXPECT_EQ(Run({"stop", "web"}).status, 0);
+}
+
 TEST_F(TaskCommandsTest, DrainEndsTasksBeforeItReleases) {
   Start("web", "server");
   Run({"--once", "drain"});

@@ -112,6 +112,26 @@ Result<void> PrintReleased(Result<Receipt> receipt, bool json) {
   return Ok();
 }
 
+// Ends the tasks even if mountd is away. Its error is that of the connection
+// then.
+Result<void> EndTasksWithoutMountd(const Context& context,
+                                   const std::string& allocation) {
+  const Result<Client> client = Client::Connect(context.options);
+  if (client || client.error().code != Code::kUnavailable) {
+    return Ok();  // the command goes on, and tells such an error
+  }
+  MOUNTD_ASSIGN(const bool ended, EndTasks(context, allocation));
+  if (!ended) {
+    return Ok();
+  }
+  Error error = client.error();
+  error.detail =
+      "the tasks have ended, and the release needs mountd; call "
+      "again: " +
+      error.detail;
+  return error;
+}
+
 // Adds `stop ALLOC` or `alloc release ALLOC`, which are the same, or `receipt`,
 // which prints the receipt again.
 void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
@@ -123,6 +143,12 @@ void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
       release ? AddOnTasks(*command) : std::make_shared<OnTasks>();
   command->callback([&context, id, release, on_tasks] {
     context.chosen = [&context, id, release, on_tasks] {
+      if (release) {
+        const auto away = EndTasksWithoutMountd(context, *id);
+        if (!away) {
+          return Fail(away.error());
+        }
+      }
       return WithClient(context, [&](Client& client) {
         return PrintReleased(
             release ? StopAllocation(context, client, *id, *on_tasks)

@@ -203,6 +203,21 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
   return done;
 }
 
+Result<bool> EndTasks(const Context& context, const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  const auto directory = JobDirectory::Open(state, allocation);
+  if (!directory && directory.error().code == Code::kNotFound) {
+    return false;
+  }
+  if (!directory) {
+    return directory.error();
+  }
+  MOUNTD_ASSIGN(const UniqueFd lock, directory->Lock());
+  MOUNTD_ASSIGN(const auto driver, DriverOf(context, *directory, nullptr));
+  MOUNTD_TRY(JobTasks(*driver, *directory).StopAll());
+  return true;
+}
+
 Result<Receipt> StopAllocation(const Context& context, Client& client,
                                const std::string& allocation,
                                OnTasks on_tasks) {

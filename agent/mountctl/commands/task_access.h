@@ -54,6 +54,10 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
                              const Job& job, RunOptions options,
                              const std::string& cgroup, std::ostream& out);
 
+// Ends the tasks that mountctl runs in the allocation, without mountd. False if
+// mountctl runs none there.
+Result<bool> EndTasks(const Context& context, const std::string& allocation);
+
 // Ends the allocation's tasks, if mountctl runs any, releases the allocation,
 // and forgets its job.
 Result<Receipt> StopAllocation(const Context& context, Client& client,
