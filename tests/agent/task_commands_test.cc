@@ -161,6 +161,23 @@ TEST_F(TaskCommandsTest, PsTellsStateAndReason) {
   EXPECT_EQ(Run({"ps", "nothing"}).status, 1);
 }
 
+TEST_F(TaskCommandsTest, PsLooksAtTasksOfCommandsThatWereKilled) {
+  Start("web", "server");
+  const auto directory = JobDirectory::Open(state_, "web");
+  ASSERT_TRUE(directory);
+  TaskRecord record = directory->Read("server").value().value();
+  record.phase = TaskPhase::kStopped;
+  ASSERT_TRUE(directory->Write(record));
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("running"));
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("its stop was cut off"));
+  record.phase = TaskPhase::kStarting;
+  ASSERT_TRUE(directory->Write(record));
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("its start was cut off"));
+  const auto lock = directory->Lock();
+  ASSERT_TRUE(lock);
+  EXPECT_THAT(Run({"ps"}).out, testing::Not(HasSubstr("cut off")));
+}
+
 TEST_F(TaskCommandsTest, ABadFileHidesNoOtherTask) {
   Start("web", "server");
   Start("db", "one");

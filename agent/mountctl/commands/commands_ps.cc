@@ -30,14 +30,36 @@ struct ListedJob {
   std::optional<Error> error{};  // of a record, or of the whole job
 };
 
-ListedTask Look(driver::TaskDriver& driver, TaskRecord record) {
+// The driver has the last word of a task that mountctl has started or stopped,
+// because mountctl may have been killed meanwhile.
+bool IsKnownByRecord(const TaskRecord& record) {
+  return record.phase == TaskPhase::kComplete ||
+         record.phase == TaskPhase::kFailed ||
+         record.phase == TaskPhase::kWaiting || record.handle.config.id.empty();
+}
+
+// `busy`: somebody starts or ends tasks of the job just now.
+ListedTask Look(driver::TaskDriver& driver, TaskRecord record, bool busy) {
   ListedTask task{.record = std::move(record)};
-  task.state = PhaseName(task.record.phase);
+  const TaskPhase phase = task.record.phase;
+  task.state = PhaseName(phase);
   task.reason = task.record.reason;
-  if (task.record.phase != TaskPhase::kRunning) {
+  if (IsKnownByRecord(task.record)) {
     return task;
   }
   const auto status = FindTask(driver, task.record.handle);
+  const bool runs = status && status->state == driver::TaskState::kRunning;
+  if (phase != TaskPhase::kRunning) {
+    if (runs) {
+      task.state = "running";
+    }
+    if (!busy && phase == TaskPhase::kStarting) {
+      task.reason = "its start was cut off; run the job again";
+    } else if (!busy && runs) {
+      task.reason = "its stop was cut off; call `mountctl stop` again";
+    }
+    return task;
+  }
   if (!status) {
     task.state = status.error().code == Code::kNotFound ? "lost" : "unknown";
     task.reason = status.error().Message();
@@ -45,7 +67,7 @@ ListedTask Look(driver::TaskDriver& driver, TaskRecord record) {
   }
   task.started_at =
       std::chrono::time_point_cast<Timestamp::duration>(status->started_at);
-  if (status->state == driver::TaskState::kExited) {
+  if (!runs) {
     task.state = "exited";
     task.reason = status->result ? EndText(*status->result) : "";
   }
@@ -68,10 +90,14 @@ Result<ListedJob> ListJob(const Context& context, const std::string& state,
     return job;
   }
   MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, nullptr));
+  const auto locked = directory.IsLocked();
   for (TaskRecord& record : records) {
     job.lacks_watcher |=
         record.IsActive() && record.spec.restart.Restarts() && !job.is_watched;
-    job.tasks.push_back(Look(*driver, std::move(record)));
+    // A watcher finishes a start that was cut off.
+    const bool busy = !locked || *locked ||
+                      (job.is_watched && record.phase == TaskPhase::kStarting);
+    job.tasks.push_back(Look(*driver, std::move(record), busy));
   }
   return job;
 }

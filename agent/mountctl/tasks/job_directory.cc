@@ -241,6 +241,16 @@ Result<UniqueFd> JobDirectory::Lock() const {
   return file;
 }
 
+Result<bool> JobDirectory::IsLocked() const {
+  MOUNTD_ASSIGN(const UniqueFd file, OpenLock(kLock));
+  // Shared, so two that look see no lock of each other's.
+  if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) {
+    return false;
+  }
+  return errno == EWOULDBLOCK ? Result<bool>(true)
+                              : ErrnoError(errno, "lock", path_);
+}
+
 Result<std::optional<UniqueFd>> JobDirectory::TakeWatch() const {
   MOUNTD_ASSIGN(UniqueFd file, OpenLock(kWatcherLock));
   struct flock whole = WholeFile();

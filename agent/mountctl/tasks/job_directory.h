@@ -56,6 +56,9 @@ class JobDirectory {
   // removed meanwhile. Closing the fd unlocks.
   Result<UniqueFd> Lock() const;
 
+  // Returns whether somebody changes the job just now.
+  Result<bool> IsLocked() const;
+
   // Returns the watcher's lock, which forked children share; nothing if a
   // watcher lives. Closing all copies of the fd unlocks.
   Result<std::optional<UniqueFd>> TakeWatch() const;
