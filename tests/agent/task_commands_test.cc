@@ -262,11 +262,15 @@ TEST_F(TaskCommandsTest, ExecToAClosedPipeEndsAsBySigpipe) {
   EXPECT_EQ(outcome.err, "");
 }
 
-TEST_F(TaskCommandsTest, LogsPrintsTheStreamThatIsAskedFor) {
+TEST_F(TaskCommandsTest, LogsPrintsBothStreamsUnlessOneIsAskedFor) {
   Start("web", "server");
-  EXPECT_EQ(Run({"logs", "server"}).out, "server out0\n");
-  EXPECT_EQ(Run({"logs", "--stderr", "--tail", "3", "server"}).out,
-            "server err3\n");
+  const Outcome both = Run({"logs", "server"});
+  EXPECT_EQ(both.out, "server out0\n");
+  EXPECT_EQ(both.err, "server err0\n");
+  const Outcome one = Run({"logs", "--stderr", "--tail", "3", "server"});
+  EXPECT_EQ(one.out, "server err3\n");
+  EXPECT_EQ(one.err, "");
+  EXPECT_EQ(Run({"logs", "--stdout", "server"}).err, "");
 }
 
 TEST_F(TaskCommandsTest, RestartEndsTheTaskAndStartsItOnce) {
@@ -411,7 +415,7 @@ TEST_F(TaskCommandsTest, FollowingTheJournalGoesOnWithTheNextStart) {
     return Result<std::unique_ptr<driver::LogReader>>(
         std::make_unique<BusyReader>());
   };
-  EXPECT_EQ(Run({"logs", "-f", "server"}).status, 0);
+  EXPECT_EQ(Run({"logs", "-f", "--stdout", "server"}).status, 0);
   EXPECT_THAT(opened, ElementsAre(first, "web/server/2"));
 }
 

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "agent/mountctl/commands/log_output.h"
@@ -59,10 +60,34 @@ Result<void> FollowLog(const Context& context, const FoundTask& found,
 }
 
 Result<void> PrintStream(const Context& context, const FoundTask& found,
-                         const LogChoice& choice) {
-  return choice.follow ? FollowLog(context, found, choice, STDOUT_FILENO)
-                       : CopyLog(context, found.record, choice, STDOUT_FILENO,
-                                 [] { return true; });
+                         const LogChoice& choice, int fd) {
+  return choice.follow
+             ? FollowLog(context, found, choice, fd)
+             : CopyLog(context, found.record, choice, fd, [] { return true; });
+}
+
+struct LogStreams {
+  bool out = false;
+  bool err = false;  // neither: both
+};
+
+Result<void> PrintLog(const Context& context, const std::string& task,
+                      LogChoice choice, const LogStreams& streams) {
+  MOUNTD_ASSIGN(const FoundTask found, ResolveTask(context, task));
+  choice.standard_error = streams.err;
+  if (streams.out != streams.err) {
+    return PrintStream(context, found, choice, STDOUT_FILENO);
+  }
+  Result<void> errors;
+  LogChoice other = choice;
+  other.standard_error = true;
+  choice.standard_error = false;
+  std::thread printing(
+      [&] { errors = PrintStream(context, found, other, STDERR_FILENO); });
+  const Result<void> done = PrintStream(context, found, choice, STDOUT_FILENO);
+  printing.join();
+  MOUNTD_TRY(done);
+  return errors;
 }
 
 void AddLogs(CLI::App& app, Context& context) {
@@ -74,15 +99,15 @@ void AddLogs(CLI::App& app, Context& context) {
                     "Go on with what the task writes, across its restarts");
   command->add_option("--tail", choice->tail_lines,
                       "Print only the last so many lines");
-  command->add_flag("--stderr", choice->standard_error,
-                    "Print stderr instead of stdout");
+  auto streams = std::make_shared<LogStreams>();
+  command->add_flag("--stdout", streams->out,
+                    "Print stdout alone (default: each stream of the task to "
+                    "that of mountctl)");
+  command->add_flag("--stderr", streams->err, "Print stderr alone, on stdout");
   command->add_option("TASK", *task, kTaskForm)->required();
-  command->callback([&context, task, choice] {
-    context.chosen = [&context, task, choice] {
-      const auto done = [&]() -> Result<void> {
-        MOUNTD_ASSIGN(const FoundTask found, ResolveTask(context, *task));
-        return PrintStream(context, found, *choice);
-      }();
+  command->callback([&context, task, choice, streams] {
+    context.chosen = [&context, task, choice, streams] {
+      const auto done = PrintLog(context, *task, *choice, *streams);
       return done ? kExitOk : Fail(done.error());
     };
   });
