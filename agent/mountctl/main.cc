@@ -33,7 +33,8 @@ Examples:
 Exit status:
   0  the command succeeded
   1  mountd refused or failed; stderr has org.mountd1.Error.<Name>: <reason>
-  2  the command line or a file given on it is wrong; mountd got no call)";
+  2  the command line or a file given on it is wrong; mountd got no call
+exec and task run have the status of their command instead, or 125 to 127.)";
 
 void AddGlobalFlags(CLI::App& app, Context& context, unsigned& patience_ms,
                     unsigned& timeout_s) {

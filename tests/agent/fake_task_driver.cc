@@ -299,6 +299,11 @@ Result<ExitResult> FakeTaskDriver::ExecTaskStreaming(
     return MakeError(Code::kAborted, "exec", task_id);
   } else if (verb == "epipe") {
     return ErrnoError(EPIPE, "write", "exec");
+  } else if (verb == "missing" || verb == "denied") {
+    return MakeError(Code::kFailedPrecondition, "exec", task_id,
+                     verb == "missing"
+                         ? "executable file `missing` not found in $PATH"
+                         : "exec denied: Permission denied");
   } else if (verb == "fail") {
     return MakeError(Code::kUnavailable, "exec", task_id, "as the test says");
   }

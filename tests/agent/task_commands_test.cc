@@ -234,7 +234,10 @@ TEST_F(TaskCommandsTest, ExecPassesTheStatusOn) {
   Start("web", "server");
   EXPECT_EQ(Run({"exec", "server", "--", "exit", "43"}).status, 43);
   EXPECT_EQ(Run({"exec", "server", "--", "kill", "9"}).status, 137);
-  EXPECT_EQ(Run({"exec", "server", "--", "fail"}).status, 1);
+  EXPECT_EQ(Run({"exec", "server", "--", "fail"}).status, 125);
+  EXPECT_EQ(Run({"exec", "none", "--", "exit"}).status, 125);
+  EXPECT_EQ(Run({"exec", "server", "--", "missing"}).status, 127);
+  EXPECT_EQ(Run({"exec", "server", "--", "denied"}).status, 126);
   EXPECT_EQ(Run({"exec", "server"}).status, 2);
   EXPECT_EQ(Run({"exec", "web/server", "--", "say"}).out, "say \n");
 }
@@ -369,7 +372,7 @@ TEST_F(TaskCommandsTest, TaskRunTouchesNoOtherJob) {
   Start("web", "server");
   const Outcome outcome = Run({"task", "run", "--rm", "--name", "web",
                                "--image", "dir:/srv", "--", "true"});
-  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.status, 125);
   EXPECT_THAT(outcome.err, HasSubstr("AlreadyExists"));
   EXPECT_EQ(tasks_.running("web/server"), 1U);
   EXPECT_THAT(tasks_.calls(), ElementsAre("start web/server"));
@@ -468,7 +471,7 @@ TEST_F(TaskCommandsTest, AFailedStartIsUndone) {
                    true);
   const Outcome outcome =
       Run({"task", "run", "--image", "dir:/i", "--name", "one", "-d"});
-  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.status, 125);
   EXPECT_THAT(outcome.err, HasSubstr("no room"));
   EXPECT_EQ(tasks_.running("one/one"), 0U);
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
@@ -484,7 +487,7 @@ TEST_F(TaskCommandsTest, AnAllocationWhoseTaskCannotBeEndedIsKept) {
   tasks_.FailDestroy(MakeError(Code::kInternal, "destroy", "x"), 2);
   EXPECT_EQ(
       Run({"task", "run", "--image", "dir:/i", "--name", "one", "-d"}).status,
-      1);
+      125);
   EXPECT_EQ(tasks_.running("one/one"), 1U);
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 0U);
   EXPECT_THAT(Run({"ps"}).out, HasSubstr("one/one"));

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,10 +14,43 @@
 #include "agent/mountctl/tasks/exec_terminal.h"
 
 namespace mountd::agent {
+namespace {
+
+constexpr char kExecStatuses[] = R"(
+Exit status:
+  125  mountctl failed; stderr says why
+  126  COMMAND cannot be executed
+  127  COMMAND is not in the task's image
+  else that of COMMAND, or 128 and the signal)";
+
+}  // namespace
 
 int ExitStatusOf(const driver::ExitResult& result) {
   constexpr int kSignalled = 128;  // as of a shell
   return result.signal != 0 ? kSignalled + result.signal : result.exit_code;
+}
+
+int FailToRun(const Error& error) {
+  constexpr int kFailed = 125;
+  constexpr int kNotExecutable = 126;
+  constexpr int kNotFound = 127;
+  const auto says = [&error](const char* text) {
+    return error.detail.find(text) != std::string::npos;
+  };
+  (void)Fail(error);
+  if (error.code != Code::kFailedPrecondition) {
+    return kFailed;
+  }
+  // The runtime has no other form of its errors: "executable file `x` not found
+  // in $PATH", and strerror(3) for a path.
+  if (says("not found in $PATH") || says("No such file or directory") ||
+      says("no such file or directory")) {
+    return kNotFound;
+  }
+  return says("ermission denied") || says("Exec format error") ||
+                 says("exec format error") || says("s a directory")
+             ? kNotExecutable
+             : kFailed;
 }
 
 Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
@@ -61,6 +95,7 @@ void AddExecCommand(CLI::App& app, Context& context) {
       "exec",
       "Run a command in a task; its exit status is the command's, or 128 and "
       "the signal");
+  command->footer(kExecStatuses);
   command->group(kTasksGroup);
   auto options = std::make_shared<Options>();
   command->add_flag("-i,--interactive", options->interactive,
@@ -83,7 +118,7 @@ void AddExecCommand(CLI::App& app, Context& context) {
         return ExecInTask(*task.driver, task.id(), options->command,
                           options->interactive, options->terminal);
       }();
-      return status ? *status : Fail(status.error());
+      return status ? *status : FailToRun(status.error());
     };
   });
 }

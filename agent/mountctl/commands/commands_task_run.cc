@@ -36,6 +36,9 @@ Details:
   With -i or -t, /bin/sh and sleep of the image hold the task, and COMMAND runs
   by exec in it. The task ends with COMMAND.
 
+  mountctl's own failure is 125. A COMMAND that cannot be executed is 126, and
+  one that is not in the image 127.
+
   The allocation stays until `mountctl stop`, unless --rm is given. A SRC is the
   name of a host volume, filesystem:NAME, or the path of a directory beneath
   your alloc_roots.)";
@@ -216,10 +219,12 @@ void AddTaskRun(CLI::App& parent, Context& context) {
     context.chosen = [&context, one] {
       int status = kExitOk;
       const int done = WithClient(context, [&](Client& client) -> Result<void> {
-        MOUNTD_ASSIGN(status, RunOne(context, client, *one));
+        const Result<int> ran = RunOne(context, client, *one);
+        status = ran ? *ran : FailToRun(ran.error());
         return Ok();
       });
-      return done == kExitOk ? status : done;
+      constexpr int kFailed = 125;
+      return done == kExitOk ? status : done == kExitError ? kFailed : done;
     };
   });
 }
