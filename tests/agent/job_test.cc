@@ -269,7 +269,15 @@ INSTANTIATE_TEST_SUITE_P(
                "[network]\n[[task]]\nname = 't'\nimage = 'i'\n"
                "ports = ['http']\n",
                "job.toml:7: task.ports: must be labels of ports of a [network] "
-               "that the task is in"},
+               "that the task is in, and differ in letters and digits"},
+        Broken{"TaskPortsOfOneVariable",
+               "[[network.port]]\nlabel = 'a-b'\nhost = 1\n"
+               "[[network.port]]\nlabel = 'a_b'\nhost = 2\n"
+               "[[task]]\nname = 't'\nimage = 'i'\n"
+               "ports = ['a-b', 'a_b']\n",
+               "job.toml:12: task.ports: must be labels of ports of a "
+               "[network] that the task is in, and differ in letters and "
+               "digits"},
         Broken{"TaskResource",
                "[[task]]\nname = 't'\nimage = 'i'\n[task.resources]\n"
                "memory_max = 1\n",

@@ -535,6 +535,7 @@ TEST(OneTaskTest, RefusesWhatItCannotDo) {
   EXPECT_TRUE(refused({.name = "a/b"}));
   EXPECT_TRUE(refused({.ports = {"80"}, .network = "host"}));
   EXPECT_TRUE(refused({.interactive = true}));
+  EXPECT_TRUE(refused({.ports = {"a-b=1", "a_b=2"}}));
 }
 
 }  // namespace

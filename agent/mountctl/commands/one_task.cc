@@ -70,7 +70,9 @@ Result<void> AddNetwork(const OneTask& one, Job& job,
     if (port.label.empty()) {
       port.label = std::to_string(port.host);
     }
-    AddPort(port, config);
+    if (!AddPort(port, config)) {
+      return Wrong("--port", text + ": another port has such a label");
+    }
     network.ports.push_back(std::move(port));
   }
   return Ok();

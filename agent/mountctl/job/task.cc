@@ -133,7 +133,7 @@ void ReadNetworkOf(Section& section, const Job& job,
                 "is group, and the job has no [network]");
   section.Each("ports",
                "must be labels of ports of a [network] that the task "
-               "is in",
+               "is in, and differ in letters and digits",
                [&](const std::string& label) {
                  if (!in_group || !job.network) {
                    return false;
@@ -145,8 +145,7 @@ void ReadNetworkOf(Section& section, const Job& job,
                  if (port == ports.end()) {
                    return false;
                  }
-                 AddPort(*port, config);
-                 return true;
+                 return AddPort(*port, config);
                });
 }
 
@@ -213,18 +212,25 @@ void CheckMountsTask(Section& section, const Job& job) {
              "is required for a mount of a [[task]]");
 }
 
-void AddPort(const Port& port, driver::TaskConfig& config) {
+bool AddPort(const Port& port, driver::TaskConfig& config) {
   std::string label = port.label;
   for (char& letter : label) {
     if (std::isalnum(static_cast<unsigned char>(letter)) == 0) {
       letter = '_';
     }
   }
+  const std::string variable = "MOUNTD_PORT_" + label;
+  if (std::any_of(config.environment.begin(), config.environment.end(),
+                  [&](const driver::EnvironmentEntry& entry) {
+                    return entry.name == variable;
+                  })) {
+    return false;
+  }
   const std::uint16_t inside = port.container == 0 ? port.host : port.container;
-  driver::SetEnvironment("MOUNTD_PORT_" + label, std::to_string(inside),
-                         config.environment);
+  driver::SetEnvironment(variable, std::to_string(inside), config.environment);
   driver::SetEnvironment("MOUNTD_HOST_PORT_" + label, std::to_string(port.host),
                          config.environment);
+  return true;
 }
 
 std::optional<std::chrono::milliseconds> ParseDuration(std::string_view text) {
