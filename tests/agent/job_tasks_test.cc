@@ -174,6 +174,24 @@ TEST_F(JobTasksTest, ARecordOfAnotherReleaseIsNotOverwritten) {
   EXPECT_TRUE(fake_.calls().empty());
 }
 
+TEST_F(JobTasksTest, AValueOfAnotherReleaseIsNoOther) {
+  TaskRecord record;
+  record.spec = Spec("a");
+  record.spec.config.mounts.emplace_back();
+  const std::string text = ToText(record).value();
+  ASSERT_TRUE(RecordFromText(text, "a.json"));
+  for (const char* known :
+       {"\"files\"", "\"private\"", "\"group\"", "\"unknown\"", "\"fail\""}) {
+    std::string other = text;
+    const std::size_t at = other.find(known);
+    ASSERT_NE(at, std::string::npos) << known;
+    other.replace(at, std::string_view(known).size(), "\"later\"");
+    EXPECT_EQ(RecordFromText(other, "a.json").error().code,
+              Code::kFailedPrecondition)
+        << known;
+  }
+}
+
 TEST_F(JobTasksTest, TheSameAgainStartsNothing) {
   EXPECT_TRUE(*tasks_.Start(Spec("a"), 0));
   FakeTaskDriver other(fake_);
