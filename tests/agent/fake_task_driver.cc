@@ -38,6 +38,19 @@ class OneStats : public Stream<TaskStats> {
   bool told_ = false;
 };
 
+class OneFingerprint : public Stream<Fingerprint> {
+ public:
+  explicit OneFingerprint(Fingerprint fingerprint)
+      : fingerprint_(std::move(fingerprint)) {}
+  Result<std::optional<Fingerprint>> Next() override {
+    return std::exchange(fingerprint_, std::nullopt);
+  }
+  void Cancel() override {}
+
+ private:
+  std::optional<Fingerprint> fingerprint_;
+};
+
 }  // namespace
 
 void FakeTasks::End(const std::string& task, const ExitResult& result) {
@@ -64,6 +77,11 @@ void FakeTasks::FailDestroy(Error error, std::size_t count) {
 void FakeTasks::RefuseStop(Error error) {
   const std::lock_guard lock(mutex_);
   stop_failure_ = std::move(error);
+}
+
+void FakeTasks::SetControllers(std::optional<std::string> controllers) {
+  const std::lock_guard lock(mutex_);
+  controllers_ = std::move(controllers);
 }
 
 void FakeTasks::Reboot() {
@@ -113,7 +131,18 @@ DriverCapabilities FakeTaskDriver::Capabilities() {
 }
 
 Result<std::unique_ptr<Stream<Fingerprint>>> FakeTaskDriver::Fingerprints() {
-  return MakeError(Code::kNotSupported, "fingerprint", "");
+  const std::lock_guard lock(tasks_.mutex_);
+  Fingerprint fingerprint;
+  fingerprint.health = Health::kHealthy;
+  fingerprint.attributes["driver.oci.cgroup"] = tasks_.controllers_.has_value();
+  if (tasks_.controllers_) {
+    fingerprint.attributes["driver.oci.cgroup.controllers"] =
+        *tasks_.controllers_;
+  } else {
+    fingerprint.description = "tasks have no limits: not delegated";
+  }
+  return std::unique_ptr<Stream<Fingerprint>>(
+      std::make_unique<OneFingerprint>(std::move(fingerprint)));
 }
 
 Result<CreatedNetwork> FakeTaskDriver::CreateNetwork(

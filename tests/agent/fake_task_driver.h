@@ -33,6 +33,8 @@ class FakeTasks {
   void FailDestroy(Error error, std::size_t count);
   // Makes every StopTask fail without an effect.
   void RefuseStop(Error error);
+  // Sets the controllers of the tasks' cgroup; without a value: no cgroup.
+  void SetControllers(std::optional<std::string> controllers);
   // Loses all tasks, as a reboot does.
   void Reboot();
 
@@ -58,6 +60,7 @@ class FakeTasks {
   std::deque<Failure> failures_;
   std::deque<Error> destroy_failures_;
   std::optional<Error> stop_failure_;
+  std::optional<std::string> controllers_ = "cpu cpuset memory pids";
 };
 
 // One process's driver of these tasks. Knows the tasks that it has started or

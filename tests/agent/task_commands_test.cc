@@ -356,6 +356,24 @@ TEST_F(TaskCommandsTest, PathsHoldInEveryDirectory) {
   EXPECT_THAT(driver_request_.runtime, testing::StartsWith("/"));
 }
 
+TEST_F(TaskCommandsTest, RunTellsLimitsThatItLeavesOut) {
+  const std::string file = temp_.File("job.toml");
+  std::ofstream(file) << "[allocation]\nid = 'web'\n[[task]]\nname = 'server'\n"
+                         "image = 'dir:/i'\nrestart = { attempts = 0 }\n"
+                         "resources = { memory = 4096, pids = 3 }\n";
+  tasks_.SetControllers("cpu memory");
+  const Outcome text = Run({"run", file});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.err, HasSubstr("server: pids is not limited"));
+  EXPECT_THAT(text.err, testing::Not(HasSubstr("memory")));
+  tasks_.SetControllers(std::nullopt);
+  const json out = json::parse(Run({"run", file, "--json"}).out);
+  EXPECT_EQ(out["warnings"].size(), 2U);
+  const Outcome unusable = Run({"run", file, "--cgroup", temp_.File("")});
+  EXPECT_EQ(unusable.status, 1);
+  EXPECT_THAT(unusable.err, HasSubstr("not delegated"));
+}
+
 TEST_F(TaskCommandsTest, TaskRunStartsOneTaskInAnAllocation) {
   const Outcome outcome = Run({"task", "run", "--image", "dir:/i", "--name",
                                "one", "-d", "--", "sleep", "1"});

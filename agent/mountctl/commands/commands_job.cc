@@ -93,8 +93,9 @@ void AddRun(CLI::App& app, Context& context) {
       }
       job->options.cgroup = directory.get();
       return WithClient(context, [&](Client& client) {
-        return RunJobWithTasks(context, client, *job, {context.json, *keep},
-                               *cgroup, std::cout);
+        return RunJobWithTasks(context, client, *job,
+                               {.json = context.json, .keep = *keep}, *cgroup,
+                               std::cout);
       });
     };
   });

@@ -120,8 +120,10 @@ void PrintStats(const Context& context, const std::vector<Measured>& all) {
     return;
   }
   Table table({"TASK", "MEMORY", "PEAK", "CPU USER", "CPU SYSTEM", "PIDS"});
+  bool lacks = false;
   for (const Measured& one : all) {
     const driver::TaskStats& stats = one.stats;
+    lacks |= !stats.memory_current || !stats.cpu_user_us || !stats.pids;
     table.Add({one.task, SizeOf(stats.memory_current),
                SizeOf(stats.memory_peak), TimeOf(stats.cpu_user_us),
                TimeOf(stats.cpu_system_us),
@@ -129,6 +131,11 @@ void PrintStats(const Context& context, const std::vector<Measured>& all) {
   }
   table.Print(std::cout);
   std::cout << std::flush;
+  if (lacks) {
+    std::cerr << "mountctl: a column is -, because the task's cgroup lacks the "
+                 "controller; `mountctl run --cgroup` gives tasks a cgroup"
+              << std::endl;
+  }
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "agent/mountctl/commands/task_limits.h"
 #include "agent/mountctl/tasks/detached_process.h"
 #include "agent/mountctl/tasks/job_tasks.h"
 
@@ -188,6 +190,10 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
                          return EnsureWatcher(context, directory);
                        }};
   options.tasks = &tasks;
+  MOUNTD_ASSIGN(options.warnings, LimitsLeftOut(*driver, job, cgroup));
+  for (const std::string& warning : options.warnings) {
+    std::cerr << "mountctl: " << warning << std::endl;
+  }
   Result<void> done = RunJob(client, job, options, out);
   const auto records = directory.Records();
   // RunJob has given up, and released the allocation. A start that the driver

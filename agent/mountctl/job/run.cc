@@ -186,6 +186,9 @@ class Runner {
     if (!job_.tasks.empty()) {
       json["tasks"] = tasks_;
     }
+    if (!options_.warnings.empty()) {
+      json["warnings"] = options_.warnings;
+    }
     if (!done) {
       json["error"] = {{"name", "org.mountd1.Error." +
                                     std::string(CodeName(done.error().code))},
