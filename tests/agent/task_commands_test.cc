@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The commands about tasks, with a fake Manager and a fake driver.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -384,6 +385,18 @@ TEST_F(TaskCommandsTest, TaskRunStartsOneTaskInAnAllocation) {
   const json stats = json::parse(Run({"task", "stats", "one", "--json"}).out);
   EXPECT_EQ(stats[0]["pids"], 2);
   EXPECT_FALSE(stats[0].contains("memory_swap"));
+}
+
+TEST_F(TaskCommandsTest, TaskRunLooksForATerminalFirst) {
+  const UniqueFd before(::dup(STDIN_FILENO));
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::dup2(null.get(), STDIN_FILENO), STDIN_FILENO);
+  const Outcome outcome =
+      Run({"task", "run", "-it", "--image", "dir:/i", "--", "sh"});
+  ::dup2(before.get(), STDIN_FILENO);
+  EXPECT_EQ(outcome.status, 125);
+  EXPECT_THAT(outcome.err, HasSubstr("no terminal"));
+  EXPECT_TRUE(tasks_.calls().empty());
 }
 
 TEST_F(TaskCommandsTest, TaskRunTouchesNoOtherJob) {

@@ -150,6 +150,11 @@ Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
                      "mountctl runs tasks of this allocation; choose another "
                      "--name, or call `mountctl stop` first");
   }
+  // Before anything is made, because the command cannot run then.
+  if (one.terminal && ::isatty(STDIN_FILENO) == 0) {
+    return MakeError(Code::kInvalidArgument, "task run", "stdin",
+                     "stdin is no terminal; leave out -t");
+  }
   const std::string name = job.allocation + "/" + job.tasks.front().config.name;
   std::optional<EndSignals> signals;
   if (!one.detach) {
