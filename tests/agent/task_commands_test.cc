@@ -298,6 +298,25 @@ TEST_F(TaskCommandsTest, StopEndsTasksBeforeItReleases) {
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 2U);
 }
 
+TEST_F(TaskCommandsTest, StopTellsThatItWaits) {
+  Start("web", "server");
+  const auto directory = JobDirectory::Open(state_, "web");
+  ASSERT_TRUE(directory);
+  auto lock = directory->Lock();
+  ASSERT_TRUE(lock);
+  const Outcome at_once = Run({"--once", "stop", "web"});
+  EXPECT_EQ(at_once.status, 1);
+  EXPECT_THAT(at_once.err, HasSubstr("Unavailable"));
+  std::thread other([&lock] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    lock->reset();
+  });
+  const Outcome later = Run({"stop", "web"});
+  other.join();
+  EXPECT_EQ(later.status, 0) << later.err;
+  EXPECT_THAT(later.err, HasSubstr("waits for another mountctl"));
+}
+
 TEST_F(TaskCommandsTest, StopEndsTasksWithoutMountd) {
   Start("web", "server");
   server_.Stop();

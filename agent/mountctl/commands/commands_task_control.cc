@@ -149,7 +149,7 @@ void AddSignal(CLI::App& app, Context& context) {
 Result<void> Restart(const Context& context, Client& client,
                      const std::string& task) {
   MOUNTD_ASSIGN(const FoundTask found, ResolveTask(context, task));
-  MOUNTD_ASSIGN(const UniqueFd lock, found.directory.Lock());
+  MOUNTD_ASSIGN(const UniqueFd lock, LockJob(context, found.directory));
   // Another process may have changed the record before the lock.
   MOUNTD_ASSIGN(std::optional<TaskRecord> record,
                 found.directory.Read(found.record.name()));

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/mountctl/commands/task_access.h"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -131,6 +134,35 @@ Result<RunningTask> ReachTask(const Context& context, const std::string& text) {
   return RunningTask{std::move(found), std::move(driver)};
 }
 
+Result<UniqueFd> LockJob(const Context& context,
+                         const JobDirectory& directory) {
+  using std::chrono::steady_clock;
+  constexpr int kPauseMs = 50;
+  const steady_clock::time_point end =
+      steady_clock::now() + (context.options.join ? context.options.deadline
+                                                  : std::chrono::seconds(0));
+  bool told = false;
+  for (;;) {
+    MOUNTD_ASSIGN(std::optional<UniqueFd> lock, directory.TryLock());
+    if (lock) {
+      return *std::move(lock);
+    }
+    if (steady_clock::now() >= end) {
+      return MakeError(Code::kUnavailable, "lock", directory.path(),
+                       "another mountctl changes the tasks of " +
+                           directory.allocation() +
+                           " and has not ended in time; call again");
+    }
+    if (!std::exchange(told, true)) {
+      std::cerr
+          << "mountctl: waits for another mountctl that changes the tasks "
+             "of "
+          << directory.allocation() << std::endl;
+    }
+    (void)::poll(nullptr, 0, kPauseMs);
+  }
+}
+
 Result<void> EnsureWatcher(const Context& context,
                            const JobDirectory& directory) {
   MOUNTD_ASSIGN(const std::optional<UniqueFd> watch, directory.TakeWatch());
@@ -177,7 +209,10 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
   }
   MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
   MOUNTD_ASSIGN(const JobDirectory::Locked locked,
-                JobDirectory::MakeLocked(state, job.allocation));
+                JobDirectory::MakeLocked(state, job.allocation,
+                                         [&context](const JobDirectory& made) {
+                                           return LockJob(context, made);
+                                         }));
   const JobDirectory& directory = locked.directory;
   if (!cgroup.empty()) {
     MOUNTD_ASSIGN(const std::string absolute, AbsolutePath(cgroup));
@@ -218,7 +253,7 @@ Result<bool> EndTasks(const Context& context, const std::string& allocation) {
   if (!directory) {
     return directory.error();
   }
-  MOUNTD_ASSIGN(const UniqueFd lock, directory->Lock());
+  MOUNTD_ASSIGN(const UniqueFd lock, LockJob(context, *directory));
   MOUNTD_ASSIGN(const auto driver, DriverOf(context, *directory, nullptr));
   MOUNTD_TRY(JobTasks(*driver, *directory).StopAll());
   return true;
@@ -237,7 +272,10 @@ Result<Receipt> StopAllocation(const Context& context, Client& client,
   }
   // Makes what a killed run has not made.
   MOUNTD_ASSIGN(const JobDirectory::Locked locked,
-                JobDirectory::MakeLocked(*state, allocation));
+                JobDirectory::MakeLocked(*state, allocation,
+                                         [&context](const JobDirectory& made) {
+                                           return LockJob(context, made);
+                                         }));
   const JobDirectory& directory = locked.directory;
   const auto records = directory.Records();
   if (!records || !records->empty()) {

@@ -39,6 +39,10 @@ struct RunningTask {
 };
 Result<RunningTask> ReachTask(const Context& context, const std::string& text);
 
+// Takes the job's lock. Tells the caller on stderr if another mountctl has it,
+// and waits until --timeout. Unavailable after that.
+Result<UniqueFd> LockJob(const Context& context, const JobDirectory& directory);
+
 // Starts a watcher of the job unless there is one.
 Result<void> EnsureWatcher(const Context& context,
                            const JobDirectory& directory);

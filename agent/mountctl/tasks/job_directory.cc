@@ -191,16 +191,17 @@ Result<JobDirectory> JobDirectory::Make(const std::string& state,
 }
 
 Result<JobDirectory::Locked> JobDirectory::MakeLocked(
-    const std::string& state, const std::string& allocation) {
+    const std::string& state, const std::string& allocation,
+    const TakeLock& lock) {
   for (;;) {
     Result<JobDirectory> directory = Make(state, allocation);
-    Result<UniqueFd> lock = directory ? directory->Lock() : directory.error();
-    if (directory && lock) {
-      return Locked{*std::move(directory), *std::move(lock)};
+    Result<UniqueFd> taken = directory ? lock(*directory) : directory.error();
+    if (directory && taken) {
+      return Locked{*std::move(directory), *std::move(taken)};
     }
-    const Code code = lock.error().code;
+    const Code code = taken.error().code;
     if (code != Code::kAborted && code != Code::kNotFound) {
-      return lock.error();
+      return taken.error();
     }
   }
 }
@@ -224,8 +225,25 @@ Result<UniqueFd> JobDirectory::Lock() const {
       return ErrnoError(errno, "lock", path_);
     }
   }
-  // Remove takes the name away before it removes anything. A directory without
-  // its name is of a job that was removed.
+  MOUNTD_TRY(CheckName());
+  return file;
+}
+
+Result<std::optional<UniqueFd>> JobDirectory::TryLock() const {
+  MOUNTD_ASSIGN(UniqueFd file, OpenLock(kLock));
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+    MOUNTD_TRY(CheckName());
+    return std::optional(std::move(file));
+  }
+  if (errno == EWOULDBLOCK) {
+    return std::optional<UniqueFd>();
+  }
+  return ErrnoError(errno, "lock", path_);
+}
+
+// Remove takes the name away before it removes anything. A directory without
+// its name is of a job that was removed.
+Result<void> JobDirectory::CheckName() const {
   struct stat held {};
   struct stat named {};
   if (::fstat(fd_.get(), &held) < 0) {
@@ -238,7 +256,7 @@ Result<UniqueFd> JobDirectory::Lock() const {
     return MakeError(Code::kAborted, "lock", path_,
                      "the job was removed meanwhile; call again");
   }
-  return file;
+  return Ok();
 }
 
 Result<bool> JobDirectory::IsLocked() const {

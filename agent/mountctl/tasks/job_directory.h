@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,11 +42,13 @@ class JobDirectory {
   static Result<JobDirectory> Make(const std::string& state,
                                    const std::string& allocation);
 
-  // Makes what is missing, and locks the job. Begins again as often as somebody
-  // removes the job meanwhile.
+  // Makes what is missing, and locks the job by `lock`. Begins again as often
+  // as somebody removes the job meanwhile.
   struct Locked;
+  using TakeLock = std::function<Result<UniqueFd>(const JobDirectory&)>;
   static Result<Locked> MakeLocked(const std::string& state,
-                                   const std::string& allocation);
+                                   const std::string& allocation,
+                                   const TakeLock& lock = &JobDirectory::Lock);
 
   const std::string& allocation() const { return allocation_; }
   const std::string& path() const { return path_; }
@@ -55,6 +58,8 @@ class JobDirectory {
   // Waits until nobody else changes the job. Aborted if the directory was
   // removed meanwhile. Closing the fd unlocks.
   Result<UniqueFd> Lock() const;
+  // Does so without waiting; nothing if somebody else changes the job.
+  Result<std::optional<UniqueFd>> TryLock() const;
 
   // Returns whether somebody changes the job just now.
   Result<bool> IsLocked() const;
@@ -94,6 +99,7 @@ class JobDirectory {
   static Result<JobDirectory> OpenPath(const std::string& allocation,
                                        const std::string& path);
   Result<UniqueFd> OpenLock(const char* name) const;
+  Result<void> CheckName() const;
   Result<void> Replace(const std::string& name, const std::string& text) const;
   Result<std::string> ReadText(const std::string& name) const;
   Result<TaskRecord> ReadFile(const std::string& name) const;
