@@ -2,6 +2,7 @@
 #include "agent/mountctl/commands/command_line.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace mountd::agent {
@@ -36,9 +37,11 @@ Words::const_iterator FirstCommand(const CLI::App& app, const CLI::App& options,
 
 bool TakesACommand(const CLI::App& app, Words::const_iterator begin,
                    Words::const_iterator end) {
+  static const std::set<std::string> kTaking{"exec", "open-inbox",
+                                             "open-namespace", "open-tree"};
   const auto first = FirstCommand(app, app, begin, end);
   if (first == end || *first != "task") {
-    return first != end && *first == "exec";
+    return first != end && kTaking.contains(*first);
   }
   const CLI::App* task = Subcommand(app, "task");
   const auto second = FirstCommand(*task, app, first + 1, end);
@@ -53,12 +56,19 @@ void ParseCommandLine(CLI::App& app, Context& context, Words arguments) {
       TakesACommand(app, arguments.cbegin(), dashes)) {
     context.command.assign(dashes + 1, arguments.end());
     arguments.erase(dashes, arguments.end());
+    // One word in their place, because CLI11 knows that a command is required.
+    if (!context.command.empty()) {
+      arguments.emplace_back("COMMAND");
+    }
   }
   std::reverse(arguments.begin(), arguments.end());
   app.parse(std::move(arguments));
 }
 
 Words WholeCommand(const Context& context, Words words) {
+  if (!context.command.empty() && !words.empty()) {
+    words.pop_back();
+  }
   words.insert(words.end(), context.command.begin(), context.command.end());
   return words;
 }

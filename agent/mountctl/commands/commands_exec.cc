@@ -104,13 +104,12 @@ void AddExecCommand(CLI::App& app, Context& context) {
                     "Give the command a terminal, as this one");
   command->add_option("TASK", options->task, "The task: ALLOC/NAME or NAME")
       ->required();
-  command->add_option("COMMAND", options->command,
-                      "The command and its arguments, after --");
+  command
+      ->add_option("COMMAND", options->command,
+                   "The command and its arguments, after --")
+      ->required();
   command->callback([&context, options] {
     options->command = WholeCommand(context, std::move(options->command));
-    if (options->command.empty()) {
-      throw CLI::RequiredError("COMMAND");
-    }
     context.chosen = [&context, options] {
       const auto status = [&]() -> Result<int> {
         MOUNTD_ASSIGN(const RunningTask task,
