@@ -117,6 +117,10 @@ Result<void> PrintReleased(Result<Receipt> receipt, bool json) {
 // then.
 Result<void> EndTasksWithoutMountd(const Context& context,
                                    const std::string& allocation) {
+  const auto state = StatePath(context.state);
+  if (!state || !JobDirectory::Open(*state, allocation)) {
+    return Ok();  // mountctl runs no tasks there
+  }
   const Result<Client> client = Client::Connect(context.options);
   if (client || client.error().code != Code::kUnavailable) {
     return Ok();  // the command goes on, and tells such an error
