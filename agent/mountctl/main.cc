@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -8,7 +9,9 @@
 #include "agent/driver/logs/log_reader.h"
 #include "agent/driver/oci/oci_driver.h"
 #include "agent/mountctl/commands/call_names.h"
+#include "agent/mountctl/commands/command_line.h"
 #include "agent/mountctl/commands/commands.h"
+#include "agent/mountctl/commands/task_access.h"
 
 namespace mountd::agent {
 namespace {
@@ -30,7 +33,8 @@ Examples:
 Exit status:
   0  the command succeeded
   1  mountd refused or failed; stderr has org.mountd1.Error.<Name>: <reason>
-  2  the command line or a file given on it is wrong; mountd got no call)";
+  2  the command line or a file given on it is wrong; mountd got no call
+exec and task run have the status of their command instead, or 125 to 127.)";
 
 void AddGlobalFlags(CLI::App& app, Context& context, unsigned& patience_ms,
                     unsigned& timeout_s) {
@@ -131,7 +135,7 @@ int Main(int argc, char** argv) {
   AddToolCommands(app, context);
   app.footer(kFooter);  // now, so that the commands do not inherit it
   try {
-    app.parse(argc, argv);
+    ParseCommandLine(app, context, {argv + std::min(argc, 1), argv + argc});
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
@@ -140,6 +144,12 @@ int Main(int argc, char** argv) {
   context.options.deadline = std::chrono::seconds(timeout_s);
   context.options.join = timeout_s > 0;
   context.options.system_bus |= context.options.interactive;
+  // A watcher inherits the variable, and runs in "/".
+  if (const char* shim = ::secure_getenv("MOUNTCTL_SHIM"); shim != nullptr) {
+    if (const auto path = AbsolutePath(shim)) {
+      ::setenv("MOUNTCTL_SHIM", path->c_str(), 1);
+    }
+  }
   return context.chosen ? context.chosen() : kExitUsage;
 }
 

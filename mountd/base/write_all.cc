@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/base/write_all.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,12 @@ Result<void> WriteAll(int fd, std::string_view bytes,
                       const std::string& object) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EAGAIN) {
+      pollfd writable{fd, POLLOUT, 0};
+      // An error of poll(2) shows in the next write(2).
+      (void)::poll(&writable, 1, -1);
+      continue;
+    }
     if (put < 0 && errno != EINTR) {
       return ErrnoError(errno, "write", object);
     }

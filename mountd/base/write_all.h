@@ -8,8 +8,9 @@
 
 namespace mountd {
 
-// Repeats write(2) until all bytes are written. `object` names the file in an
-// error.
+// Repeats write(2) until all bytes are written. Waits where an fd that does not
+// block is full: another program may have made a shared terminal so. `object`
+// names the file in an error.
 Result<void> WriteAll(int fd, std::string_view bytes,
                       const std::string& object);
 

@@ -6,12 +6,17 @@
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <csignal>
+#include <mutex>
+#include <vector>
 
+#include "agent/mountctl/tasks/end_signals.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::agent::test {
@@ -51,6 +56,15 @@ TEST_F(ExecTerminalTest, IsRawUntilItEnds) {
   EXPECT_TRUE(IsSane());
 }
 
+TEST_F(ExecTerminalTest, IsNotRawForSizesAlone) {
+  const auto terminal =
+      ExecTerminal::Begin(terminal_.get(), ExecTerminal::Mode::kSizes);
+  ASSERT_TRUE(terminal) << terminal.error().Message();
+  EXPECT_TRUE(IsSane());
+  EXPECT_EQ((*terminal)->sizes().Next().value(),
+            (driver::TerminalSize{24, 80}));
+}
+
 TEST_F(ExecTerminalTest, NoTerminalIsRefused) {
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   EXPECT_EQ(ExecTerminal::Begin(null.get()).error().code,
@@ -73,6 +87,37 @@ TEST_F(ExecTerminalTest, TellsEachSizeUntilItIsCancelled) {
   EXPECT_EQ(sizes.Next().value(), std::nullopt);
 }
 
+TEST_F(ExecTerminalTest, LeavesSignalsThatTheProgramHandles) {
+  EndSignals signals;
+  const auto raw = ExecTerminal::Begin(terminal_.get());
+  ASSERT_TRUE(raw);
+  ::raise(SIGTERM);
+  EXPECT_EQ(signals.first(), SIGTERM);
+}
+
+TEST(EndSignalsTest, CallsOnceForEachSignal) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<int> counts;
+  EndSignals signals;
+  ::raise(SIGHUP);
+  ::raise(SIGPIPE);
+  signals.Then([&](int count) {
+    const std::lock_guard lock(mutex);
+    counts.push_back(count);
+    changed.notify_all();
+  });
+  const auto await = [&](std::size_t size) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return counts.size() >= size; });
+  };
+  await(1);
+  ::raise(SIGINT);
+  await(2);
+  EXPECT_EQ(counts.back(), 2);
+  EXPECT_EQ(signals.first(), SIGHUP);
+}
+
 class EndingSignalTest : public ExecTerminalTest,
                          public testing::WithParamInterface<int> {};
 
@@ -80,6 +125,9 @@ TEST_P(EndingSignalTest, RestoresTheTerminalAndEndsTheProcess) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto raw = ExecTerminal::Begin(terminal_.get());
+    // A core file would be in the way.
+    const rlimit none{};
+    ::setrlimit(RLIMIT_CORE, &none);
     ::raise(raw && !IsSane() ? GetParam() : SIGKILL);
     ::_exit(0);
   }
@@ -91,7 +139,9 @@ TEST_P(EndingSignalTest, RestoresTheTerminalAndEndsTheProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EndingSignalTest,
-                         testing::Values(SIGTERM, SIGINT, SIGHUP, SIGQUIT));
+                         testing::Values(SIGTERM, SIGINT, SIGHUP, SIGQUIT,
+                                         SIGPIPE, SIGABRT, SIGALRM, SIGUSR1,
+                                         SIGUSR2, SIGXCPU));
 
 }  // namespace
 }  // namespace mountd::agent::test

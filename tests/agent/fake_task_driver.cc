@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <utility>
 
@@ -37,6 +38,19 @@ class OneStats : public Stream<TaskStats> {
   bool told_ = false;
 };
 
+class OneFingerprint : public Stream<Fingerprint> {
+ public:
+  explicit OneFingerprint(Fingerprint fingerprint)
+      : fingerprint_(std::move(fingerprint)) {}
+  Result<std::optional<Fingerprint>> Next() override {
+    return std::exchange(fingerprint_, std::nullopt);
+  }
+  void Cancel() override {}
+
+ private:
+  std::optional<Fingerprint> fingerprint_;
+};
+
 }  // namespace
 
 void FakeTasks::End(const std::string& task, const ExitResult& result) {
@@ -53,6 +67,21 @@ void FakeTasks::End(const std::string& task, const ExitResult& result) {
 void FakeTasks::FailStart(Error error, bool has_effect) {
   const std::lock_guard lock(mutex_);
   failures_.push_back({std::move(error), has_effect});
+}
+
+void FakeTasks::FailDestroy(Error error, std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  destroy_failures_.assign(count, std::move(error));
+}
+
+void FakeTasks::RefuseStop(Error error) {
+  const std::lock_guard lock(mutex_);
+  stop_failure_ = std::move(error);
+}
+
+void FakeTasks::SetControllers(std::optional<std::string> controllers) {
+  const std::lock_guard lock(mutex_);
+  controllers_ = std::move(controllers);
 }
 
 void FakeTasks::Reboot() {
@@ -102,7 +131,18 @@ DriverCapabilities FakeTaskDriver::Capabilities() {
 }
 
 Result<std::unique_ptr<Stream<Fingerprint>>> FakeTaskDriver::Fingerprints() {
-  return MakeError(Code::kNotSupported, "fingerprint", "");
+  const std::lock_guard lock(tasks_.mutex_);
+  Fingerprint fingerprint;
+  fingerprint.health = Health::kHealthy;
+  fingerprint.attributes["driver.oci.cgroup"] = tasks_.controllers_.has_value();
+  if (tasks_.controllers_) {
+    fingerprint.attributes["driver.oci.cgroup.controllers"] =
+        *tasks_.controllers_;
+  } else {
+    fingerprint.description = "tasks have no limits: not delegated";
+  }
+  return std::unique_ptr<Stream<Fingerprint>>(
+      std::make_unique<OneFingerprint>(std::move(fingerprint)));
 }
 
 Result<CreatedNetwork> FakeTaskDriver::CreateNetwork(
@@ -178,6 +218,9 @@ Result<void> FakeTaskDriver::StopTask(const std::string& id,
                                       const std::string& signal) {
   const std::lock_guard lock(tasks_.mutex_);
   MOUNTD_ASSIGN(FakeTasks::Task * task, Known(id));
+  if (tasks_.stop_failure_) {
+    return *tasks_.stop_failure_;
+  }
   if (task->running) {
     tasks_.Record("stop", TaskOf(task->config) + " " + signal + " " +
                               std::to_string(timeout.count()));
@@ -191,6 +234,11 @@ Result<void> FakeTaskDriver::StopTask(const std::string& id,
 Result<void> FakeTaskDriver::DestroyTask(const std::string& id, bool force) {
   const std::lock_guard lock(tasks_.mutex_);
   MOUNTD_ASSIGN(const FakeTasks::Task* task, Known(id));
+  if (!tasks_.destroy_failures_.empty()) {
+    Error error = std::move(tasks_.destroy_failures_.front());
+    tasks_.destroy_failures_.pop_front();
+    return error;
+  }
   if (task->running && !force) {
     return MakeError(Code::kFailedPrecondition, "destroy", id, "runs");
   }
@@ -258,8 +306,9 @@ Result<ExitResult> FakeTaskDriver::ExecTaskStreaming(
   say(words + (options.terminal ? "with a terminal\n" : "\n"));
   ExitResult result;
   const std::string& verb = options.command.at(0);
-  const int number =
-      options.command.size() > 1 ? std::stoi(options.command[1]) : 0;
+  const int number = verb != "say" && options.command.size() > 1
+                         ? std::stoi(options.command[1])
+                         : 0;
   if (verb == "exit") {
     result.exit_code = number;
   } else if (verb == "kill") {
@@ -273,6 +322,17 @@ Result<ExitResult> FakeTaskDriver::ExecTaskStreaming(
       say(std::to_string(size->rows) + "x" + std::to_string(size->columns) +
           "\n");
     }
+  } else if (verb == "wait") {
+    std::unique_lock lock(tasks_.mutex_);
+    tasks_.changed_.wait(lock, [this] { return shut_down_; });
+    return MakeError(Code::kAborted, "exec", task_id);
+  } else if (verb == "epipe") {
+    return ErrnoError(EPIPE, "write", "exec");
+  } else if (verb == "missing" || verb == "denied") {
+    return MakeError(Code::kFailedPrecondition, "exec", task_id,
+                     verb == "missing"
+                         ? "executable file `missing` not found in $PATH"
+                         : "exec denied: Permission denied");
   } else if (verb == "fail") {
     return MakeError(Code::kUnavailable, "exec", task_id, "as the test says");
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,6 +29,12 @@ class FakeTasks {
   void End(const std::string& task, const ExitResult& result);
   // Makes the next StartTask fail, with or without its effect.
   void FailStart(Error error, bool has_effect);
+  // Makes the next so many DestroyTask fail without an effect.
+  void FailDestroy(Error error, std::size_t count);
+  // Makes every StopTask fail without an effect.
+  void RefuseStop(Error error);
+  // Sets the controllers of the tasks' cgroup; without a value: no cgroup.
+  void SetControllers(std::optional<std::string> controllers);
   // Loses all tasks, as a reboot does.
   void Reboot();
 
@@ -51,6 +58,9 @@ class FakeTasks {
     bool has_effect = false;
   };
   std::deque<Failure> failures_;
+  std::deque<Error> destroy_failures_;
+  std::optional<Error> stop_failure_;
+  std::optional<std::string> controllers_ = "cpu cpuset memory pids";
 };
 
 // One process's driver of these tasks. Knows the tasks that it has started or
@@ -86,7 +96,7 @@ class FakeTaskDriver : public TaskDriver, public StreamingExec {
                               std::chrono::milliseconds timeout) override;
   StreamingExec* streaming_exec() override { return this; }
   // Writes the command to stdout, and each size of the terminal. `exit N` and
-  // `kill N` end so; `sizes N` ends after N sizes.
+  // `kill N` end so; `sizes N` ends after N sizes, and `wait` at Shutdown.
   Result<ExitResult> ExecTaskStreaming(const std::string& task_id,
                                        const ExecOptions& options) override;
   void Shutdown() override;

@@ -6,14 +6,19 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <fstream>
+#include <iterator>
 #include <thread>
 #include <utility>
 
+#include "agent/mountctl/tasks/detached_process.h"
+#include "agent/mountctl/tasks/directory_changes.h"
 #include "agent/mountctl/tasks/watcher.h"
 #include "tests/agent/fake_task_driver.h"
 #include "tests/support/temp_directory.h"
@@ -169,6 +174,24 @@ TEST_F(JobTasksTest, ARecordOfAnotherReleaseIsNotOverwritten) {
   EXPECT_TRUE(fake_.calls().empty());
 }
 
+TEST_F(JobTasksTest, AValueOfAnotherReleaseIsNoOther) {
+  TaskRecord record;
+  record.spec = Spec("a");
+  record.spec.config.mounts.emplace_back();
+  const std::string text = ToText(record).value();
+  ASSERT_TRUE(RecordFromText(text, "a.json"));
+  for (const char* known :
+       {"\"files\"", "\"private\"", "\"group\"", "\"unknown\"", "\"fail\""}) {
+    std::string other = text;
+    const std::size_t at = other.find(known);
+    ASSERT_NE(at, std::string::npos) << known;
+    other.replace(at, std::string_view(known).size(), "\"later\"");
+    EXPECT_EQ(RecordFromText(other, "a.json").error().code,
+              Code::kFailedPrecondition)
+        << known;
+  }
+}
+
 TEST_F(JobTasksTest, TheSameAgainStartsNothing) {
   EXPECT_TRUE(*tasks_.Start(Spec("a"), 0));
   FakeTaskDriver other(fake_);
@@ -180,6 +203,21 @@ TEST_F(JobTasksTest, TheSameAgainStartsNothing) {
   fake_.End("web/a", {});
   EXPECT_TRUE(*tasks_.Start(changed, 0));
   EXPECT_EQ(fake_.running("web/a"), 1U);
+}
+
+TEST_F(JobTasksTest, ATaskThatIsCompleteDoesNotRunAgain) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  fake_.End("web/a", {});
+  // Nobody has recorded the end.
+  EXPECT_FALSE(*tasks_.Start(Spec("a"), 0));
+  EXPECT_EQ(Record("a").phase, TaskPhase::kComplete);
+  EXPECT_FALSE(*tasks_.Start(Spec("a"), 0));
+  EXPECT_THAT(fake_.calls(), ElementsAre("start web/a"));
+  TaskSpec changed = Spec("a");
+  changed.config.command = {"x"};
+  EXPECT_TRUE(*tasks_.Start(changed, 0));
+  fake_.End("web/a", {.exit_code = 1});
+  EXPECT_TRUE(*tasks_.Start(changed, 0));
 }
 
 TEST_F(JobTasksTest, AStartThatWasCutOffIsFinishedAndNotRepeated) {
@@ -234,6 +272,62 @@ TEST_F(JobTasksTest, StopEndsTheLastTaskFirstAndThenTheNetwork) {
   EXPECT_EQ(Record("a").phase, TaskPhase::kStopped);
 }
 
+TEST_F(JobTasksTest, ATaskThatRefusesItsSignalIsKilled) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  fake_.RefuseStop(MakeError(Code::kUnavailable, "stop", "a"));
+  EXPECT_TRUE(tasks_.Stop(Record("a")));
+  EXPECT_EQ(fake_.running("web/a"), 0U);
+  EXPECT_EQ(Record("a").phase, TaskPhase::kStopped);
+  EXPECT_EQ(Record("a").handle.config.id, "");
+}
+
+TEST_F(JobTasksTest, ATaskThatCannotBeEndedKeepsItsId) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  const std::string id = Record("a").handle.config.id;
+  fake_.FailDestroy(MakeError(Code::kInternal, "destroy", "a"), 1);
+  EXPECT_EQ(tasks_.StopAll().error().code, Code::kInternal);
+  EXPECT_EQ(Record("a").handle.config.id, id);
+  EXPECT_TRUE(tasks_.StopAll());
+  EXPECT_EQ(Record("a").handle.config.id, "");
+}
+
+// Lets no file of this process grow, as a full disk does.
+class FullDisk {
+ public:
+  FullDisk() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit none = before_;
+    none.rlim_cur = 0;
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    (void)std::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST_F(JobTasksTest, AFullDiskKeepsNoTask) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  ASSERT_TRUE(tasks_.Start(Spec("b"), 1));
+  Result<void> stopped;
+  {
+    const FullDisk full;
+    EXPECT_FALSE(directory_.SetCgroup("/x"));
+    stopped = tasks_.StopAll();
+  }
+  EXPECT_TRUE(stopped) << stopped.error().Message();
+  EXPECT_EQ(fake_.running("web/a"), 0U);
+  EXPECT_EQ(fake_.running("web/b"), 0U);
+  // No record is left that a watcher would take for a task that runs.
+  EXPECT_TRUE(directory_.Records()->empty());
+}
+
 TEST_F(JobTasksTest, ALostTaskIsNoObstacle) {
   ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
   fake_.Reboot();
@@ -257,12 +351,76 @@ TEST_F(JobTasksTest, AnEndIsOfOneStartOnly) {
   EXPECT_EQ(Record("a").reason, "exit code 3");
 }
 
+TEST_F(JobTasksTest, ARemovalTakesNoRecordOfALaterRun) {
+  constexpr int kRounds = 200;
+  std::atomic<bool> done{false};
+  std::thread removing([&] {
+    while (!done) {
+      const auto directory = JobDirectory::Open(state_, "web");
+      if (directory) {
+        const auto lock = directory->Lock();
+        EXPECT_TRUE(!lock || directory->Remove());
+      }
+    }
+  });
+  TaskRecord record;
+  record.spec = Spec("a");
+  int lost = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    const auto locked = JobDirectory::MakeLocked(state_, "web");
+    ASSERT_TRUE(locked) << locked.error().Message();
+    ASSERT_TRUE(locked->directory.Write(record));
+    const auto directory = JobDirectory::Open(state_, "web");
+    lost += directory && directory->Read("a").value() ? 0 : 1;
+  }
+  done = true;
+  removing.join();
+  EXPECT_EQ(lost, 0);
+  EXPECT_TRUE(ListJobs(state_)->size() <= 1);
+}
+
 TEST(EndText, NamesTheReason) {
   EXPECT_EQ(EndText({.exit_code = 3}), "exit code 3");
   EXPECT_EQ(EndText({.signal = 9}), "signal 9");
   EXPECT_EQ(EndText({.signal = 9, .oom_killed = true}),
             "out of memory, signal 9");
   EXPECT_EQ(EndText({.error = "lost"}), "lost");
+}
+
+// This program, started by the test below.
+TEST(DetachedProcess, DISABLED_TellsItsFds) {
+  std::string found = "fds";
+  for (int fd = 0; fd < 100; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) {
+      found += " " + std::to_string(fd);
+    }
+  }
+  struct sigaction hangup {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  found += hangup.sa_handler == SIG_DFL ? " end\n" : " ignored end\n";
+  EXPECT_EQ(::write(1, found.data(), found.size()),
+            static_cast<ssize_t>(found.size()));
+}
+
+TEST(DetachedProcess, HasNoFdOfTheCallersButOne) {
+  const TempDirectory temp;
+  const UniqueFd kept(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  // Without O_CLOEXEC, as that of `flock FILE mountctl run`.
+  const UniqueFd inherited(::fcntl(kept.get(), F_DUPFD, 50));
+  auto* const before = std::signal(SIGHUP, SIG_IGN);
+  const auto started =
+      StartDetached({"test", "--gtest_also_run_disabled_tests",
+                     "--gtest_filter=DetachedProcess.DISABLED_TellsItsFds"},
+                    kept.get(), temp.File("log"));
+  (void)std::signal(SIGHUP, before);
+  ASSERT_TRUE(started) << started.error().Message();
+  std::string text;
+  while (text.find(" end\n") == std::string::npos) {
+    std::ifstream file(temp.File("log"));
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  EXPECT_THAT(text, testing::HasSubstr("fds 0 1 2 " +
+                                       std::to_string(kept.get()) + " end\n"));
 }
 
 // ---- The watcher ------------------------------------------------------------
@@ -314,6 +472,24 @@ TEST_F(WatcherTest, RestartsATaskUntilItsAttemptsAreUsedUp) {
             "exit code 1; the attempts of the interval are used up");
 }
 
+TEST(DirectoryChangesTest, AWaitWithoutInotifyEnds) {
+  const auto began = std::chrono::steady_clock::now();
+  // No directory, so there is nothing to watch.
+  DirectoryChanges::Of(-1).Wait(std::nullopt, -1);
+  DirectoryChanges::Of(-1).Wait(std::chrono::hours(1), -1);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::minutes(1));
+}
+
+TEST_F(WatcherTest, ABadRecordEndsNoWatcher) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  std::ofstream(directory_.path() + "/x.json") << "{}";
+  Begin();
+  fake_.End("web/a", {.exit_code = 1});
+  fake_.AwaitStarts("web/a", 2);
+  fake_.End("web/a", {});
+  End();
+}
+
 TEST_F(WatcherTest, EndsWithTheLastTask) {
   ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
   ASSERT_TRUE(tasks_.Start(Spec("b"), 1));
@@ -352,6 +528,19 @@ TEST_F(WatcherTest, WaitsForTheDelayByItsClock) {
   End();
 }
 
+TEST_F(WatcherTest, DoesNotWaitForTheClockOfAnEarlierBoot) {
+  ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
+  TaskRecord record = Record("a");
+  record.phase = TaskPhase::kWaiting;
+  record.restart_at = std::chrono::hours(24 * 365);
+  fake_.End("web/a", {.exit_code = 1});
+  ASSERT_TRUE(directory_.Write(record));
+  Begin();
+  fake_.AwaitStarts("web/a", 2);
+  fake_.End("web/a", {});
+  End();
+}
+
 TEST_F(WatcherTest, FollowsATaskThatARunStartsMeanwhile) {
   ASSERT_TRUE(tasks_.Start(Spec("a"), 0));
   Begin();
@@ -374,12 +563,32 @@ TEST_F(WatcherTest, FinishesAStartThatWasCutOffAndCountsOneThatFails) {
   record.handle.config = record.spec.config;
   record.handle.config.id = "web/a/1";
   ASSERT_TRUE(directory_.Write(record));
-  fake_.FailStart(MakeError(Code::kUnavailable, "start", "a"), false);
+  fake_.FailStart(MakeError(Code::kInternal, "start", "a"), false);
   Begin();
   fake_.AwaitStarts("web/a", 1);
   fake_.End("web/a", {});
   End();
   EXPECT_EQ(Record("a").restarts.total, 1U);
+}
+
+TEST_F(WatcherTest, TheAbsenceOfMountdUsesUpNoAttempt) {
+  TaskSpec spec = Spec("a");
+  spec.restart.attempts = 1;
+  ASSERT_TRUE(tasks_.Start(spec, 0));
+  for (int i = 0; i < 3; ++i) {
+    fake_.FailStart(MakeError(Code::kUnavailable, "connect", "mountd"), false);
+  }
+  Begin();
+  fake_.End("web/a", {.exit_code = 1});
+  while (fake_.running("web/a") == 0 &&
+         Record("a").phase != TaskPhase::kFailed) {
+    now_ = now_.load() + std::chrono::minutes(1);
+    Nudge("a");
+  }
+  EXPECT_EQ(fake_.running("web/a"), 1U);
+  EXPECT_EQ(Record("a").restarts.total, 1U);
+  fake_.End("web/a", {});
+  End();
 }
 
 TEST_F(WatcherTest, ALostTaskIsStartedAgain) {

@@ -269,7 +269,15 @@ INSTANTIATE_TEST_SUITE_P(
                "[network]\n[[task]]\nname = 't'\nimage = 'i'\n"
                "ports = ['http']\n",
                "job.toml:7: task.ports: must be labels of ports of a [network] "
-               "that the task is in"},
+               "that the task is in, and differ in letters and digits"},
+        Broken{"TaskPortsOfOneVariable",
+               "[[network.port]]\nlabel = 'a-b'\nhost = 1\n"
+               "[[network.port]]\nlabel = 'a_b'\nhost = 2\n"
+               "[[task]]\nname = 't'\nimage = 'i'\n"
+               "ports = ['a-b', 'a_b']\n",
+               "job.toml:12: task.ports: must be labels of ports of a "
+               "[network] that the task is in, and differ in letters and "
+               "digits"},
         Broken{"TaskResource",
                "[[task]]\nname = 't'\nimage = 'i'\n[task.resources]\n"
                "memory_max = 1\n",
@@ -287,6 +295,19 @@ INSTANTIATE_TEST_SUITE_P(
                "delay = 15\n",
                "job.toml:7: task.restart.delay: must be a duration such as "
                "\"15s\""},
+        Broken{"TaskShortDelay",
+               "[[task]]\nname = 't'\nimage = 'i'\n[task.restart]\n"
+               "delay = '0s'\n",
+               "job.toml:7: task.restart.delay: must be at least 100ms"},
+        Broken{"TaskShortInterval",
+               "[[task]]\nname = 't'\nimage = 'i'\n[task.restart]\n"
+               "interval = '1ms'\n",
+               "job.toml:7: task.restart.interval: must be at least 1s"},
+        Broken{"TaskSignal",
+               "[[task]]\nname = 't'\nimage = 'i'\n"
+               "kill_signal = 'SIGTERMM'\n",
+               "job.toml:6: task.kill_signal: must be a name such as SIGTERM "
+               "or a number from 1 to 64"},
         Broken{"TaskDuration",
                "[[task]]\nname = 't'\nimage = 'i'\nkill_timeout = '9999h'\n",
                "job.toml:6: task.kill_timeout: must be a duration such as "

@@ -352,6 +352,10 @@ TEST_F(MountctlTest, OpenTreeRunsACommandWithTheTreeAsItsFd) {
   EXPECT_EQ(
       Run({"open-tree", "web", "--source", "host:shared", "--", "true"}).status,
       1);
+  EXPECT_EQ(Run({"open-tree", "web", "--source", "host:shared", "--", "echo",
+                 "[a,b]"})
+                .out,
+            "[a,b]\n");
   EXPECT_EQ(Run({"open-tree", "web", "--source", "host:shared"}).status, 2);
   const ProgramOutcome none =
       Run({"open-tree", "web", "--source", "host:x", "--", "/no/such/command"});

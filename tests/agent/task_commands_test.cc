@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The commands about tasks, with a fake Manager and a fake driver.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "agent/mountctl/commands/command_line.h"
 #include "agent/mountctl/commands/commands.h"
 #include "agent/mountctl/commands/exec_task.h"
 #include "agent/mountctl/commands/one_task.h"
@@ -38,6 +47,21 @@ class TextReader : public driver::LogReader {
   std::string text_;
 };
 
+// The log of a task that writes all the time.
+class BusyReader : public driver::LogReader {
+ public:
+  Result<std::optional<std::string>> Read(
+      std::chrono::milliseconds /*wait*/) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return ended_ ? std::optional<std::string>()
+                  : std::optional<std::string>("x\n");
+  }
+  void WriterHasEnded() override { ended_ = true; }
+
+ private:
+  std::atomic<bool> ended_{false};
+};
+
 class TaskCommandsTest : public testing::Test {
  protected:
   struct Outcome {
@@ -50,11 +74,16 @@ class TaskCommandsTest : public testing::Test {
     Context context;
     context.options.address = server_.address();
     context.state = state_;
-    context.make_driver = [this](const DriverRequest&) {
+    context.runtime = runtime_;
+    context.make_driver = [this](const DriverRequest& request) {
+      driver_request_ = request;
       return Result<std::unique_ptr<driver::TaskDriver>>(
           std::make_unique<FakeTaskDriver>(tasks_));
     };
-    context.open_log = [](const driver::LogRequest& request) {
+    context.open_log = [this](const driver::LogRequest& request) {
+      if (open_log_) {
+        return open_log_(request);
+      }
       return Result<std::unique_ptr<driver::LogReader>>(
           std::make_unique<TextReader>(
               request.task + (request.standard_error ? " err" : " out") +
@@ -66,16 +95,16 @@ class TaskCommandsTest : public testing::Test {
     app.fallthrough();
     AddJobCommands(app, context);
     AddDrainCommand(app, context);
+    AddReconcileCommand(app, context);
     AddPsCommand(app, context);
     AddTaskControlCommands(app, context);
     AddExecCommand(app, context);
     AddTaskCommand(app, context);
-    std::reverse(arguments.begin(), arguments.end());
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     Outcome outcome;
     try {
-      app.parse(arguments);
+      ParseCommandLine(app, context, std::move(arguments));
       outcome.status = context.chosen();
     } catch (const CLI::ParseError&) {
       outcome.status = kExitUsage;
@@ -98,6 +127,17 @@ class TaskCommandsTest : public testing::Test {
     ASSERT_TRUE(JobTasks(driver, *directory).Start(spec, 0));
   }
 
+  // Sends the signal once the task has started.
+  std::thread SignalAfterStart(const std::string& task, int number) {
+    return std::thread([this, task, number] {
+      tasks_.AwaitStarts(task, 1);
+      ::kill(::getpid(), number);
+    });
+  }
+
+  OpenTaskLog open_log_;  // null: a text
+  std::string runtime_ = "crun";
+  DriverRequest driver_request_;  // the newest one
   TempDirectory temp_;
   const std::string state_ = temp_.File("state");
   FakeServer server_;
@@ -120,6 +160,45 @@ TEST_F(TaskCommandsTest, PsTellsStateAndReason) {
   tasks_.Reboot();
   EXPECT_THAT(Run({"ps"}).out, HasSubstr("web/server  lost"));
   EXPECT_EQ(Run({"ps", "nothing"}).status, 1);
+}
+
+TEST_F(TaskCommandsTest, PsLooksAtTasksOfCommandsThatWereKilled) {
+  Start("web", "server");
+  const auto directory = JobDirectory::Open(state_, "web");
+  ASSERT_TRUE(directory);
+  TaskRecord record = directory->Read("server").value().value();
+  record.phase = TaskPhase::kStopped;
+  ASSERT_TRUE(directory->Write(record));
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("running"));
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("its stop was cut off"));
+  record.phase = TaskPhase::kStarting;
+  ASSERT_TRUE(directory->Write(record));
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("its start was cut off"));
+  const auto lock = directory->Lock();
+  ASSERT_TRUE(lock);
+  EXPECT_THAT(Run({"ps"}).out, testing::Not(HasSubstr("cut off")));
+}
+
+TEST_F(TaskCommandsTest, ABadFileHidesNoOtherTask) {
+  Start("web", "server");
+  Start("db", "one");
+  std::ofstream(state_ + "/jobs/README") << "x";
+  std::ofstream(state_ + "/jobs/db/bad.json") << "{}";
+  ASSERT_EQ(::mkdir((state_ + "/jobs/open").c_str(), 0700), 0);
+  ASSERT_EQ(::chmod((state_ + "/jobs/open").c_str(), 0777), 0);
+  const Outcome text = Run({"ps"});
+  EXPECT_EQ(text.status, 1);
+  EXPECT_THAT(text.out, HasSubstr("web/server  running"));
+  EXPECT_THAT(text.out, HasSubstr("db/one"));
+  EXPECT_THAT(text.out, HasSubstr("/jobs/db/bad.json"));
+  EXPECT_THAT(text.out, HasSubstr("/jobs/open"));
+  EXPECT_THAT(text.err, HasSubstr("/jobs/db/bad.json"));
+  EXPECT_EQ(Run({"exec", "server", "--", "say"}).status, 0);
+  EXPECT_THAT(Run({"task", "stats"}).out, HasSubstr("web/server"));
+  // Nobody knows whether the task of the bad record runs.
+  EXPECT_EQ(Run({"stop", "db"}).status, 1);
+  EXPECT_EQ(tasks_.running("db/one"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 0U);
 }
 
 TEST_F(TaskCommandsTest, PsSaysThatNobodyRestartsTasks) {
@@ -156,16 +235,46 @@ TEST_F(TaskCommandsTest, ExecPassesTheStatusOn) {
   Start("web", "server");
   EXPECT_EQ(Run({"exec", "server", "--", "exit", "43"}).status, 43);
   EXPECT_EQ(Run({"exec", "server", "--", "kill", "9"}).status, 137);
-  EXPECT_EQ(Run({"exec", "server", "--", "fail"}).status, 1);
+  EXPECT_EQ(Run({"exec", "server", "--", "fail"}).status, 125);
+  EXPECT_EQ(Run({"exec", "none", "--", "exit"}).status, 125);
+  EXPECT_EQ(Run({"exec", "server", "--", "missing"}).status, 127);
+  EXPECT_EQ(Run({"exec", "server", "--", "denied"}).status, 126);
   EXPECT_EQ(Run({"exec", "server"}).status, 2);
   EXPECT_EQ(Run({"exec", "web/server", "--", "say"}).out, "say \n");
 }
 
-TEST_F(TaskCommandsTest, LogsPrintsTheStreamThatIsAskedFor) {
+TEST_F(TaskCommandsTest, ExecChangesNoWordOfTheCommand) {
   Start("web", "server");
-  EXPECT_EQ(Run({"logs", "server"}).out, "server out0\n");
-  EXPECT_EQ(Run({"logs", "--stderr", "--tail", "3", "server"}).out,
-            "server err3\n");
+  EXPECT_EQ(Run({"exec", "server", "--", "say", "[a,b]", "[ -e /x ]", "[]", "",
+                 "--", "-t", "exec"})
+                .out,
+            "say [a,b] [ -e /x ] []  -- -t exec \n");
+  EXPECT_EQ(Run({"exec", "server", "say", "--", "[a]"}).out, "say [a] \n");
+  EXPECT_EQ(Run({"exec", "server", "--"}).status, 2);
+  EXPECT_EQ(Run({"task", "run", "-i", "--image", "dir:/i", "--name", "exec",
+                 "--", "say", "[b]"})
+                .out,
+            "say [b] \n");
+  // Other commands read their words as ever.
+  EXPECT_EQ(Run({"stop", "--", "exec"}).status, 0);
+}
+
+TEST_F(TaskCommandsTest, ExecToAClosedPipeEndsAsBySigpipe) {
+  Start("web", "server");
+  const Outcome outcome = Run({"exec", "server", "--", "epipe"});
+  EXPECT_EQ(outcome.status, 128 + SIGPIPE);
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(TaskCommandsTest, LogsPrintsBothStreamsUnlessOneIsAskedFor) {
+  Start("web", "server");
+  const Outcome both = Run({"logs", "server"});
+  EXPECT_EQ(both.out, "server out0\n");
+  EXPECT_EQ(both.err, "server err0\n");
+  const Outcome one = Run({"logs", "--stderr", "--tail", "3", "server"});
+  EXPECT_EQ(one.out, "server err3\n");
+  EXPECT_EQ(one.err, "");
+  EXPECT_EQ(Run({"logs", "--stdout", "server"}).err, "");
 }
 
 TEST_F(TaskCommandsTest, RestartEndsTheTaskAndStartsItOnce) {
@@ -189,12 +298,57 @@ TEST_F(TaskCommandsTest, StopEndsTasksBeforeItReleases) {
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 2U);
 }
 
+TEST_F(TaskCommandsTest, StopTellsThatItWaits) {
+  Start("web", "server");
+  const auto directory = JobDirectory::Open(state_, "web");
+  ASSERT_TRUE(directory);
+  auto lock = directory->Lock();
+  ASSERT_TRUE(lock);
+  const Outcome at_once = Run({"--once", "stop", "web"});
+  EXPECT_EQ(at_once.status, 1);
+  EXPECT_THAT(at_once.err, HasSubstr("Unavailable"));
+  std::thread other([&lock] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    lock->reset();
+  });
+  const Outcome later = Run({"stop", "web"});
+  other.join();
+  EXPECT_EQ(later.status, 0) << later.err;
+  EXPECT_THAT(later.err, HasSubstr("waits for another mountctl"));
+}
+
+TEST_F(TaskCommandsTest, StopEndsTasksWithoutMountd) {
+  Start("web", "server");
+  server_.Stop();
+  const Outcome outcome = Run({"stop", "web"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the tasks have ended"));
+  EXPECT_EQ(tasks_.running("web/server"), 0U);
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("stopped"));
+  server_.Start();
+  EXPECT_EQ(Run({"stop", "web"}).status, 0);
+}
+
 TEST_F(TaskCommandsTest, DrainEndsTasksBeforeItReleases) {
   Start("web", "server");
   Run({"--once", "drain"});
   EXPECT_EQ(tasks_.running("web/server"), 0U);
   EXPECT_GE(server_.script().count("ReleaseAllocation"), 1U);
   EXPECT_EQ(Run({"ps"}).out, "mountctl runs no task\n");
+}
+
+TEST_F(TaskCommandsTest, ReconcileKeepsAllocationsWhoseTasksRun) {
+  Start("web", "server");
+  Start("db", "ended");
+  tasks_.End("db/ended", {.exit_code = 1});
+  const auto db = JobDirectory::Open(state_, "db");
+  ASSERT_TRUE(db);
+  TaskRecord record = db->Read("ended").value().value();
+  record.phase = TaskPhase::kFailed;
+  ASSERT_TRUE(db->Write(record));
+  const Outcome outcome = Run({"reconcile", "mine", "--epoch", "5"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(server_.script().last_call(), HasSubstr("[] 5 mine web "));
 }
 
 TEST_F(TaskCommandsTest, AReleaseThatFailsKeepsTheJob) {
@@ -204,6 +358,40 @@ TEST_F(TaskCommandsTest, AReleaseThatFailsKeepsTheJob) {
   EXPECT_EQ(Run({"stop", "web"}).status, 1);
   EXPECT_THAT(Run({"ps"}).out, HasSubstr("stopped"));
   EXPECT_EQ(Run({"stop", "web"}).status, 0);
+}
+
+TEST_F(TaskCommandsTest, PathsHoldInEveryDirectory) {
+  std::ofstream(temp_.File("job.toml"))
+      << "[allocation]\nid = 'web'\n[[task]]\nname = 'server'\n"
+         "image = 'dir:/i'\nrestart = { attempts = 0 }\n";
+  ASSERT_EQ(::mkdir(temp_.File("group").c_str(), 0700), 0);
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(temp_.File(""));
+  runtime_ = "./crun";
+  const Outcome outcome = Run({"run", "job.toml", "--cgroup", "group"});
+  std::filesystem::current_path(before);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(driver_request_.cgroup, testing::StartsWith("/"));
+  EXPECT_THAT(driver_request_.cgroup, testing::EndsWith("/group"));
+  EXPECT_THAT(driver_request_.runtime, testing::StartsWith("/"));
+}
+
+TEST_F(TaskCommandsTest, RunTellsLimitsThatItLeavesOut) {
+  const std::string file = temp_.File("job.toml");
+  std::ofstream(file) << "[allocation]\nid = 'web'\n[[task]]\nname = 'server'\n"
+                         "image = 'dir:/i'\nrestart = { attempts = 0 }\n"
+                         "resources = { memory = 4096, pids = 3 }\n";
+  tasks_.SetControllers("cpu memory");
+  const Outcome text = Run({"run", file});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.err, HasSubstr("server: pids is not limited"));
+  EXPECT_THAT(text.err, testing::Not(HasSubstr("memory")));
+  tasks_.SetControllers(std::nullopt);
+  const json out = json::parse(Run({"run", file, "--json"}).out);
+  EXPECT_EQ(out["warnings"].size(), 2U);
+  const Outcome unusable = Run({"run", file, "--cgroup", temp_.File("")});
+  EXPECT_EQ(unusable.status, 1);
+  EXPECT_THAT(unusable.err, HasSubstr("not delegated"));
 }
 
 TEST_F(TaskCommandsTest, TaskRunStartsOneTaskInAnAllocation) {
@@ -218,11 +406,23 @@ TEST_F(TaskCommandsTest, TaskRunStartsOneTaskInAnAllocation) {
   EXPECT_FALSE(stats[0].contains("memory_swap"));
 }
 
+TEST_F(TaskCommandsTest, TaskRunLooksForATerminalFirst) {
+  const UniqueFd before(::dup(STDIN_FILENO));
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::dup2(null.get(), STDIN_FILENO), STDIN_FILENO);
+  const Outcome outcome =
+      Run({"task", "run", "-it", "--image", "dir:/i", "--", "sh"});
+  ::dup2(before.get(), STDIN_FILENO);
+  EXPECT_EQ(outcome.status, 125);
+  EXPECT_THAT(outcome.err, HasSubstr("no terminal"));
+  EXPECT_TRUE(tasks_.calls().empty());
+}
+
 TEST_F(TaskCommandsTest, TaskRunTouchesNoOtherJob) {
   Start("web", "server");
   const Outcome outcome = Run({"task", "run", "--rm", "--name", "web",
                                "--image", "dir:/srv", "--", "true"});
-  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.status, 125);
   EXPECT_THAT(outcome.err, HasSubstr("AlreadyExists"));
   EXPECT_EQ(tasks_.running("web/server"), 1U);
   EXPECT_THAT(tasks_.calls(), ElementsAre("start web/server"));
@@ -237,6 +437,83 @@ TEST_F(TaskCommandsTest, TaskRunOfACommandByExecReleasesAtTheEnd) {
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
 }
 
+TEST_F(TaskCommandsTest, FollowingEndsWithATaskThatNobodyWatches) {
+  open_log_ = [](const driver::LogRequest&) {
+    return Result<std::unique_ptr<driver::LogReader>>(
+        std::make_unique<BusyReader>());
+  };
+  Start("web", "server");
+  tasks_.End("web/server", {});
+  const Outcome outcome = Run({"logs", "-f", "server"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::StartsWith("x\n"));
+}
+
+TEST_F(TaskCommandsTest, FollowingTheJournalGoesOnWithTheNextStart) {
+  Start("web", "server");
+  const auto directory = JobDirectory::Open(state_, "web");
+  ASSERT_TRUE(directory);
+  TaskRecord record = directory->Read("server").value().value();
+  record.handle.config.logs.mode = driver::LogMode::kJournal;
+  const std::string first = record.handle.config.id;
+  ASSERT_TRUE(directory->Write(record));
+  std::vector<std::string> opened;
+  open_log_ = [&](const driver::LogRequest& request) {
+    opened.push_back(request.task_id);
+    if (opened.size() == 1) {
+      // The task starts again, and has ended after that.
+      record.handle.config.id = "web/server/2";
+      EXPECT_TRUE(directory->Write(record));
+    }
+    return Result<std::unique_ptr<driver::LogReader>>(
+        std::make_unique<BusyReader>());
+  };
+  EXPECT_EQ(Run({"logs", "-f", "--stdout", "server"}).status, 0);
+  EXPECT_THAT(opened, ElementsAre(first, "web/server/2"));
+}
+
+class EndedTaskRunTest : public TaskCommandsTest,
+                         public testing::WithParamInterface<int> {};
+
+TEST_P(EndedTaskRunTest, EndsTheTaskThatWrites) {
+  open_log_ = [](const driver::LogRequest&) {
+    return Result<std::unique_ptr<driver::LogReader>>(
+        std::make_unique<BusyReader>());
+  };
+  std::thread ending = SignalAfterStart("one/one", GetParam());
+  const Outcome outcome =
+      Run({"task", "run", "--image", "dir:/i", "--name", "one", "--rm"});
+  ending.join();
+  EXPECT_EQ(outcome.status, 128 + SIGTERM) << outcome.err;
+  EXPECT_THAT(tasks_.calls(), testing::Contains("stop one/one  5000"));
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+}
+
+TEST_P(EndedTaskRunTest, EndsTheExec) {
+  std::thread ending = SignalAfterStart("one/one", GetParam());
+  const Outcome outcome = Run({"task", "run", "--image", "dir:/i", "--name",
+                               "one", "--rm", "-i", "--", "wait"});
+  ending.join();
+  EXPECT_EQ(outcome.status, 128 + GetParam()) << outcome.err;
+  EXPECT_EQ(tasks_.running("one/one"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(By, EndedTaskRunTest,
+                         testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT));
+
+TEST_F(TaskCommandsTest, ATaskWhoseOutputCannotBePrintedEnds) {
+  open_log_ = [](const driver::LogRequest&) {
+    return Result<std::unique_ptr<driver::LogReader>>(
+        ErrnoError(EPIPE, "write", "the output"));
+  };
+  EXPECT_EQ(
+      Run({"task", "run", "--image", "dir:/i", "--name", "one", "--rm"}).status,
+      128 + SIGPIPE);
+  EXPECT_EQ(tasks_.running("one/one"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+}
+
 TEST_F(TaskCommandsTest, AFailedStartIsUndone) {
   server_.script().Fail("GetAllocation",
                         {"org.mountd1.Error.NotFound", "not prepared"});
@@ -244,11 +521,30 @@ TEST_F(TaskCommandsTest, AFailedStartIsUndone) {
                    true);
   const Outcome outcome =
       Run({"task", "run", "--image", "dir:/i", "--name", "one", "-d"});
-  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.status, 125);
   EXPECT_THAT(outcome.err, HasSubstr("no room"));
   EXPECT_EQ(tasks_.running("one/one"), 0U);
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
   EXPECT_EQ(Run({"ps"}).out, "mountctl runs no task\n");
+}
+
+TEST_F(TaskCommandsTest, AnAllocationWhoseTaskCannotBeEndedIsKept) {
+  server_.script().Fail("GetAllocation",
+                        {"org.mountd1.Error.NotFound", "not prepared"});
+  tasks_.FailStart(MakeError(Code::kUnavailable, "start", "x", "no room"),
+                   true);
+  tasks_.RefuseStop(MakeError(Code::kInternal, "stop", "x"));
+  tasks_.FailDestroy(MakeError(Code::kInternal, "destroy", "x"), 2);
+  EXPECT_EQ(
+      Run({"task", "run", "--image", "dir:/i", "--name", "one", "-d"}).status,
+      125);
+  EXPECT_EQ(tasks_.running("one/one"), 1U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 0U);
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("one/one"));
+  // The error of StopTask is no obstacle now that DestroyTask kills.
+  EXPECT_EQ(Run({"stop", "one"}).status, 0);
+  EXPECT_EQ(tasks_.running("one/one"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
 }
 
 TEST(OneTaskTest, BecomesAJob) {
@@ -275,6 +571,9 @@ TEST(OneTaskTest, BecomesAJob) {
   EXPECT_FALSE(job->tasks.at(0).restart.Restarts());
   one.name = "";
   EXPECT_EQ(JobOf(one, "0")->allocation, "task-0");
+  one.command = {"sh"};
+  one.interactive = true;
+  EXPECT_EQ(JobOf(one, "0")->tasks.at(0).kill_signal, "SIGKILL");
 }
 
 TEST(OneTaskTest, RefusesWhatItCannotDo) {
@@ -286,6 +585,7 @@ TEST(OneTaskTest, RefusesWhatItCannotDo) {
   EXPECT_TRUE(refused({.name = "a/b"}));
   EXPECT_TRUE(refused({.ports = {"80"}, .network = "host"}));
   EXPECT_TRUE(refused({.interactive = true}));
+  EXPECT_TRUE(refused({.ports = {"a-b=1", "a_b=2"}}));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <utility>
 
 #include "agent/driver/oci/sight.h"
 
@@ -94,12 +95,14 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
     }
     if (waiting[2].revents != 0) {
       MoveOutput(output, take_output);
+      // Other fds hold the terminal, so it does not hang up, and the process
+      // ends with the connection.
+      if (has_terminal && !taken_) {
+        return taken_.error();
+      }
     }
     if (waiting[3].revents != 0) {
       MoveOutput(error, take_error);
-    }
-    if (failure_) {
-      return *failure_;
     }
     if (waiting[4].revents != 0 || waiting[5].revents != 0) {
       MoveInput();
@@ -110,8 +113,8 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
         return ended.error();
       }
       Drain();
-      if (failure_) {
-        return *failure_;
+      if (!taken_) {
+        return taken_.error();
       }
       return ResultOf(ended->message);
     }
@@ -169,7 +172,7 @@ void ExecPump::MoveInput() {
   }
 }
 
-bool ExecPump::MoveOutput(UniqueFd& from, OutputTaker& taker) {
+bool ExecPump::MoveOutput(UniqueFd& from, const OutputTaker& taker) {
   std::array<char, kPart> part{};
   const ssize_t got = ::read(from.get(), part.data(), part.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
@@ -180,18 +183,15 @@ bool ExecPump::MoveOutput(UniqueFd& from, OutputTaker& taker) {
     from.reset();
     return false;
   }
-  if (!taker) {
+  Result<void> taken = taker({part.data(), static_cast<std::size_t>(got)});
+  if (taken) {
     return true;
   }
-  const auto taken = taker({part.data(), static_cast<std::size_t>(got)});
-  if (!taken) {
-    taker = nullptr;
-    if (taken.error().sys_errno != EPIPE) {
-      failure_ = taken.error();
-      return false;
-    }
+  from.reset();
+  if (taken_) {
+    taken_ = std::move(taken);
   }
-  return true;
+  return false;
 }
 
 void ExecPump::Drain() {

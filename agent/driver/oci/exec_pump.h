@@ -14,8 +14,8 @@
 
 namespace mountd::driver {
 
-// Takes output of the process. An error ends the exec, except EPIPE, because a
-// reader that has gone wants no more.
+// Takes output of the process. After an error the process's end of the output
+// is closed, so a process that goes on to write gets SIGPIPE.
 using OutputTaker = std::function<Result<void>(std::string_view)>;
 
 // One process of exec, between its start and its end. The driver moves the
@@ -37,7 +37,8 @@ struct ExecPump {
 
   // Moves bytes until the shim tells the end of the process, and then what is
   // left of the output. Aborted after the shutdown. DeadlineExceeded at the
-  // deadline. The process ends with the connection after an error.
+  // deadline. The process ends with the connection after an error. An error of
+  // a taker is the result once the process has ended.
   Result<ExitResult> Run(shim::ShimConnection& shim);
 
   // Writes all bytes to the caller's file, and waits while a non-blocking file
@@ -47,11 +48,11 @@ struct ExecPump {
  private:
   void MoveInput();
   // False: nothing more comes, or nothing for now.
-  bool MoveOutput(UniqueFd& from, OutputTaker& taker);
+  bool MoveOutput(UniqueFd& from, const OutputTaker& taker);
   void Drain();
 
-  std::string waiting_;           // of the input
-  std::optional<Error> failure_;  // of the output
+  std::string waiting_;  // of the input
+  Result<void> taken_;   // the first error of a taker
 };
 
 }  // namespace mountd::driver

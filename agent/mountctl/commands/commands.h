@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "agent/client.h"
 #include "agent/driver/logs/log_reader.h"
@@ -44,6 +46,7 @@ struct Context {
   std::string runtime = "crun";
   MakeDriver make_driver;
   OpenTaskLog open_log;
+  std::vector<std::string> command{};  // the words after "--"
   std::function<int()> chosen;
 };
 

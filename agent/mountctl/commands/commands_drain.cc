@@ -17,6 +17,9 @@ Details:
   or everybody's if the caller is root or an administrator. An allocation in
   which a plugin runs goes last, when none of its volumes is staged for others.
 
+  Drain ends the tasks that mountctl runs for the caller in this --state. Tasks
+  of other users go on without their volumes, so these users end them first.
+
   Drain retries failed releases and pending tear-downs until --timeout ends. If
   some are left then, it prints them, why, and the processes that hold them, and
   the exit status is 1.

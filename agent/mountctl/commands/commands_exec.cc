@@ -1,18 +1,56 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "agent/mountctl/commands/command_line.h"
 #include "agent/mountctl/commands/exec_task.h"
 #include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/tasks/exec_terminal.h"
 
 namespace mountd::agent {
+namespace {
+
+constexpr char kExecStatuses[] = R"(
+Exit status:
+  125  mountctl failed; stderr says why
+  126  COMMAND cannot be executed
+  127  COMMAND is not in the task's image
+  else that of COMMAND, or 128 and the signal)";
+
+}  // namespace
 
 int ExitStatusOf(const driver::ExitResult& result) {
   constexpr int kSignalled = 128;  // as of a shell
   return result.signal != 0 ? kSignalled + result.signal : result.exit_code;
+}
+
+int FailToRun(const Error& error) {
+  constexpr int kFailed = 125;
+  constexpr int kNotExecutable = 126;
+  constexpr int kNotFound = 127;
+  const auto says = [&error](const char* text) {
+    return error.detail.find(text) != std::string::npos;
+  };
+  (void)Fail(error);
+  if (error.code != Code::kFailedPrecondition) {
+    return kFailed;
+  }
+  // The runtime has no other form of its errors: "executable file `x` not found
+  // in $PATH", and strerror(3) for a path.
+  if (says("not found in $PATH") || says("No such file or directory") ||
+      says("no such file or directory")) {
+    return kNotFound;
+  }
+  return says("ermission denied") || says("Exec format error") ||
+                 says("exec format error") || says("s a directory")
+             ? kNotExecutable
+             : kFailed;
 }
 
 Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
@@ -26,15 +64,24 @@ Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
   options.stderr_fd = STDERR_FILENO;
   std::unique_ptr<ExecTerminal> raw;
   if (terminal) {
-    MOUNTD_ASSIGN(raw, ExecTerminal::Begin(STDIN_FILENO));
+    MOUNTD_ASSIGN(
+        raw, ExecTerminal::Begin(STDIN_FILENO,
+                                 interactive ? ExecTerminal::Mode::kRaw
+                                             : ExecTerminal::Mode::kSizes));
     options.sizes = &raw->sizes();
   }
-  MOUNTD_ASSIGN(const driver::ExitResult result,
-                driver::ExecTaskStreaming(driver, id, options));
-  if (!result.error.empty()) {
-    return MakeError(Code::kInternal, "exec", id, result.error);
+  const auto result = driver::ExecTaskStreaming(driver, id, options);
+  if (!result && result.error().sys_errno == EPIPE) {
+    // As of a program that SIGPIPE has ended, because the reader wants no more.
+    return ExitStatusOf({.signal = SIGPIPE});
   }
-  return ExitStatusOf(result);
+  if (!result) {
+    return result.error();
+  }
+  if (!result->error.empty()) {
+    return MakeError(Code::kInternal, "exec", id, result->error);
+  }
+  return ExitStatusOf(*result);
 }
 
 void AddExecCommand(CLI::App& app, Context& context) {
@@ -48,6 +95,7 @@ void AddExecCommand(CLI::App& app, Context& context) {
       "exec",
       "Run a command in a task; its exit status is the command's, or 128 and "
       "the signal");
+  command->footer(kExecStatuses);
   command->group(kTasksGroup);
   auto options = std::make_shared<Options>();
   command->add_flag("-i,--interactive", options->interactive,
@@ -61,6 +109,7 @@ void AddExecCommand(CLI::App& app, Context& context) {
                    "The command and its arguments, after --")
       ->required();
   command->callback([&context, options] {
+    options->command = WholeCommand(context, std::move(options->command));
     context.chosen = [&context, options] {
       const auto status = [&]() -> Result<int> {
         MOUNTD_ASSIGN(const RunningTask task,
@@ -68,7 +117,7 @@ void AddExecCommand(CLI::App& app, Context& context) {
         return ExecInTask(*task.driver, task.id(), options->command,
                           options->interactive, options->terminal);
       }();
-      return status ? *status : Fail(status.error());
+      return status ? *status : FailToRun(status.error());
     };
   });
 }

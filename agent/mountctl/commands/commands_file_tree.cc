@@ -5,8 +5,10 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "agent/mountctl/commands/command_line.h"
 #include "agent/mountctl/commands/commands.h"
 #include "agent/mountctl/job/job.h"
 #include "agent/mountctl/output/json.h"
@@ -130,6 +132,7 @@ void AddOpenTree(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"private", "host-to-task"}));
   AddProgram(*command, *arguments);
   command->callback([&context, arguments] {
+    arguments->command = WholeCommand(context, std::move(arguments->command));
     context.chosen = [&context, arguments] {
       arguments->spec.propagation =
           ParsePropagation(arguments->propagation).value();
@@ -149,6 +152,7 @@ void AddOpenInbox(CLI::App& app, Context& context) {
       ->required();
   AddProgram(*command, *arguments);
   command->callback([&context, arguments] {
+    arguments->command = WholeCommand(context, std::move(arguments->command));
     context.chosen = [&context, arguments] {
       return RunWithTree(context, *arguments, [&](Client& client) {
         return client.OpenInbox(arguments->allocation, arguments->spec.task);
@@ -164,6 +168,7 @@ void AddOpenNamespace(CLI::App& app, Context& context) {
   const auto arguments = ForAllocation(*command);
   AddProgram(*command, *arguments);
   command->callback([&context, arguments] {
+    arguments->command = WholeCommand(context, std::move(arguments->command));
     context.chosen = [&context, arguments] {
       return RunWithTree(
           context, *arguments, [&](Client& client) -> Result<UniqueFd> {

@@ -93,8 +93,9 @@ void AddRun(CLI::App& app, Context& context) {
       }
       job->options.cgroup = directory.get();
       return WithClient(context, [&](Client& client) {
-        return RunJobWithTasks(context, client, *job, {context.json, *keep},
-                               *cgroup, std::cout);
+        return RunJobWithTasks(context, client, *job,
+                               {.json = context.json, .keep = *keep}, *cgroup,
+                               std::cout);
       });
     };
   });
@@ -112,6 +113,30 @@ Result<void> PrintReleased(Result<Receipt> receipt, bool json) {
   return Ok();
 }
 
+// Ends the tasks even if mountd is away. Its error is that of the connection
+// then.
+Result<void> EndTasksWithoutMountd(const Context& context,
+                                   const std::string& allocation) {
+  const auto state = StatePath(context.state);
+  if (!state || !JobDirectory::Open(*state, allocation)) {
+    return Ok();  // mountctl runs no tasks there
+  }
+  const Result<Client> client = Client::Connect(context.options);
+  if (client || client.error().code != Code::kUnavailable) {
+    return Ok();  // the command goes on, and tells such an error
+  }
+  MOUNTD_ASSIGN(const bool ended, EndTasks(context, allocation));
+  if (!ended) {
+    return Ok();
+  }
+  Error error = client.error();
+  error.detail =
+      "the tasks have ended, and the release needs mountd; call "
+      "again: " +
+      error.detail;
+  return error;
+}
+
 // Adds `stop ALLOC` or `alloc release ALLOC`, which are the same, or `receipt`,
 // which prints the receipt again.
 void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
@@ -123,6 +148,12 @@ void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
       release ? AddOnTasks(*command) : std::make_shared<OnTasks>();
   command->callback([&context, id, release, on_tasks] {
     context.chosen = [&context, id, release, on_tasks] {
+      if (release) {
+        const auto away = EndTasksWithoutMountd(context, *id);
+        if (!away) {
+          return Fail(away.error());
+        }
+      }
       return WithClient(context, [&](Client& client) {
         return PrintReleased(
             release ? StopAllocation(context, client, *id, *on_tasks)

@@ -27,16 +27,39 @@ struct ListedJob {
   // A task would restart, and no watcher is there.
   bool lacks_watcher = false;
   std::vector<ListedTask> tasks{};
+  std::optional<Error> error{};  // of a record, or of the whole job
 };
 
-ListedTask Look(driver::TaskDriver& driver, TaskRecord record) {
+// The driver has the last word of a task that mountctl has started or stopped,
+// because mountctl may have been killed meanwhile.
+bool IsKnownByRecord(const TaskRecord& record) {
+  return record.phase == TaskPhase::kComplete ||
+         record.phase == TaskPhase::kFailed ||
+         record.phase == TaskPhase::kWaiting || record.handle.config.id.empty();
+}
+
+// `busy`: somebody starts or ends tasks of the job just now.
+ListedTask Look(driver::TaskDriver& driver, TaskRecord record, bool busy) {
   ListedTask task{.record = std::move(record)};
-  task.state = PhaseName(task.record.phase);
+  const TaskPhase phase = task.record.phase;
+  task.state = PhaseName(phase);
   task.reason = task.record.reason;
-  if (task.record.phase != TaskPhase::kRunning) {
+  if (IsKnownByRecord(task.record)) {
     return task;
   }
   const auto status = FindTask(driver, task.record.handle);
+  const bool runs = status && status->state == driver::TaskState::kRunning;
+  if (phase != TaskPhase::kRunning) {
+    if (runs) {
+      task.state = "running";
+    }
+    if (!busy && phase == TaskPhase::kStarting) {
+      task.reason = "its start was cut off; run the job again";
+    } else if (!busy && runs) {
+      task.reason = "its stop was cut off; call `mountctl stop` again";
+    }
+    return task;
+  }
   if (!status) {
     task.state = status.error().code == Code::kNotFound ? "lost" : "unknown";
     task.reason = status.error().Message();
@@ -44,7 +67,7 @@ ListedTask Look(driver::TaskDriver& driver, TaskRecord record) {
   }
   task.started_at =
       std::chrono::time_point_cast<Timestamp::duration>(status->started_at);
-  if (status->state == driver::TaskState::kExited) {
+  if (!runs) {
     task.state = "exited";
     task.reason = status->result ? EndText(*status->result) : "";
   }
@@ -56,16 +79,25 @@ Result<ListedJob> ListJob(const Context& context, const std::string& state,
   ListedJob job{.allocation = allocation};
   MOUNTD_ASSIGN(const JobDirectory directory,
                 JobDirectory::Open(state, allocation));
-  MOUNTD_ASSIGN(std::vector<TaskRecord> records, directory.Records());
+  std::vector<Error> unreadable;
+  MOUNTD_ASSIGN(std::vector<TaskRecord> records,
+                directory.Records(&unreadable));
+  if (!unreadable.empty()) {
+    job.error = unreadable.front();
+  }
   MOUNTD_ASSIGN(job.is_watched, directory.IsWatched());
   if (records.empty()) {
     return job;
   }
   MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, nullptr));
+  const auto locked = directory.IsLocked();
   for (TaskRecord& record : records) {
     job.lacks_watcher |=
         record.IsActive() && record.spec.restart.Restarts() && !job.is_watched;
-    job.tasks.push_back(Look(*driver, std::move(record)));
+    // A watcher finishes a start that was cut off.
+    const bool busy = !locked || *locked ||
+                      (job.is_watched && record.phase == TaskPhase::kStarting);
+    job.tasks.push_back(Look(*driver, std::move(record), busy));
   }
   return job;
 }
@@ -90,10 +122,14 @@ void PrintJson(const std::vector<ListedJob>& jobs) {
     for (const ListedTask& task : job.tasks) {
       tasks.push_back(TaskJson(task));
     }
-    all.push_back({{"allocation", job.allocation},
-                   {"watched", job.is_watched},
-                   {"lacks_watcher", job.lacks_watcher},
-                   {"tasks", std::move(tasks)}});
+    Json one = {{"allocation", job.allocation},
+                {"watched", job.is_watched},
+                {"lacks_watcher", job.lacks_watcher},
+                {"tasks", std::move(tasks)}};
+    if (job.error) {
+      one["error"] = job.error->Message();
+    }
+    all.push_back(std::move(one));
   }
   std::cout << Dump(all) << std::endl;
 }
@@ -102,6 +138,11 @@ void PrintTable(const std::vector<ListedJob>& jobs) {
   Table table({"TASK", "STATE", "RESTARTS", "SINCE", "REASON"});
   bool has_tasks = false;
   for (const ListedJob& job : jobs) {
+    if (job.error) {
+      has_tasks = true;
+      table.Add({job.allocation, "unreadable", "-", "-",
+                 Printable(job.error->Message())});
+    }
     for (const ListedTask& task : job.tasks) {
       has_tasks = true;
       table.Add({job.allocation + "/" + task.record.name(), task.state,
@@ -132,13 +173,23 @@ Result<void> ListTasks(const Context& context, const std::string& allocation) {
     MOUNTD_ASSIGN(names, ListJobs(state));
   }
   std::vector<ListedJob> jobs;
+  Result<void> all;
   for (const std::string& name : names) {
     Result<ListedJob> job = ListJob(context, state, name);
-    // Somebody may stop the allocation meanwhile.
-    if (!job && (!allocation.empty() || job.error().code != Code::kNotFound)) {
+    if (!job && !allocation.empty()) {
       return job.error();
     }
-    if (job && (!job->tasks.empty() || !allocation.empty())) {
+    // Somebody may stop the allocation meanwhile.
+    if (!job && job.error().code == Code::kNotFound) {
+      continue;
+    }
+    if (!job) {
+      job = ListedJob{.allocation = name, .error = job.error()};
+    }
+    if (job->error && all) {
+      all = *job->error;
+    }
+    if (!job->tasks.empty() || job->error || !allocation.empty()) {
       jobs.push_back(*std::move(job));
     }
   }
@@ -147,7 +198,7 @@ Result<void> ListTasks(const Context& context, const std::string& allocation) {
   } else {
     PrintTable(jobs);
   }
-  return Ok();
+  return all;
 }
 
 }  // namespace

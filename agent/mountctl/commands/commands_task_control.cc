@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "agent/mountctl/commands/log_output.h"
@@ -16,17 +17,77 @@ namespace {
 
 constexpr char kTaskForm[] = "The task: ALLOC/NAME or NAME";
 
-// A log is followed until nobody can write to it any more.
-bool CannotWriteAgain(const FoundTask& found) {
-  const auto record = found.directory.Read(found.record.name());
-  return record && (!*record || !(*record)->IsActive());
+// A log is followed until nobody can write to it any more. Nobody records the
+// end of a task without a watcher.
+bool CannotWriteAgain(driver::TaskDriver& driver, const FoundTask& found,
+                      const TaskRecord& record) {
+  if (record.phase != TaskPhase::kRunning) {
+    return !record.IsActive();
+  }
+  const auto watched = found.directory.IsWatched();
+  if (record.spec.restart.Restarts() && (!watched || *watched)) {
+    return false;
+  }
+  const auto status = FindTask(driver, record.handle);
+  return status ? status->state != driver::TaskState::kRunning
+                : status.error().code == Code::kNotFound;
 }
 
+// Follows the log from start to start, because each start has a log of its own
+// in the journal.
+Result<void> FollowLog(const Context& context, const FoundTask& found,
+                       LogChoice choice, int fd) {
+  MOUNTD_ASSIGN(const auto driver, DriverOf(context, found.directory, nullptr));
+  TaskRecord record = found.record;
+  std::optional<TaskRecord> next = record;
+  while (next) {
+    record = *std::exchange(next, std::nullopt);
+    MOUNTD_TRY(CopyLog(context, record, choice, fd, [&] {
+      const auto newest = found.directory.Read(record.name());
+      if (!newest || !*newest) {
+        return newest.has_value();
+      }
+      if (record.handle.config.logs.mode == driver::LogMode::kJournal &&
+          (*newest)->phase == TaskPhase::kRunning &&
+          (*newest)->handle.config.id != record.handle.config.id) {
+        next = **newest;
+      }
+      return next.has_value() || CannotWriteAgain(*driver, found, **newest);
+    }));
+    choice.tail_lines.reset();
+  }
+  return Ok();
+}
+
+Result<void> PrintStream(const Context& context, const FoundTask& found,
+                         const LogChoice& choice, int fd) {
+  return choice.follow
+             ? FollowLog(context, found, choice, fd)
+             : CopyLog(context, found.record, choice, fd, [] { return true; });
+}
+
+struct LogStreams {
+  bool out = false;
+  bool err = false;  // neither: both
+};
+
 Result<void> PrintLog(const Context& context, const std::string& task,
-                      const LogChoice& choice) {
+                      LogChoice choice, const LogStreams& streams) {
   MOUNTD_ASSIGN(const FoundTask found, ResolveTask(context, task));
-  return CopyLog(context, found.record, choice, STDOUT_FILENO,
-                 [&found] { return CannotWriteAgain(found); });
+  choice.standard_error = streams.err;
+  if (streams.out != streams.err) {
+    return PrintStream(context, found, choice, STDOUT_FILENO);
+  }
+  Result<void> errors;
+  LogChoice other = choice;
+  other.standard_error = true;
+  choice.standard_error = false;
+  std::thread printing(
+      [&] { errors = PrintStream(context, found, other, STDERR_FILENO); });
+  const Result<void> done = PrintStream(context, found, choice, STDOUT_FILENO);
+  printing.join();
+  MOUNTD_TRY(done);
+  return errors;
 }
 
 void AddLogs(CLI::App& app, Context& context) {
@@ -38,12 +99,15 @@ void AddLogs(CLI::App& app, Context& context) {
                     "Go on with what the task writes, across its restarts");
   command->add_option("--tail", choice->tail_lines,
                       "Print only the last so many lines");
-  command->add_flag("--stderr", choice->standard_error,
-                    "Print stderr instead of stdout");
+  auto streams = std::make_shared<LogStreams>();
+  command->add_flag("--stdout", streams->out,
+                    "Print stdout alone (default: each stream of the task to "
+                    "that of mountctl)");
+  command->add_flag("--stderr", streams->err, "Print stderr alone, on stdout");
   command->add_option("TASK", *task, kTaskForm)->required();
-  command->callback([&context, task, choice] {
-    context.chosen = [&context, task, choice] {
-      const auto done = PrintLog(context, *task, *choice);
+  command->callback([&context, task, choice, streams] {
+    context.chosen = [&context, task, choice, streams] {
+      const auto done = PrintLog(context, *task, *choice, *streams);
       return done ? kExitOk : Fail(done.error());
     };
   });
@@ -85,7 +149,7 @@ void AddSignal(CLI::App& app, Context& context) {
 Result<void> Restart(const Context& context, Client& client,
                      const std::string& task) {
   MOUNTD_ASSIGN(const FoundTask found, ResolveTask(context, task));
-  MOUNTD_ASSIGN(const UniqueFd lock, found.directory.Lock());
+  MOUNTD_ASSIGN(const UniqueFd lock, LockJob(context, found.directory));
   // Another process may have changed the record before the lock.
   MOUNTD_ASSIGN(std::optional<TaskRecord> record,
                 found.directory.Read(found.record.name()));

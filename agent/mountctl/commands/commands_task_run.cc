@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -10,13 +11,16 @@
 #include <thread>
 #include <utility>
 
+#include "agent/mountctl/commands/command_line.h"
 #include "agent/mountctl/commands/exec_task.h"
 #include "agent/mountctl/commands/log_output.h"
 #include "agent/mountctl/commands/one_task.h"
 #include "agent/mountctl/commands/port_text.h"
 #include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/commands/task_stats.h"
+#include "agent/mountctl/tasks/end_signals.h"
 #include "agent/mountctl/tasks/job_tasks.h"
+#include "agent/mountctl/tasks/random_hex.h"
 
 namespace mountd::agent {
 namespace {
@@ -24,72 +28,92 @@ namespace {
 constexpr char kTaskRunDetails[] = R"(
 Details:
   Without -d, mountctl prints what the task writes, and ends with the task's
-  exit status, or with 128 and the signal. SIGINT and SIGTERM end the task.
+  exit status, or with 128 and the signal. SIGINT, SIGTERM, SIGHUP and SIGQUIT
+  end the task, a second one kills it, and so does the end of stdout's reader.
+  While the task starts, mountctl waits for the start first; a second signal
+  ends mountctl alone, and `mountctl stop` ends the rest.
 
   With -i or -t, /bin/sh and sleep of the image hold the task, and COMMAND runs
   by exec in it. The task ends with COMMAND.
+
+  mountctl's own failure is 125. A COMMAND that cannot be executed is 126, and
+  one that is not in the image 127.
 
   The allocation stays until `mountctl stop`, unless --rm is given. A SRC is the
   name of a host volume, filesystem:NAME, or the path of a directory beneath
   your alloc_roots.)";
 
-std::atomic<bool> g_interrupted{false};
-
-// Makes SIGINT and SIGTERM end the task while the object lives.
-class Interruptible {
- public:
-  Interruptible() {
-    struct sigaction action {};
-    action.sa_handler = [](int) { g_interrupted = true; };
-    action.sa_flags = SA_RESTART;
-    ::sigaction(SIGINT, &action, &interrupt_);
-    ::sigaction(SIGTERM, &action, &terminate_);
+// Called while the task starts, because only a task that has started can end.
+void WaitForStart(const EndSignals& signals, int count) {
+  if (count > 1) {
+    signals.EndProcess();
   }
-  ~Interruptible() {
-    ::sigaction(SIGINT, &interrupt_, nullptr);
-    ::sigaction(SIGTERM, &terminate_, nullptr);
-  }
-  Interruptible(const Interruptible&) = delete;
-  Interruptible& operator=(const Interruptible&) = delete;
+  std::cerr << "mountctl: the task ends once it has started; a second signal "
+               "ends mountctl alone"
+            << std::endl;
+}
 
- private:
-  struct sigaction interrupt_ {};
-  struct sigaction terminate_ {};
-};
+// Ends the task, or kills it.
+void EndTask(const RunningTask& task, bool at_once) {
+  const TaskSpec& spec = task.found.record.spec;
+  // WaitTask tells how the task ended.
+  IgnoreBecauseBestEffort(
+      at_once ? task.driver->StopTask(task.id(), {}, "SIGKILL")
+              : task.driver->StopTask(task.id(), spec.kill_timeout,
+                                      spec.kill_signal));
+}
 
 // Prints both streams until the task ends. Returns how it ended.
 Result<driver::ExitResult> Attach(const Context& context,
-                                  const RunningTask& task) {
+                                  const RunningTask& task,
+                                  EndSignals& signals) {
   std::atomic<bool> ended{false};
   Result<driver::ExitResult> result = driver::ExitResult();
   std::thread waiting([&] {
     result = task.driver->WaitTask(task.id());
     ended = true;
   });
-  const TaskRecord& record = task.found.record;
-  std::thread errors([&] {
-    LogChoice choice{.standard_error = true, .follow = true};
-    IgnoreBecauseBestEffort(CopyLog(context, record, choice, STDERR_FILENO,
-                                    [&] { return ended.load(); }));
-  });
-  const Result<void> copied =
-      CopyLog(context, record, {.follow = true}, STDOUT_FILENO, [&] {
-        if (g_interrupted.exchange(false)) {
-          // WaitTask tells how the task ended.
-          IgnoreBecauseBestEffort(task.driver->StopTask(
-              task.id(), record.spec.kill_timeout, record.spec.kill_signal));
-        }
-        return ended.load();
-      });
+  signals.Then([&task](int count) { EndTask(task, count > 1); });
+  const auto copy = [&](bool standard_error, int fd) {
+    const LogChoice choice{.standard_error = standard_error, .follow = true};
+    Result<void> copied = CopyLog(context, task.found.record, choice, fd,
+                                  [&] { return ended.load(); });
+    if (!copied && !standard_error) {
+      EndTask(task, false);
+    }
+    return copied;
+  };
+  std::thread errors(
+      [&] { IgnoreBecauseBestEffort(copy(true, STDERR_FILENO)); });
+  const Result<void> copied = copy(false, STDOUT_FILENO);
   errors.join();
   waiting.join();
+  signals.Then({});
   MOUNTD_TRY(copied);
   return result;
 }
 
+// Runs the command beside the task that only waits, and ends that task.
+Result<int> RunByExec(const Context& context, const OneTask& one,
+                      const RunningTask& task, EndSignals& signals) {
+  signals.Then([&task](int /*count*/) { task.driver->Shutdown(); });
+  Result<int> status = ExecInTask(*task.driver, task.id(), one.command,
+                                  one.interactive, one.terminal);
+  signals.Then({});
+  if (!status && signals.first() != 0) {
+    status = ExitStatusOf({.signal = signals.first()});
+  }
+  // The driver may be shut down.
+  MOUNTD_ASSIGN(const auto driver,
+                DriverOf(context, task.found.directory, nullptr));
+  MOUNTD_ASSIGN(const UniqueFd lock, task.found.directory.Lock());
+  MOUNTD_TRY(JobTasks(*driver, task.found.directory).Stop(task.found.record));
+  return status;
+}
+
 // Runs the foreground part, and records its end.
 Result<int> RunHere(const Context& context, const OneTask& one,
-                    const std::string& name) {
+                    const std::string& name, EndSignals& signals) {
   // Another client is not needed, because a start needs mountd and no later
   // call does.
   MOUNTD_ASSIGN(FoundTask resolved, ResolveTask(context, name));
@@ -98,21 +122,23 @@ Result<int> RunHere(const Context& context, const OneTask& one,
   const RunningTask task{std::move(resolved), std::move(driver)};
   const FoundTask& found = task.found;
   if (one.ByExec()) {
-    const auto status = ExecInTask(*task.driver, task.id(), one.command,
-                                   one.interactive, one.terminal);
-    MOUNTD_ASSIGN(const UniqueFd lock, found.directory.Lock());
-    MOUNTD_TRY(JobTasks(*task.driver, found.directory).Stop(found.record));
-    return status;
+    return RunByExec(context, one, task, signals);
   }
-  MOUNTD_ASSIGN(const driver::ExitResult result, Attach(context, task));
+  const auto result = Attach(context, task, signals);
+  if (!result && result.error().sys_errno == EPIPE) {
+    return ExitStatusOf({.signal = SIGPIPE});
+  }
+  if (!result) {
+    return result.error();
+  }
   MOUNTD_ASSIGN(const UniqueFd lock, found.directory.Lock());
   MOUNTD_TRY(
       JobTasks(*task.driver, found.directory)
-          .RecordEnd(found.record.name(), task.id(), result, BootTime(0)));
-  if (!result.error.empty()) {
-    return MakeError(Code::kInternal, "wait", name, result.error);
+          .RecordEnd(found.record.name(), task.id(), *result, BootTime(0)));
+  if (!result->error.empty()) {
+    return MakeError(Code::kInternal, "wait", name, result->error);
   }
-  return ExitStatusOf(result);
+  return ExitStatusOf(*result);
 }
 
 Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
@@ -124,15 +150,24 @@ Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
                      "mountctl runs tasks of this allocation; choose another "
                      "--name, or call `mountctl stop` first");
   }
+  // Before anything is made, because the command cannot run then.
+  if (one.terminal && ::isatty(STDIN_FILENO) == 0) {
+    return MakeError(Code::kInvalidArgument, "task run", "stdin",
+                     "stdin is no terminal; leave out -t");
+  }
   const std::string name = job.allocation + "/" + job.tasks.front().config.name;
-  const Interruptible interruptible;
+  std::optional<EndSignals> signals;
+  if (!one.detach) {
+    signals.emplace();
+    signals->Then([&signals](int count) { WaitForStart(*signals, count); });
+  }
   std::ostringstream steps;  // the task's output alone goes to stdout
   MOUNTD_TRY(RunJobWithTasks(context, client, job, {}, "", steps));
   if (one.detach) {
     std::cout << name << std::endl;
     return kExitOk;
   }
-  Result<int> status = RunHere(context, one, name);
+  Result<int> status = RunHere(context, one, name, *signals);
   if (one.remove) {
     const auto released =
         StopAllocation(context, client, job.allocation, OnTasks::kRefuse);
@@ -185,13 +220,16 @@ void AddTaskRun(CLI::App& parent, Context& context) {
                       "The command and its arguments, after --");
   command->footer(kTaskRunDetails);
   command->callback([&context, one] {
+    one->command = WholeCommand(context, std::move(one->command));
     context.chosen = [&context, one] {
       int status = kExitOk;
       const int done = WithClient(context, [&](Client& client) -> Result<void> {
-        MOUNTD_ASSIGN(status, RunOne(context, client, *one));
+        const Result<int> ran = RunOne(context, client, *one);
+        status = ran ? *ran : FailToRun(ran.error());
         return Ok();
       });
-      return done == kExitOk ? status : done;
+      constexpr int kFailed = 125;
+      return done == kExitOk ? status : done == kExitError ? kFailed : done;
     };
   });
 }

@@ -41,7 +41,8 @@ Result<void> MeasureJob(const Context& context, const std::string& state,
                         std::vector<Measured>& all) {
   MOUNTD_ASSIGN(const JobDirectory directory,
                 JobDirectory::Open(state, allocation));
-  MOUNTD_ASSIGN(const auto records, directory.Records());
+  std::vector<Error> unreadable;  // `mountctl ps` tells them
+  MOUNTD_ASSIGN(const auto records, directory.Records(&unreadable));
   MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, nullptr));
   for (const TaskRecord& record : records) {
     if (record.IsActive() && (only.empty() || only == record.name())) {
@@ -68,7 +69,8 @@ Result<std::vector<Measured>> MeasureAll(const Context& context,
   for (const std::string& job : jobs) {
     const auto done = MeasureJob(context, state, job, "", all);
     if (!done && done.error().code != Code::kNotFound) {
-      return done.error();
+      std::cerr << "mountctl: " << job << ": " << done.error().Message()
+                << std::endl;
     }
   }
   return all;
@@ -118,8 +120,10 @@ void PrintStats(const Context& context, const std::vector<Measured>& all) {
     return;
   }
   Table table({"TASK", "MEMORY", "PEAK", "CPU USER", "CPU SYSTEM", "PIDS"});
+  bool lacks = false;
   for (const Measured& one : all) {
     const driver::TaskStats& stats = one.stats;
+    lacks |= !stats.memory_current || !stats.cpu_user_us || !stats.pids;
     table.Add({one.task, SizeOf(stats.memory_current),
                SizeOf(stats.memory_peak), TimeOf(stats.cpu_user_us),
                TimeOf(stats.cpu_system_us),
@@ -127,6 +131,11 @@ void PrintStats(const Context& context, const std::vector<Measured>& all) {
   }
   table.Print(std::cout);
   std::cout << std::flush;
+  if (lacks) {
+    std::cerr << "mountctl: a column is -, because the task's cgroup lacks the "
+                 "controller; `mountctl run --cgroup` gives tasks a cgroup"
+              << std::endl;
+  }
 }
 
 }  // namespace

@@ -12,9 +12,15 @@ namespace mountd::agent {
 // Returns the exit code, or 128 and the signal, as a shell does.
 int ExitStatusOf(const driver::ExitResult& result);
 
+// Prints the error of a command in a task, and returns its exit status, as
+// other programs that run containers have it: 127 for a command that is not
+// found, 126 for one that cannot be executed, 125 for all else.
+int FailToRun(const Error& error);
+
 // Runs the command with mountctl's own streams, and returns its ExitStatusOf.
-// With `terminal`, the terminal of stdin is in raw mode meanwhile, and restored
-// in every case. InvalidArgument if stdin is no terminal then.
+// With both flags the terminal of stdin is in raw mode meanwhile, and restored
+// in every case; with `terminal` alone mountctl follows its size.
+// InvalidArgument if stdin is no terminal then.
 Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
                        const std::vector<std::string>& command,
                        bool interactive, bool terminal);

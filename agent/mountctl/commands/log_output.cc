@@ -27,11 +27,11 @@ Result<void> CopyLog(const Context& context, const TaskRecord& record,
     if (!bytes) {
       return Ok();
     }
-    if (!bytes->empty()) {
-      MOUNTD_TRY(WriteAll(fd, *bytes, "the output"));
-    } else if (choice.follow && ended()) {
+    // Asked in each round, because a task may write all the time.
+    if (choice.follow && ended()) {
       reader->WriterHasEnded();
     }
+    MOUNTD_TRY(WriteAll(fd, *bytes, "the output"));
   }
 }
 

@@ -70,7 +70,9 @@ Result<void> AddNetwork(const OneTask& one, Job& job,
     if (port.label.empty()) {
       port.label = std::to_string(port.host);
     }
-    AddPort(port, config);
+    if (!AddPort(port, config)) {
+      return Wrong("--port", text + ": another port has such a label");
+    }
     network.ports.push_back(std::move(port));
   }
   return Ok();
@@ -111,6 +113,8 @@ Result<Job> JobOf(const OneTask& one, const std::string& random) {
     // Every sleep(1) takes a number, and not each knows "infinity".
     task.config.entrypoint = "/bin/sh";
     task.config.command = {"-c", "exec sleep 2147483647"};
+    // Such a first process of a namespace ignores SIGTERM.
+    task.kill_signal = "SIGKILL";
   }
   MOUNTD_TRY(AddNetwork(one, job, task.config));
   MOUNTD_TRY(AddEnvironment(one, task.config));

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/mountctl/commands/task_access.h"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
 #include <optional>
+#include <system_error>
 #include <utility>
 
+#include "agent/mountctl/commands/task_limits.h"
 #include "agent/mountctl/tasks/detached_process.h"
 #include "agent/mountctl/tasks/job_tasks.h"
 
@@ -31,6 +38,31 @@ Result<FoundTask> FindIn(const std::string& state,
   return FoundTask{*std::move(directory), *std::move(record)};
 }
 
+// True as well if nobody can tell.
+bool MayRun(const Context& context, const JobDirectory& directory) {
+  const auto records = directory.Records();
+  if (!records) {
+    return true;
+  }
+  const auto driver = DriverOf(context, directory, nullptr);
+  return std::any_of(
+      records->begin(), records->end(), [&](const TaskRecord& record) {
+        if (record.IsActive() || !driver) {
+          return record.IsActive() || !record.handle.config.id.empty();
+        }
+        const auto status = FindTask(**driver, record.handle);
+        return status ? status->state == driver::TaskState::kRunning
+                      : status.error().code != Code::kNotFound;
+      });
+}
+
+// A name without a slash is searched in $PATH.
+Result<std::string> RuntimeOf(const Context& context) {
+  return context.runtime.find('/') == std::string::npos
+             ? context.runtime
+             : AbsolutePath(context.runtime);
+}
+
 Result<Client> SecondClient(const Context& context) {
   ClientOptions options = context.options;
   options.on_call = {};
@@ -46,13 +78,15 @@ Result<FoundTask> ResolveTask(const Context& context, const std::string& text) {
   }
   MOUNTD_ASSIGN(const std::vector<std::string> jobs, ListJobs(state));
   std::optional<FoundTask> found;
+  std::optional<Error> unreadable;
   for (const std::string& job : jobs) {
     Result<FoundTask> one = FindIn(state, job, text, text);
     if (!one && one.error().code == Code::kNotFound) {
       continue;
     }
     if (!one) {
-      return one.error();
+      unreadable = one.error();
+      continue;
     }
     if (found) {
       return MakeError(Code::kInvalidArgument, "find", text,
@@ -62,17 +96,28 @@ Result<FoundTask> ResolveTask(const Context& context, const std::string& text) {
     found = *std::move(one);
   }
   if (!found) {
-    return NoTask(text);
+    return unreadable ? *unreadable : NoTask(text);
   }
   return *std::move(found);
+}
+
+Result<std::string> AbsolutePath(const std::string& path) {
+  std::error_code failed;
+  // Symbolic links stay, because a link may lead elsewhere after an update.
+  std::string absolute = std::filesystem::absolute(path, failed).string();
+  if (failed) {
+    return ErrnoError(failed.value(), "resolve", path);
+  }
+  return absolute;
 }
 
 Result<std::unique_ptr<driver::TaskDriver>> DriverOf(
     const Context& context, const JobDirectory& directory, Client* client) {
   MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
   MOUNTD_ASSIGN(std::string cgroup, directory.Cgroup());
+  MOUNTD_ASSIGN(std::string runtime, RuntimeOf(context));
   return context.make_driver(
-      {state + "/tasks", context.runtime, std::move(cgroup), client});
+      {state + "/tasks", std::move(runtime), std::move(cgroup), client});
 }
 
 Result<RunningTask> ReachTask(const Context& context, const std::string& text) {
@@ -89,6 +134,35 @@ Result<RunningTask> ReachTask(const Context& context, const std::string& text) {
   return RunningTask{std::move(found), std::move(driver)};
 }
 
+Result<UniqueFd> LockJob(const Context& context,
+                         const JobDirectory& directory) {
+  using std::chrono::steady_clock;
+  constexpr int kPauseMs = 50;
+  const steady_clock::time_point end =
+      steady_clock::now() + (context.options.join ? context.options.deadline
+                                                  : std::chrono::seconds(0));
+  bool told = false;
+  for (;;) {
+    MOUNTD_ASSIGN(std::optional<UniqueFd> lock, directory.TryLock());
+    if (lock) {
+      return *std::move(lock);
+    }
+    if (steady_clock::now() >= end) {
+      return MakeError(Code::kUnavailable, "lock", directory.path(),
+                       "another mountctl changes the tasks of " +
+                           directory.allocation() +
+                           " and has not ended in time; call again");
+    }
+    if (!std::exchange(told, true)) {
+      std::cerr
+          << "mountctl: waits for another mountctl that changes the tasks "
+             "of "
+          << directory.allocation() << std::endl;
+    }
+    (void)::poll(nullptr, 0, kPauseMs);
+  }
+}
+
 Result<void> EnsureWatcher(const Context& context,
                            const JobDirectory& directory) {
   MOUNTD_ASSIGN(const std::optional<UniqueFd> watch, directory.TakeWatch());
@@ -96,8 +170,9 @@ Result<void> EnsureWatcher(const Context& context,
     return Ok();
   }
   MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  MOUNTD_ASSIGN(const std::string runtime, RuntimeOf(context));
   std::vector<std::string> arguments{"mountctl", "--state", state, "--runtime",
-                                     context.runtime};
+                                     runtime};
   if (context.options.system_bus) {
     arguments.emplace_back("--bus");
   } else if (!context.options.address.empty()) {
@@ -109,6 +184,23 @@ Result<void> EnsureWatcher(const Context& context,
                        directory.path() + "/watcher.log");
 }
 
+Result<std::vector<std::string>> AllocationsWithTasks(const Context& context) {
+  std::vector<std::string> busy;
+  const auto state = StatePath(context.state);
+  if (!state) {
+    return busy;  // a user without a home runs no tasks
+  }
+  MOUNTD_ASSIGN(const std::vector<std::string> jobs, ListJobs(*state));
+  for (const std::string& job : jobs) {
+    const auto directory = JobDirectory::Open(*state, job);
+    if (directory ? MayRun(context, *directory)
+                  : directory.error().code != Code::kNotFound) {
+      busy.push_back(job);
+    }
+  }
+  return busy;
+}
+
 Result<void> RunJobWithTasks(const Context& context, Client& client,
                              const Job& job, RunOptions options,
                              const std::string& cgroup, std::ostream& out) {
@@ -116,11 +208,15 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
     return RunJob(client, job, options, out);
   }
   MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
-  MOUNTD_ASSIGN(const JobDirectory directory,
-                JobDirectory::Make(state, job.allocation));
-  MOUNTD_ASSIGN(const UniqueFd lock, directory.Lock());
+  MOUNTD_ASSIGN(const JobDirectory::Locked locked,
+                JobDirectory::MakeLocked(state, job.allocation,
+                                         [&context](const JobDirectory& made) {
+                                           return LockJob(context, made);
+                                         }));
+  const JobDirectory& directory = locked.directory;
   if (!cgroup.empty()) {
-    MOUNTD_TRY(directory.SetCgroup(cgroup));
+    MOUNTD_ASSIGN(const std::string absolute, AbsolutePath(cgroup));
+    MOUNTD_TRY(directory.SetCgroup(absolute));
   }
   // The driver's threads call mountd, too.
   MOUNTD_ASSIGN(Client second, SecondClient(context));
@@ -129,16 +225,38 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
                          return EnsureWatcher(context, directory);
                        }};
   options.tasks = &tasks;
+  MOUNTD_ASSIGN(options.warnings, LimitsLeftOut(*driver, job, cgroup));
+  for (const std::string& warning : options.warnings) {
+    std::cerr << "mountctl: " << warning << std::endl;
+  }
   Result<void> done = RunJob(client, job, options, out);
-  MOUNTD_ASSIGN(const std::vector<TaskRecord> records, directory.Records());
-  // RunJob has given up, and released the allocation.
-  if (!done &&
-      std::all_of(records.begin(), records.end(), [](const TaskRecord& record) {
-        return record.phase == TaskPhase::kStopped;
-      })) {
+  const auto records = directory.Records();
+  // RunJob has given up, and released the allocation. A start that the driver
+  // has not forgotten may run.
+  if (!done && records &&
+      std::all_of(records->begin(), records->end(),
+                  [](const TaskRecord& record) {
+                    return record.phase == TaskPhase::kStopped &&
+                           record.handle.config.id.empty();
+                  })) {
     IgnoreBecauseBestEffort(directory.Remove());
   }
   return done;
+}
+
+Result<bool> EndTasks(const Context& context, const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  const auto directory = JobDirectory::Open(state, allocation);
+  if (!directory && directory.error().code == Code::kNotFound) {
+    return false;
+  }
+  if (!directory) {
+    return directory.error();
+  }
+  MOUNTD_ASSIGN(const UniqueFd lock, LockJob(context, *directory));
+  MOUNTD_ASSIGN(const auto driver, DriverOf(context, *directory, nullptr));
+  MOUNTD_TRY(JobTasks(*driver, *directory).StopAll());
+  return true;
 }
 
 Result<Receipt> StopAllocation(const Context& context, Client& client,
@@ -153,11 +271,14 @@ Result<Receipt> StopAllocation(const Context& context, Client& client,
     return client.ReleaseAllocation(allocation, on_tasks);
   }
   // Makes what a killed run has not made.
-  MOUNTD_ASSIGN(const JobDirectory directory,
-                JobDirectory::Make(*state, allocation));
-  MOUNTD_ASSIGN(const UniqueFd lock, directory.Lock());
-  MOUNTD_ASSIGN(const std::vector<TaskRecord> records, directory.Records());
-  if (!records.empty()) {
+  MOUNTD_ASSIGN(const JobDirectory::Locked locked,
+                JobDirectory::MakeLocked(*state, allocation,
+                                         [&context](const JobDirectory& made) {
+                                           return LockJob(context, made);
+                                         }));
+  const JobDirectory& directory = locked.directory;
+  const auto records = directory.Records();
+  if (!records || !records->empty()) {
     MOUNTD_ASSIGN(Client second, SecondClient(context));
     MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, &second));
     MOUNTD_TRY(JobTasks(*driver, directory).StopAll());

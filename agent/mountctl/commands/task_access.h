@@ -22,6 +22,9 @@ struct FoundTask {
 // NotFound if there is no such task; InvalidArgument if several jobs have it.
 Result<FoundTask> ResolveTask(const Context& context, const std::string& text);
 
+// Returns the path as seen from "/", where a watcher runs.
+Result<std::string> AbsolutePath(const std::string& path);
+
 // Makes the driver of a job's tasks. `client` may be null, and outlives the
 // driver.
 Result<std::unique_ptr<driver::TaskDriver>> DriverOf(
@@ -36,9 +39,17 @@ struct RunningTask {
 };
 Result<RunningTask> ReachTask(const Context& context, const std::string& text);
 
+// Takes the job's lock. Tells the caller on stderr if another mountctl has it,
+// and waits until --timeout. Unavailable after that.
+Result<UniqueFd> LockJob(const Context& context, const JobDirectory& directory);
+
 // Starts a watcher of the job unless there is one.
 Result<void> EnsureWatcher(const Context& context,
                            const JobDirectory& directory);
+
+// Returns the allocations in which a task of mountctl's may run, sorted. A job
+// that cannot be read is one of them.
+Result<std::vector<std::string>> AllocationsWithTasks(const Context& context);
 
 // Sets up an allocation with its tasks, as RunJob does, under the job's lock.
 // `cgroup` is the path of the tasks' cgroup; "": none. Without tasks this is
@@ -46,6 +57,10 @@ Result<void> EnsureWatcher(const Context& context,
 Result<void> RunJobWithTasks(const Context& context, Client& client,
                              const Job& job, RunOptions options,
                              const std::string& cgroup, std::ostream& out);
+
+// Ends the tasks that mountctl runs in the allocation, without mountd. False if
+// mountctl runs none there.
+Result<bool> EndTasks(const Context& context, const std::string& allocation);
 
 // Ends the allocation's tasks, if mountctl runs any, releases the allocation,
 // and forgets its job.

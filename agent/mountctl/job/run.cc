@@ -155,10 +155,19 @@ class Runner {
       return;
     }
     if (options_.tasks != nullptr) {
-      IgnoreBecauseBestEffort(Timed("end", job_.allocation, [&] {
+      const Result<void> ended = Timed("end", job_.allocation, [&] {
         return JobTasks(options_.tasks->driver, options_.tasks->directory)
             .StopAll();
-      }));
+      });
+      // A task still uses the allocation, and its record is the only trace.
+      if (!ended) {
+        if (!options_.json) {
+          out_ << "kept: " << job_.allocation << ", because a task may run: "
+               << Printable(ended.error().Message())
+               << "; `mountctl stop` tries again" << std::endl;
+        }
+        return;
+      }
     }
     // A failure of the release is in its step's line, and mountd retries it.
     // The function returns the first error.
@@ -176,6 +185,9 @@ class Runner {
                  {"steps", steps_}};
     if (!job_.tasks.empty()) {
       json["tasks"] = tasks_;
+    }
+    if (!options_.warnings.empty()) {
+      json["warnings"] = options_.warnings;
     }
     if (!done) {
       json["error"] = {{"name", "org.mountd1.Error." +

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <iosfwd>
+#include <string>
+#include <vector>
 
 #include "agent/client.h"
 #include "agent/driver/task_driver.h"
@@ -27,6 +29,7 @@ struct RunOptions {
   bool keep = false;  // keep what was made if a later step fails
   // Null for a job without tasks.
   const RunTasks* tasks = nullptr;
+  std::vector<std::string> warnings{};  // for the JSON object
 };
 
 // Runs one allocation: prepare, network, volumes, mounts, tasks, in this

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <csignal>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -88,8 +90,31 @@ void ReadRestart(Section& section, RestartPolicy& restart) {
   ReadNumber(section, "attempts", restart.attempts);
   ReadDuration(section, "interval", restart.interval);
   ReadDuration(section, "delay", restart.delay);
-  section.Check("interval", restart.interval.count() > 0,
-                "must be longer than 0");
+  // A shorter time would be a busy loop of starts.
+  section
+      .Check("interval", restart.interval >= std::chrono::seconds(1),
+             "must be at least 1s")
+      .Check("delay", restart.delay >= std::chrono::milliseconds(100),
+             "must be at least 100ms");
+}
+
+bool IsSignal(std::string_view text) {
+  if (text.starts_with("SIG")) {
+    text.remove_prefix(3);
+  } else if (const auto number = ParseNumber<int>(text)) {
+    return *number >= 1 && *number <= SIGRTMAX;
+  }
+  // The driver reads the rest, such as RTMIN+3.
+  if (text.starts_with("RTMIN") || text.starts_with("RTMAX")) {
+    return true;
+  }
+  for (int number = 1; number < SIGRTMIN; ++number) {
+    const char* known = ::sigabbrev_np(number);
+    if (known != nullptr && text == known) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void ReadNetworkOf(Section& section, const Job& job,
@@ -108,7 +133,7 @@ void ReadNetworkOf(Section& section, const Job& job,
                 "is group, and the job has no [network]");
   section.Each("ports",
                "must be labels of ports of a [network] that the task "
-               "is in",
+               "is in, and differ in letters and digits",
                [&](const std::string& label) {
                  if (!in_group || !job.network) {
                    return false;
@@ -120,8 +145,7 @@ void ReadNetworkOf(Section& section, const Job& job,
                  if (port == ports.end()) {
                    return false;
                  }
-                 AddPort(*port, config);
-                 return true;
+                 return AddPort(*port, config);
                });
 }
 
@@ -161,6 +185,9 @@ void ReadTask(Section& section, Job& job) {
       .Inner("restart",
              [&](Section& inner) { ReadRestart(inner, task.restart); });
   ReadDuration(section, "kill_timeout", task.kill_timeout);
+  section.Check("kill_signal",
+                task.kill_signal.empty() || IsSignal(task.kill_signal),
+                "must be a name such as SIGTERM or a number from 1 to 64");
   // The name is a part of paths.
   section.Check("name", IsValidName(task.config.name),
                 "must be 1 to 128 characters of A-Z a-z 0-9 . _ - [ ]");
@@ -181,23 +208,29 @@ void CheckMountsTask(Section& section, const Job& job) {
                     return task.config.name == job.mounts.back().task;
                   });
   section.Check("task", is_known, "is not the name of a [[task]]")
-      .Check("path",
-             job.tasks.empty() || !job.mounts.back().task_path.empty(),
+      .Check("path", job.tasks.empty() || !job.mounts.back().task_path.empty(),
              "is required for a mount of a [[task]]");
 }
 
-void AddPort(const Port& port, driver::TaskConfig& config) {
+bool AddPort(const Port& port, driver::TaskConfig& config) {
   std::string label = port.label;
   for (char& letter : label) {
     if (std::isalnum(static_cast<unsigned char>(letter)) == 0) {
       letter = '_';
     }
   }
+  const std::string variable = "MOUNTD_PORT_" + label;
+  if (std::any_of(config.environment.begin(), config.environment.end(),
+                  [&](const driver::EnvironmentEntry& entry) {
+                    return entry.name == variable;
+                  })) {
+    return false;
+  }
   const std::uint16_t inside = port.container == 0 ? port.host : port.container;
-  driver::SetEnvironment("MOUNTD_PORT_" + label, std::to_string(inside),
-                         config.environment);
+  driver::SetEnvironment(variable, std::to_string(inside), config.environment);
   driver::SetEnvironment("MOUNTD_HOST_PORT_" + label, std::to_string(port.host),
                          config.environment);
+  return true;
 }
 
 std::optional<std::chrono::milliseconds> ParseDuration(std::string_view text) {

@@ -21,8 +21,8 @@ void CheckMountsTask(Section& section, const Job& job);
 
 // Gives a task the job's port: MOUNTD_PORT_<label> is the port in the task, and
 // MOUNTD_HOST_PORT_<label> the host's. Other characters than letters and digits
-// become "_".
-void AddPort(const Port& port, driver::TaskConfig& config);
+// become "_". False if the task has a port of such a variable already.
+bool AddPort(const Port& port, driver::TaskConfig& config);
 
 // Parses "500ms", "15s", "30m" or "2h", up to 30 days.
 std::optional<std::chrono::milliseconds> ParseDuration(std::string_view text);

@@ -2,6 +2,7 @@
 #include "agent/mountctl/tasks/detached_process.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,8 +26,13 @@ namespace {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // A signal that the caller ignores would stay ignored (execve(2)).
+  for (int number = 1; number < NSIG; ++number) {
+    (void)::signal(number, SIG_DFL);
+  }
   if (null < 0 || file < 0 || ::dup2(null, 0) < 0 || ::dup2(file, 1) < 0 ||
       ::dup2(file, 2) < 0 || ::chdir("/") < 0 ||
+      ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) < 0 ||
       ::fcntl(kept, F_SETFD, 0) < 0) {
     error = errno;
   } else {

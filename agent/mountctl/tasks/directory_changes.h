@@ -4,17 +4,17 @@
 #include <chrono>
 #include <optional>
 
-#include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::agent {
 
 // Tells when a record of a job's directory is replaced or removed, by
-// inotify(7). Used by one thread.
+// inotify(7). A user has few instances of inotify; without one each wait ends
+// after a second. Used by one thread.
 class DirectoryChanges {
  public:
   // Tells changes after this call. `directory` is any fd of the directory.
-  static Result<DirectoryChanges> Of(int directory);
+  static DirectoryChanges Of(int directory);
 
   // Waits for a change, for the time, or until `stop` is readable. -1: no such
   // fd. Without a time the wait has no end of its own.
@@ -23,7 +23,7 @@ class DirectoryChanges {
  private:
   explicit DirectoryChanges(UniqueFd inotify) : inotify_(std::move(inotify)) {}
 
-  UniqueFd inotify_;
+  UniqueFd inotify_;  // invalid: none
 };
 
 }  // namespace mountd::agent

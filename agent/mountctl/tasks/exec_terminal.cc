@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "mountd/base/unique_fd.h"
 
@@ -21,7 +22,10 @@ namespace {
 
 using driver::TerminalSize;
 
-constexpr std::array<int, 4> kEnding{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+// All whose default action ends a process, and that come in practice.
+constexpr std::array<int, 15> kEnding{
+    SIGTERM, SIGINT,  SIGHUP, SIGQUIT, SIGPIPE, SIGABRT, SIGALRM, SIGUSR1,
+    SIGUSR2, SIGSEGV, SIGBUS, SIGFPE,  SIGILL,  SIGXCPU, SIGXFSZ};
 
 // The state of the one ExecTerminal, for handlers of signals. Written before
 // the handlers are there, and read by them.
@@ -41,9 +45,12 @@ void RestoreTerminal() {
   // Else a process in the background would stop here (tcsetattr(3)).
   ::sigaddset(&output, SIGTTOU);
   ::pthread_sigmask(SIG_BLOCK, &output, &before);
-  if (g_is_raw.exchange(false)) {
-    // A terminal that has hung up has no mode any more.
+  if (g_is_raw) {
+    // A terminal that has hung up has no mode any more. A handler on another
+    // thread may restore the terminal as well, and must not end the process
+    // before it is restored.
     (void)::tcsetattr(g_raw.fd, TCSANOW, &g_raw.saved);
+    g_is_raw = false;
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -110,28 +117,30 @@ class RawMode : public ExecTerminal {
 
   ~RawMode() override {
     RestoreTerminal();
-    for (std::size_t i = 0; i < kHandled; ++i) {
-      ::sigaction(before_.at(i).number, &before_.at(i).action, nullptr);
+    for (const Before& before : before_) {
+      ::sigaction(before.number, &before.action, nullptr);
     }
   }
 
   // The handlers are there before the mode is raw.
-  Result<void> Begin(int terminal) {
+  Result<void> Begin(int terminal, Mode mode) {
     g_raw = {terminal, {}, sizes_.writer()};
+    Handle(SIGWINCH, &TellSize, SA_RESTART);
+    if (mode == Mode::kSizes) {
+      return Ok();
+    }
     if (::tcgetattr(terminal, &g_raw.saved) < 0) {
       return ErrnoError(errno, "tcgetattr", "stdin");
     }
-    std::size_t next = 0;
     for (const int number : kEnding) {
-      Handle(next, number, &EndBySignal, static_cast<int>(SA_RESETHAND));
-      // A signal that is ignored, as under nohup(1), stays so.
-      if (before_.at(next).action.sa_handler == SIG_IGN) {
-        ::sigaction(number, &before_.at(next).action, nullptr);
+      Handle(number, &EndBySignal, static_cast<int>(SA_RESETHAND));
+      // A signal that is ignored, as under nohup(1), stays so. A program that
+      // handles a signal ends this object.
+      if (before_.back().action.sa_handler != SIG_DFL) {
+        ::sigaction(number, &before_.back().action, nullptr);
       }
-      ++next;
     }
-    Handle(next++, SIGWINCH, &TellSize, SA_RESTART);
-    Handle(next++, SIGTSTP, SIG_IGN, 0);
+    Handle(SIGTSTP, SIG_IGN, 0);
     termios raw = g_raw.saved;
     ::cfmakeraw(&raw);
     g_is_raw = true;
@@ -144,28 +153,26 @@ class RawMode : public ExecTerminal {
   driver::Stream<TerminalSize>& sizes() override { return sizes_; }
 
  private:
-  static constexpr std::size_t kHandled = kEnding.size() + 2;
-
   struct Before {
     int number = SIGWINCH;
     struct sigaction action {};
   };
 
-  void Handle(std::size_t index, int number, void (*handler)(int), int flags) {
+  void Handle(int number, void (*handler)(int), int flags) {
     struct sigaction action {};
     action.sa_handler = handler;
     action.sa_flags = flags;
-    before_.at(index).number = number;
-    ::sigaction(number, &action, &before_.at(index).action);
+    before_.push_back({number, {}});
+    ::sigaction(number, &action, &before_.back().action);
   }
 
   SizeStream sizes_;
-  std::array<Before, kHandled> before_{};
+  std::vector<Before> before_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<ExecTerminal>> ExecTerminal::Begin(int fd) {
+Result<std::unique_ptr<ExecTerminal>> ExecTerminal::Begin(int fd, Mode how) {
   if (::isatty(fd) == 0) {
     return MakeError(Code::kInvalidArgument, "exec", "stdin",
                      "is no terminal; leave out -t");
@@ -177,7 +184,7 @@ Result<std::unique_ptr<ExecTerminal>> ExecTerminal::Begin(int fd) {
   }
   auto mode =
       std::make_unique<RawMode>(fd, UniqueFd(pipe[0]), UniqueFd(pipe[1]));
-  MOUNTD_TRY(mode->Begin(fd));
+  MOUNTD_TRY(mode->Begin(fd, how));
   return std::unique_ptr<ExecTerminal>(std::move(mode));
 }
 

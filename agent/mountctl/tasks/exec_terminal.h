@@ -9,13 +9,19 @@
 namespace mountd::agent {
 
 // Holds the caller's terminal in raw mode for an exec. Restores the terminal
-// when it ends, and before SIGTERM, SIGINT, SIGHUP or SIGQUIT ends the process.
+// when it ends, and before a signal ends the process, unless that is SIGKILL.
+// Leaves those that the program handles itself.
 // There is one at a time in a process, because it owns the handlers of these
 // signals, of SIGWINCH and of SIGTSTP.
 class ExecTerminal {
  public:
+  // With kSizes the terminal stays as it is, for an exec without stdin: the
+  // keys of signals end mountctl then.
+  enum class Mode { kRaw, kSizes };
+
   // InvalidArgument if `fd` is no terminal. The caller keeps the fd open.
-  static Result<std::unique_ptr<ExecTerminal>> Begin(int fd);
+  static Result<std::unique_ptr<ExecTerminal>> Begin(int fd,
+                                                     Mode mode = Mode::kRaw);
 
   ExecTerminal() = default;
   ExecTerminal(const ExecTerminal&) = delete;

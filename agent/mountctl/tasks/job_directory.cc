@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "agent/mountctl/tasks/random_hex.h"
 #include "mountd/base/names.h"
 #include "mountd/base/write_all.h"
 
@@ -29,6 +30,7 @@ constexpr char kLock[] = "lock";
 constexpr char kCgroup[] = "cgroup";
 constexpr char kWatcherLock[] = "watcher.lock";
 constexpr std::string_view kRecordEnd = ".json";
+constexpr std::string_view kRemoved = "removed-";
 
 Result<void> MakePrivate(const std::string& path) {
   if (::mkdir(path.c_str(), kPrivateDirectory) < 0 && errno != EEXIST) {
@@ -47,6 +49,19 @@ Result<void> MakeParents(const std::string& path) {
     }
   }
   return Ok();
+}
+
+// A Make of another process, whose Lock fails, may put a file there meanwhile.
+std::error_code RemoveTree(const fs::path& path) {
+  constexpr int kTries = 10;
+  std::error_code failed;
+  for (int i = 0; i < kTries; ++i) {
+    fs::remove_all(path, failed);
+    if (failed != std::errc::directory_not_empty) {
+      break;
+    }
+  }
+  return failed;
 }
 
 std::string JobPath(const std::string& state, const std::string& allocation) {
@@ -114,7 +129,9 @@ Result<std::vector<std::string>> ListJobs(const std::string& state) {
   for (fs::directory_iterator one(state + "/jobs", failed), end;
        !failed && one != end; one.increment(failed)) {
     std::string name = one->path().filename().string();
-    if (IsValidName(name)) {
+    std::error_code unknown;
+    // A file beside the jobs is none. Open tells what is wrong with the rest.
+    if (IsValidName(name) && (one->is_directory(unknown) || unknown)) {
       names.push_back(std::move(name));
     }
   }
@@ -138,9 +155,13 @@ Result<JobDirectory> JobDirectory::OpenPath(const std::string& allocation,
     return ErrnoError(errno, "stat", path);
   }
   if (status.st_uid != ::geteuid() || (status.st_mode & 022U) != 0) {
-    return MakeError(Code::kFailedPrecondition, "open", path,
-                     "others may write to the directory; take it over or "
-                     "remove it");
+    return MakeError(
+        Code::kFailedPrecondition, "open", path,
+        status.st_uid != ::geteuid()
+            ? path + " belongs to uid " + std::to_string(status.st_uid) +
+                  "; run mountctl as that user, or choose another "
+                  "--state"
+            : "others may write to " + path + "; take their permission away");
   }
   return JobDirectory(allocation, path, std::move(fd));
 }
@@ -169,6 +190,22 @@ Result<JobDirectory> JobDirectory::Make(const std::string& state,
   return directory;
 }
 
+Result<JobDirectory::Locked> JobDirectory::MakeLocked(
+    const std::string& state, const std::string& allocation,
+    const TakeLock& lock) {
+  for (;;) {
+    Result<JobDirectory> directory = Make(state, allocation);
+    Result<UniqueFd> taken = directory ? lock(*directory) : directory.error();
+    if (directory && taken) {
+      return Locked{*std::move(directory), *std::move(taken)};
+    }
+    const Code code = taken.error().code;
+    if (code != Code::kAborted && code != Code::kNotFound) {
+      return taken.error();
+    }
+  }
+}
+
 Result<UniqueFd> JobDirectory::OpenLock(const char* name) const {
   // Never makes the file, because that could hinder a removal under way.
   UniqueFd file(::openat(fd_.get(), name, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
@@ -188,15 +225,48 @@ Result<UniqueFd> JobDirectory::Lock() const {
       return ErrnoError(errno, "lock", path_);
     }
   }
-  struct stat status {};
-  if (::fstat(fd_.get(), &status) < 0) {
+  MOUNTD_TRY(CheckName());
+  return file;
+}
+
+Result<std::optional<UniqueFd>> JobDirectory::TryLock() const {
+  MOUNTD_ASSIGN(UniqueFd file, OpenLock(kLock));
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+    MOUNTD_TRY(CheckName());
+    return std::optional(std::move(file));
+  }
+  if (errno == EWOULDBLOCK) {
+    return std::optional<UniqueFd>();
+  }
+  return ErrnoError(errno, "lock", path_);
+}
+
+// Remove takes the name away before it removes anything. A directory without
+// its name is of a job that was removed.
+Result<void> JobDirectory::CheckName() const {
+  struct stat held {};
+  struct stat named {};
+  if (::fstat(fd_.get(), &held) < 0) {
     return ErrnoError(errno, "stat", path_);
   }
-  if (status.st_nlink == 0) {
+  if (::lstat(path_.c_str(), &named) < 0 && errno != ENOENT) {
+    return ErrnoError(errno, "stat", path_);
+  }
+  if (named.st_ino != held.st_ino || named.st_dev != held.st_dev) {
     return MakeError(Code::kAborted, "lock", path_,
                      "the job was removed meanwhile; call again");
   }
-  return file;
+  return Ok();
+}
+
+Result<bool> JobDirectory::IsLocked() const {
+  MOUNTD_ASSIGN(const UniqueFd file, OpenLock(kLock));
+  // Shared, so two that look see no lock of each other's.
+  if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) {
+    return false;
+  }
+  return errno == EWOULDBLOCK ? Result<bool>(true)
+                              : ErrnoError(errno, "lock", path_);
 }
 
 Result<std::optional<UniqueFd>> JobDirectory::TakeWatch() const {
@@ -252,7 +322,8 @@ Result<std::string> JobDirectory::Cgroup() const {
   return path;
 }
 
-Result<std::vector<TaskRecord>> JobDirectory::Records() const {
+Result<std::vector<TaskRecord>> JobDirectory::Records(
+    std::vector<Error>* unreadable) const {
   std::vector<TaskRecord> records;
   std::error_code failed;
   // By the fd, because another job may have the path by now.
@@ -267,7 +338,10 @@ Result<std::vector<TaskRecord>> JobDirectory::Records() const {
     if (record) {
       records.push_back(*std::move(record));
     } else if (record.error().code != Code::kNotFound) {
-      return record.error();
+      if (unreadable == nullptr) {
+        return record.error();
+      }
+      unreadable->push_back(record.error());
     }
   }
   if (failed) {
@@ -300,6 +374,18 @@ Result<void> JobDirectory::Write(const TaskRecord& record) const {
   return Replace(record.name() + std::string(kRecordEnd), text);
 }
 
+Result<void> JobDirectory::Forget(const std::string& task) const {
+  MOUNTD_TRY(Name::Parse("task", task));
+  const std::string name = task + std::string(kRecordEnd);
+  if (::unlinkat(fd_.get(), name.c_str(), 0) < 0 && errno != ENOENT) {
+    return ErrnoError(errno, "unlink", path_ + "/" + name);
+  }
+  if (::fsync(fd_.get()) < 0) {
+    return ErrnoError(errno, "fsync", path_);
+  }
+  return Ok();
+}
+
 Result<void> JobDirectory::Replace(const std::string& name,
                                    const std::string& text) const {
   const std::string path = path_ + "/" + name;
@@ -328,18 +414,26 @@ Result<void> JobDirectory::Replace(const std::string& name,
 
 Result<void> JobDirectory::Remove() const {
   std::error_code failed;
-  // A Make of another process may put a file there meanwhile.
-  constexpr int kTries = 10;
-  for (int i = 0; i < kTries; ++i) {
-    fs::remove_all(path_, failed);
-    if (failed != std::errc::directory_not_empty) {
-      break;
+  const std::string state = fs::path(path_).parent_path().parent_path();
+  MOUNTD_ASSIGN(const std::string random, RandomHex(path_));
+  // One step, so nobody adds a record to a directory that is half removed.
+  const std::string removed =
+      state + "/" + std::string(kRemoved) + random + "." + allocation_;
+  if (::rename(path_.c_str(), removed.c_str()) < 0) {
+    return ErrnoError(errno, "rename", path_);
+  }
+  // Also those of removals that were killed.
+  for (fs::directory_iterator one(state, failed), end; !failed && one != end;
+       one.increment(failed)) {
+    if (!one->path().filename().string().starts_with(kRemoved)) {
+      continue;
+    }
+    const std::error_code left = RemoveTree(one->path());
+    if (left && one->path() == removed) {
+      return ErrnoError(left.value(), "remove", removed);
     }
   }
-  if (failed) {
-    return ErrnoError(failed.value(), "remove", path_);
-  }
-  return Ok();
+  return failed ? ErrnoError(failed.value(), "list", state) : Ok();
 }
 
 }  // namespace mountd::agent

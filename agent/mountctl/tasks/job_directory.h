@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 //     <task>.json                   a record, replaced as a whole
 //     cgroup                        the path of the tasks' cgroup
 //     logs/                         the tasks' rotated logs
+//   <state>/removed-<hex>.<allocation>/  a job, while it is removed
 namespace mountd::agent {
 
 // Returns --state, or $XDG_STATE_HOME/mountd, or ~/.local/state/mountd.
@@ -40,6 +42,14 @@ class JobDirectory {
   static Result<JobDirectory> Make(const std::string& state,
                                    const std::string& allocation);
 
+  // Makes what is missing, and locks the job by `lock`. Begins again as often
+  // as somebody removes the job meanwhile.
+  struct Locked;
+  using TakeLock = std::function<Result<UniqueFd>(const JobDirectory&)>;
+  static Result<Locked> MakeLocked(const std::string& state,
+                                   const std::string& allocation,
+                                   const TakeLock& lock = &JobDirectory::Lock);
+
   const std::string& allocation() const { return allocation_; }
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }
@@ -48,6 +58,11 @@ class JobDirectory {
   // Waits until nobody else changes the job. Aborted if the directory was
   // removed meanwhile. Closing the fd unlocks.
   Result<UniqueFd> Lock() const;
+  // Does so without waiting; nothing if somebody else changes the job.
+  Result<std::optional<UniqueFd>> TryLock() const;
+
+  // Returns whether somebody changes the job just now.
+  Result<bool> IsLocked() const;
 
   // Returns the watcher's lock, which forked children share; nothing if a
   // watcher lives. Closing all copies of the fd unlocks.
@@ -56,18 +71,23 @@ class JobDirectory {
   // not take its lock.
   Result<bool> IsWatched() const;
 
-  // Returns all records, in the order of their starts.
-  Result<std::vector<TaskRecord>> Records() const;
+  // Returns all records, in the order of their starts. Adds the errors of files
+  // that cannot be read to `unreadable`; null: the first one fails the call.
+  Result<std::vector<TaskRecord>> Records(
+      std::vector<Error>* unreadable = nullptr) const;
   // Returns nothing if there is no record of the task.
   Result<std::optional<TaskRecord>> Read(const std::string& task) const;
   // Replaces the record. It is on the disk when the function returns.
   Result<void> Write(const TaskRecord& record) const;
+  // Removes the record of a task that nothing runs any more.
+  Result<void> Forget(const std::string& task) const;
 
   // Keeps the path of the cgroup that the tasks' driver uses; "": none.
   Result<void> SetCgroup(const std::string& path) const;
   Result<std::string> Cgroup() const;
 
-  // Removes the directory and all that is in it.
+  // Removes the directory and all that is in it, for a holder of the lock. The
+  // name goes first, so whoever locks the directory later gets Aborted.
   Result<void> Remove() const;
 
  private:
@@ -79,6 +99,7 @@ class JobDirectory {
   static Result<JobDirectory> OpenPath(const std::string& allocation,
                                        const std::string& path);
   Result<UniqueFd> OpenLock(const char* name) const;
+  Result<void> CheckName() const;
   Result<void> Replace(const std::string& name, const std::string& text) const;
   Result<std::string> ReadText(const std::string& name) const;
   Result<TaskRecord> ReadFile(const std::string& name) const;
@@ -86,6 +107,11 @@ class JobDirectory {
   std::string allocation_;
   std::string path_;
   UniqueFd fd_;
+};
+
+struct JobDirectory::Locked {
+  JobDirectory directory;
+  UniqueFd lock;
 };
 
 }  // namespace mountd::agent

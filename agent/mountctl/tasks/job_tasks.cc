@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/mountctl/tasks/job_tasks.h"
 
-#include <sys/random.h>
-
-#include <array>
-#include <cerrno>
-#include <cstdio>
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "agent/mountctl/tasks/random_hex.h"
 
 namespace mountd::agent {
 namespace {
@@ -21,6 +19,20 @@ Result<std::string> NewId(const std::string& allocation,
   return allocation + "/" + task + "/" + hex;
 }
 
+// The same start may succeed a moment later, whatever the task is.
+bool MayPass(const Error& error) {
+  switch (error.code) {
+    case Code::kUnavailable:
+    case Code::kInProgress:
+    case Code::kAborted:
+    case Code::kDeadlineExceeded:
+    case Code::kResourceExhausted:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Keeps the first error of several steps.
 void Keep(Result<void> step, Result<void>& all) {
   if (all && !step) {
@@ -29,17 +41,6 @@ void Keep(Result<void> step, Result<void>& all) {
 }
 
 }  // namespace
-
-Result<std::string> RandomHex(const std::string& object) {
-  std::uint32_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
-    return ErrnoError(errno, "getrandom", object);
-  }
-  std::array<char, 9> hex{};
-  // Eight digits and the NUL always fit.
-  (void)std::snprintf(hex.data(), hex.size(), "%08x", number);
-  return std::string(hex.data());
-}
 
 Result<driver::TaskStatus> FindTask(driver::TaskDriver& driver,
                                     const driver::TaskHandle& handle) {
@@ -57,12 +58,16 @@ std::string EndText(const driver::ExitResult& result) {
                     : "exit code " + std::to_string(result.exit_code));
 }
 
-Result<bool> JobTasks::IsRunning(const TaskRecord& record) {
-  const auto status = FindTask(driver_, record.handle);
-  if (!status) {
-    return IsNotFound(status.error()) ? Result<bool>(false) : status.error();
+Result<std::optional<driver::TaskStatus>> JobTasks::Find(
+    const TaskRecord& record) {
+  auto status = FindTask(driver_, record.handle);
+  if (status) {
+    return std::optional(*std::move(status));
   }
-  return status->state == driver::TaskState::kRunning;
+  if (IsNotFound(status.error())) {
+    return std::optional<driver::TaskStatus>();
+  }
+  return status.error();
 }
 
 Result<bool> JobTasks::Start(const TaskSpec& spec, std::uint32_t order) {
@@ -70,16 +75,26 @@ Result<bool> JobTasks::Start(const TaskSpec& spec, std::uint32_t order) {
                 directory_.Read(spec.config.name));
   const bool same = before && before->spec == spec;
   if (before && before->phase == TaskPhase::kRunning) {
-    MOUNTD_ASSIGN(const bool runs, IsRunning(*before));
-    if (runs && same) {
-      return false;
-    }
-    if (runs) {
+    MOUNTD_ASSIGN(const std::optional<driver::TaskStatus> found, Find(*before));
+    const bool runs = found && found->state == driver::TaskState::kRunning;
+    if (runs && !same) {
       return MakeError(Code::kAlreadyExists, "start",
                        directory_.allocation() + "/" + spec.config.name,
                        "the task runs with another configuration; stop the "
                        "allocation first");
     }
+    if (runs) {
+      return false;
+    }
+    if (same && found && found->result && found->result->IsSuccess()) {
+      // No watcher has recorded the end.
+      MOUNTD_TRY(RecordEnd(spec.config.name, before->handle.config.id,
+                           *found->result, BootTime(0)));
+      return false;
+    }
+  }
+  if (same && before->phase == TaskPhase::kComplete) {
+    return false;
   }
   if (same && before->phase == TaskPhase::kStarting) {
     MOUNTD_TRY(FinishStart(*before));
@@ -117,8 +132,10 @@ Result<void> JobTasks::FinishStart(TaskRecord record) {
     return directory_.Write(record);
   }
   // If the driver cannot forget the start now, the next start or stop makes it
-  // do so, by this record.
-  IgnoreBecauseBestEffort(Forget(record.handle));
+  // do so, by the id in this record.
+  if (Forget(record.handle)) {
+    record.handle.config.id.clear();
+  }
   record.phase = TaskPhase::kFailed;
   record.reason = started.error().Message();
   MOUNTD_TRY(directory_.Write(record));
@@ -157,22 +174,29 @@ Result<void> JobTasks::EndGently(const TaskRecord& record) {
 Result<void> JobTasks::Stop(TaskRecord record) {
   record.phase = TaskPhase::kStopped;
   record.reason.clear();
-  MOUNTD_TRY(directory_.Write(record));
+  // A full disk must not keep the task, and a watcher waits for the lock.
+  IgnoreBecauseBestEffort(directory_.Write(record));
   const Result<void> ended = EndGently(record);
-  // A signal that nobody knows must not keep the task.
-  if (!ended && ended.error().code != Code::kInvalidArgument) {
-    return ended;
+  // A task that cannot be ended gently is killed.
+  const Result<void> forgotten = Forget(record.handle);
+  if (!forgotten) {
+    return ended ? forgotten : ended;
   }
-  return Forget(record.handle);
+  record.handle.config.id.clear();
+  // The end may have made room on the disk. A record that says that the task
+  // runs would make a watcher start the task again.
+  return directory_.Write(record) ? Ok() : directory_.Forget(record.name());
 }
 
 Result<void> JobTasks::StopAll() {
-  MOUNTD_ASSIGN(std::vector<TaskRecord> records, directory_.Records());
+  std::vector<Error> unreadable;
+  MOUNTD_ASSIGN(std::vector<TaskRecord> records,
+                directory_.Records(&unreadable));
   // All records first, so that after a kill no watcher starts a task again.
   for (TaskRecord& record : records) {
     if (record.IsActive()) {
       record.phase = TaskPhase::kStopped;
-      MOUNTD_TRY(directory_.Write(record));
+      IgnoreBecauseBestEffort(directory_.Write(record));
     }
   }
   Result<void> all;
@@ -183,6 +207,10 @@ Result<void> JobTasks::StopAll() {
     if (one->spec.config.network.mode == driver::NetworkMode::kGroup) {
       isolation = one->spec.config.network;
     }
+  }
+  // Such a record may be of a task that runs.
+  if (!unreadable.empty()) {
+    Keep(unreadable.front(), all);
   }
   // The namespaces stay while a task may run in them. The release of the
   // allocation ends what the driver cannot end now.
@@ -207,8 +235,19 @@ Result<void> JobTasks::RecordEnd(const std::string& task, const std::string& id,
 Result<void> JobTasks::RecordFailedStart(const std::string& task,
                                          const Error& error, BootTime now) {
   MOUNTD_ASSIGN(std::optional<TaskRecord> record, directory_.Read(task));
-  return record ? Decide(*std::move(record), false, error.Message(), now)
-                : Ok();
+  if (!record) {
+    return Ok();
+  }
+  if (!MayPass(error)) {
+    return Decide(*std::move(record), false, error.Message(), now);
+  }
+  constexpr std::chrono::milliseconds kLeastPause{1'000};
+  constexpr std::chrono::milliseconds kMostPause{60'000};
+  record->phase = TaskPhase::kWaiting;
+  record->restart_at =
+      now + std::clamp(record->spec.restart.delay, kLeastPause, kMostPause);
+  record->reason = error.Message();
+  return directory_.Write(*record);
 }
 
 Result<void> JobTasks::Decide(TaskRecord record, bool success,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "agent/driver/task_driver.h"
@@ -21,15 +22,17 @@ class JobTasks {
   JobTasks(driver::TaskDriver& driver, const JobDirectory& directory)
       : driver_(driver), directory_(directory) {}
 
-  // Starts the task unless it runs. True if this call started it. `spec` has
-  // all but the id. AlreadyExists if the task runs with another configuration.
-  // After an error of the driver the record says kFailed.
+  // Starts the task unless it runs, or has ended with success. True if this
+  // call started it. `spec` has all but the id. AlreadyExists if the task runs
+  // with another configuration. After an error of the driver the record says
+  // kFailed.
   Result<bool> Start(const TaskSpec& spec, std::uint32_t order);
   // Ends the newest start, if it runs, and starts the task again with a new id.
   Result<void> StartAgain(TaskRecord record);
   // Finishes a start that was cut off in kStarting.
   Result<void> FinishStart(TaskRecord record);
-  // Ends and forgets the task's newest start. The record stays, as kStopped.
+  // Ends and forgets the task's newest start, also on a full disk. The record
+  // stays, as kStopped and without an id, if the disk has room for it.
   Result<void> Stop(TaskRecord record);
   // Does so with all tasks, the last one first, and ends their network. Nobody
   // restarts any of them meanwhile. Goes on after an error, and returns the
@@ -40,14 +43,16 @@ class JobTasks {
   // Does nothing if another start is newer, or mountctl has stopped the task.
   Result<void> RecordEnd(const std::string& task, const std::string& id,
                          const driver::ExitResult& result, BootTime now);
-  // Does the same for a start that failed.
+  // Does the same for a start that failed. An error that may be gone a moment
+  // later, such as that of a mountd which restarts, is no attempt of the task.
   Result<void> RecordFailedStart(const std::string& task, const Error& error,
                                  BootTime now);
 
  private:
   Result<void> Forget(const driver::TaskHandle& handle);
   Result<void> EndGently(const TaskRecord& record);
-  Result<bool> IsRunning(const TaskRecord& record);
+  // Nothing if the task is lost.
+  Result<std::optional<driver::TaskStatus>> Find(const TaskRecord& record);
   Result<void> Decide(TaskRecord record, bool success,
                       const std::string& reason, BootTime now);
 
@@ -62,7 +67,5 @@ Result<driver::TaskStatus> FindTask(driver::TaskDriver& driver,
 
 // "exit code 3", "signal 9", "out of memory, signal 9", or the driver's error.
 std::string EndText(const driver::ExitResult& result);
-// Returns eight random digits for a name. `object` is the error's.
-Result<std::string> RandomHex(const std::string& object);
 
 }  // namespace mountd::agent

@@ -25,23 +25,77 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Device, task_path, host_path,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DnsConfig, servers, searches,
                                                 options)
 
-// The first name is that of a value which this release does not know.
-NLOHMANN_JSON_SERIALIZE_ENUM(MountPropagation,
-                             {{MountPropagation::kPrivate, "private"},
-                              {MountPropagation::kHostToTask, "host-to-task"},
-                              {MountPropagation::kBidirectional,
-                               "bidirectional"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(NetworkMode, {{NetworkMode::kNone, "none"},
-                                           {NetworkMode::kHost, "host"},
-                                           {NetworkMode::kGroup, "group"},
-                                           {NetworkMode::kTask, "task"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(LogMode, {{LogMode::kOff, "off"},
+namespace {
+
+template <typename Value, std::size_t size>
+using Names = std::array<std::pair<Value, std::string_view>, size>;
+
+template <typename Value, std::size_t size>
+std::string_view NameOf(const Names<Value, size>& names, Value value) {
+  for (const auto& [one, name] : names) {
+    if (one == value) {
+      return name;
+    }
+  }
+  return "unknown";
+}
+
+// Throws nlohmann's exception for a name that this release does not know,
+// because another value would be another task.
+template <typename Value, std::size_t size>
+Value ValueOf(const Names<Value, size>& names, const Json& json) {
+  const auto text = json.get<std::string>();
+  for (const auto& [value, name] : names) {
+    if (name == text) {
+      return value;
+    }
+  }
+  (void)Json::object().at(text);  // throws
+  return {};
+}
+
+constexpr Names<MountPropagation, 3> kPropagations{
+    {{MountPropagation::kPrivate, "private"},
+     {MountPropagation::kHostToTask, "host-to-task"},
+     {MountPropagation::kBidirectional, "bidirectional"}}};
+constexpr Names<NetworkMode, 4> kNetworkModes{{{NetworkMode::kNone, "none"},
+                                               {NetworkMode::kHost, "host"},
+                                               {NetworkMode::kGroup, "group"},
+                                               {NetworkMode::kTask, "task"}}};
+constexpr Names<LogMode, 4> kLogModes{{{LogMode::kOff, "off"},
                                        {LogMode::kFiles, "files"},
                                        {LogMode::kFifos, "fifos"},
-                                       {LogMode::kJournal, "journal"}})
-NLOHMANN_JSON_SERIALIZE_ENUM(TaskState, {{TaskState::kUnknown, "unknown"},
-                                         {TaskState::kRunning, "running"},
-                                         {TaskState::kExited, "exited"}})
+                                       {LogMode::kJournal, "journal"}}};
+constexpr Names<TaskState, 3> kStates{{{TaskState::kUnknown, "unknown"},
+                                       {TaskState::kRunning, "running"},
+                                       {TaskState::kExited, "exited"}}};
+
+}  // namespace
+
+inline void to_json(Json& json, MountPropagation value) {
+  json = NameOf(kPropagations, value);
+}
+inline void from_json(const Json& json, MountPropagation& value) {
+  value = ValueOf(kPropagations, json);
+}
+inline void to_json(Json& json, NetworkMode value) {
+  json = NameOf(kNetworkModes, value);
+}
+inline void from_json(const Json& json, NetworkMode& value) {
+  value = ValueOf(kNetworkModes, json);
+}
+inline void to_json(Json& json, LogMode value) {
+  json = NameOf(kLogModes, value);
+}
+inline void from_json(const Json& json, LogMode& value) {
+  value = ValueOf(kLogModes, json);
+}
+inline void to_json(Json& json, TaskState value) {
+  json = NameOf(kStates, value);
+}
+inline void from_json(const Json& json, TaskState& value) {
+  value = ValueOf(kStates, json);
+}
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Mount, task_path, host_path,
                                                 read_only, noexec, propagation,
@@ -157,15 +211,12 @@ void from_json(const Json& json, TaskHandle& handle) {
 
 namespace mountd::agent {
 
-NLOHMANN_JSON_SERIALIZE_ENUM(RestartMode, {{RestartMode::kFail, "fail"},
-                                           {RestartMode::kDelay, "delay"}})
-
 void to_json(nlohmann::json& json, const TaskSpec& spec) {
   json = {{"config", spec.config},
           {"attempts", spec.restart.attempts},
           {"interval_ms", spec.restart.interval.count()},
           {"delay_ms", spec.restart.delay.count()},
-          {"mode", spec.restart.mode},
+          {"mode", spec.restart.mode == RestartMode::kDelay ? "delay" : "fail"},
           {"kill_signal", spec.kill_signal},
           {"kill_timeout_ms", spec.kill_timeout.count()}};
 }
@@ -177,7 +228,12 @@ void from_json(const nlohmann::json& json, TaskSpec& spec) {
       std::chrono::milliseconds(json.at("interval_ms").get<std::int64_t>());
   spec.restart.delay =
       std::chrono::milliseconds(json.at("delay_ms").get<std::int64_t>());
-  json.at("mode").get_to(spec.restart.mode);
+  const auto mode = json.at("mode").get<std::string>();
+  if (mode != "delay" && mode != "fail") {
+    (void)nlohmann::json::object().at(mode);  // throws
+  }
+  spec.restart.mode =
+      mode == "delay" ? RestartMode::kDelay : RestartMode::kFail;
   json.at("kill_signal").get_to(spec.kill_signal);
   spec.kill_timeout =
       std::chrono::milliseconds(json.at("kill_timeout_ms").get<std::int64_t>());

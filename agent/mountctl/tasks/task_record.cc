@@ -94,8 +94,9 @@ Result<TaskRecord> RecordFromText(std::string_view text,
     // The error below says it.
   }
   return MakeError(Code::kFailedPrecondition, "read", path,
-                   "is no record of a task that this release knows; remove "
-                   "the file if no newer mountctl wrote it");
+                   path +
+                       " is no record of a task that this release knows; "
+                       "remove the file if no newer mountctl wrote it");
 }
 
 }  // namespace mountd::agent

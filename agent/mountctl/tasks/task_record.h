@@ -36,7 +36,8 @@ struct TaskRecord {
   TaskSpec spec{};
   TaskPhase phase = TaskPhase::kStarting;
   // The newest start's. In kStarting, `handle.config` is the configuration
-  // that was asked for.
+  // that was asked for. An empty `handle.config.id` says that the driver has
+  // forgotten the start, so nothing of the start runs.
   driver::TaskHandle handle{};
   RestartCount restarts{};
   BootTime restart_at{0};  // of kWaiting

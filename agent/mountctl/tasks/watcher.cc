@@ -18,8 +18,21 @@
 namespace mountd::agent {
 namespace {
 
+using std::chrono::milliseconds;
+
 // Between two tries of a call that failed.
-constexpr std::chrono::milliseconds kRetryPause{1000};
+constexpr milliseconds kRetryPause{1000};
+
+// Returns the time until a waiting task starts; 0 if it is due. A time that no
+// policy sets is of the clock of an earlier boot.
+milliseconds PauseOf(const TaskRecord& record, BootTime now) {
+  constexpr milliseconds kSlack = std::chrono::minutes(2);
+  const RestartPolicy& policy = record.spec.restart;
+  const milliseconds left = record.restart_at - now;
+  return left > std::max(policy.delay, policy.interval) + kSlack
+             ? milliseconds(0)
+             : std::max(left, milliseconds(0));
+}
 
 bool IsReadable(int fd) {
   pollfd one{fd, POLLIN, 0};
@@ -51,8 +64,7 @@ void Watcher::Stop() {
 }
 
 Result<void> Watcher::Run(UniqueFd watch) {
-  MOUNTD_ASSIGN(DirectoryChanges changes,
-                DirectoryChanges::Of(directory_.fd()));
+  DirectoryChanges changes = DirectoryChanges::Of(directory_.fd());
   for (;;) {
     const Result<bool> goes_on = Look(watch);
     if (!goes_on && goes_on.error().code != Code::kAborted) {
@@ -69,7 +81,10 @@ Result<void> Watcher::Run(UniqueFd watch) {
 // Returns whether a task is active. Follows each active one.
 Result<bool> Watcher::Look(UniqueFd& watch) {
   MOUNTD_ASSIGN(const UniqueFd lock, directory_.Lock());
-  MOUNTD_ASSIGN(const std::vector<TaskRecord> records, directory_.Records());
+  // `mountctl ps` tells files that cannot be read. The other tasks go on.
+  std::vector<Error> unreadable;
+  MOUNTD_ASSIGN(const std::vector<TaskRecord> records,
+                directory_.Records(&unreadable));
   bool active = false;
   for (const TaskRecord& record : records) {
     active |= record.IsActive();
@@ -86,25 +101,22 @@ Result<bool> Watcher::Look(UniqueFd& watch) {
 }
 
 void Watcher::Follow(const std::string& task) {
-  Result<DirectoryChanges> changes = DirectoryChanges::Of(directory_.fd());
-  if (!changes) {
-    return;
-  }
+  DirectoryChanges changes = DirectoryChanges::Of(directory_.fd());
   while (!IsReadable(stopping_.get())) {
     const auto record = directory_.Read(task);
-    std::optional<std::chrono::milliseconds> pause;
+    std::optional<milliseconds> pause;
     if (!record) {
       pause = kRetryPause;
     } else if (*record && (*record)->phase == TaskPhase::kWaiting &&
-               now_() < (*record)->restart_at) {
-      pause = (*record)->restart_at - now_();
+               PauseOf(**record, now_()).count() > 0) {
+      pause = PauseOf(**record, now_());
     } else if (*record && (*record)->IsActive()) {
       if (Step(task, **record)) {
         continue;
       }
       pause = kRetryPause;
     }
-    changes->Wait(pause, stopping_.get());
+    changes.Wait(pause, stopping_.get());
   }
 }
 
@@ -141,7 +153,7 @@ Result<void> Watcher::StartDue(const std::string& task) {
   if (record->phase == TaskPhase::kStarting) {
     started = tasks.FinishStart(*std::move(record));
   } else if (record->phase == TaskPhase::kWaiting &&
-             now_() >= record->restart_at) {
+             PauseOf(*record, now_()).count() == 0) {
     started = tasks.StartAgain(*std::move(record));
   }
   return started ? started

@@ -204,16 +204,28 @@ TEST_F(OciExec, SaysThatTheCallersFileIsFull) {
     options.stdout_fd = full.get();
     EXPECT_THAT(driver->streaming_exec()->ExecTaskStreaming(config.id, options),
                 IsErr(Code::kResourceExhausted));
-    // A reader that has gone is no error.
-    std::array<int, 2> ends{};
-    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-    ::close(ends[0]);
-    const UniqueFd closed(ends[1]);
-    options.command = {"/bin/sh", "-c", "echo lost; exit 4"};
-    options.stdout_fd = closed.get();
-    EXPECT_EQ(
-        TextOf(driver->streaming_exec()->ExecTaskStreaming(config.id, options)),
-        "code 4");
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+TEST_F(OciExec, EndsACommandWhoseOutputNobodyReads) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig config = StartWaiting(*driver);
+    for (const bool terminal : {false, true}) {
+      std::array<int, 2> ends{};
+      ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+      const UniqueFd out(ends[1]);
+      ::close(ends[0]);
+      ExecOptions options;
+      options.command = {"/bin/sh", "-c", "while echo y; do :; done"};
+      options.terminal = terminal;
+      options.stdout_fd = out.get();
+      const auto result = ExecTaskStreaming(*driver, config.id, options);
+      ASSERT_FALSE(result);
+      EXPECT_EQ(result.error().sys_errno, EPIPE);
+    }
     EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
     EXPECT_EQ(Leftovers(), "");
   });
