@@ -135,7 +135,7 @@ int Main(int argc, char** argv) {
   AddToolCommands(app, context);
   app.footer(kFooter);  // now, so that the commands do not inherit it
   try {
-    ParseCommandLine(app, context, {argv + std::min(argc, 1), argv + argc});
+    ReadCommandLine(app, context, {argv + std::min(argc, 1), argv + argc});
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }

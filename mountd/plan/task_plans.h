@@ -28,8 +28,9 @@ struct VerifyTaskPlan {
 };
 
 // Stops all processes of `cgroup` and beneath, and waits at most `budget_ms`
-// for that. Some rule of `owner`, whose lease has lapsed, grants the cgroup
-// together with a `stop_tasks` that includes `how`, which is not kNo.
+// for that. If the cgroup has processes, some rule of `owner`, whose lease has
+// lapsed, grants the cgroup together with a `stop_tasks` that includes `how`,
+// which is not kNo.
 struct StopTasksPlan {
   std::uint64_t cgroup = 0;
   TaskStop how = TaskStop::kNo;

@@ -104,7 +104,7 @@ class TaskCommandsTest : public testing::Test {
     testing::internal::CaptureStderr();
     Outcome outcome;
     try {
-      ParseCommandLine(app, context, std::move(arguments));
+      ReadCommandLine(app, context, std::move(arguments));
       outcome.status = context.chosen();
     } catch (const CLI::ParseError&) {
       outcome.status = kExitUsage;

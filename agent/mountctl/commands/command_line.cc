@@ -50,7 +50,7 @@ bool TakesACommand(const CLI::App& app, Words::const_iterator begin,
 
 }  // namespace
 
-void ParseCommandLine(CLI::App& app, Context& context, Words arguments) {
+void ReadCommandLine(CLI::App& app, Context& context, Words arguments) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   if (dashes != arguments.end() &&
       TakesACommand(app, arguments.cbegin(), dashes)) {

@@ -9,10 +9,10 @@
 
 namespace mountd::agent {
 
-// Parses the arguments without the program's name. The words after "--" of a
+// Reads the arguments without the program's name. The words after "--" of a
 // command that runs a command, such as `exec`, go to `context.command` as they
 // are, because CLI11 changes words such as "[a]". Throws CLI::ParseError.
-void ParseCommandLine(CLI::App& app, Context& context,
+void ReadCommandLine(CLI::App& app, Context& context,
                       std::vector<std::string> arguments);
 
 // Returns the whole command: the words that CLI11 has read, and those after
