@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "tests/csi/sandbox.h"
 
 namespace mountd::testing {
+
+inline constexpr std::int64_t kMiB = 1 << 20;
+inline constexpr unsigned kLoopMajor = 7;
 
 // Runs csi-local as an orchestrator uses it: a process, its socket, gRPC.
 // Expects at the end that mounts and csi-local's loop devices are as before.

@@ -24,8 +24,6 @@ namespace pb = ::csi::v1;
 namespace fs = std::filesystem;
 using grpc::StatusCode;
 
-constexpr std::int64_t kMiB = 1 << 20;
-
 class CsiLocalController : public CsiLocalPlugin {
  protected:
   // Returns the files of all volumes or snapshots on the disk.

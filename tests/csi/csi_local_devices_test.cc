@@ -29,8 +29,6 @@ namespace pb = ::csi::v1;
 namespace fs = std::filesystem;
 using grpc::StatusCode;
 
-constexpr std::int64_t kMiB = 1 << 20;
-constexpr unsigned kLoopMajor = 7;
 constexpr std::size_t kBlock = 4096;
 
 std::string Bytes(const std::string& path, std::size_t size) {

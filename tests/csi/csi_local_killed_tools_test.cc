@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using grpc::StatusCode;
 
-constexpr std::int64_t kMiB = 1 << 20;
 constexpr char kHalfWork[] =
     "#!/bin/sh\n"
     "echo half of it >&3\n"

@@ -28,9 +28,6 @@ namespace pb = ::csi::v1;
 namespace fs = std::filesystem;
 using grpc::StatusCode;
 
-constexpr std::int64_t kMiB = 1 << 20;
-constexpr unsigned kLoopMajor = 7;
-
 std::string Read(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -37,7 +37,7 @@ TEST(SystemCalls, WhatIsNeededWorks) {
                 struct stat file {};
                 return ::fstat(0, &file) == 0 && memory.back() == 'x';
               }),
-              testing::ExitedWithCode(0), "");
+              ::testing::ExitedWithCode(0), "");
 }
 
 TEST(SystemCalls, AProgramEndsTheProcess) {
@@ -45,7 +45,7 @@ TEST(SystemCalls, AProgramEndsTheProcess) {
                 ::execl("/bin/true", "true", nullptr);
                 return true;
               }),
-              testing::KilledBySignal(SIGSYS), "");
+              ::testing::KilledBySignal(SIGSYS), "");
 }
 
 #ifndef MOUNTD_SANITIZED
@@ -60,7 +60,7 @@ TEST(SystemCalls, FilesAndSocketsAreRefused) {
                        Refused(::stat("/etc/passwd", &file)) &&
                        Refused(::access("/", F_OK));
               }),
-              testing::ExitedWithCode(0), "");
+              ::testing::ExitedWithCode(0), "");
 }
 
 TEST(SystemCalls, WhatOnlyAnIntruderDoesEndsTheProcess) {
@@ -79,7 +79,7 @@ TEST(SystemCalls, WhatOnlyAnIntruderDoesEndsTheProcess) {
                   act();
                   return true;
                 }),
-                testing::KilledBySignal(SIGSYS), "");
+                ::testing::KilledBySignal(SIGSYS), "");
   }
 }
 #endif

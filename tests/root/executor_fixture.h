@@ -15,6 +15,9 @@
 
 namespace mountd::testing {
 
+// Where tests attach a tree that they have got.
+inline constexpr char kPlace[] = "/run/place";
+
 // Runs the executor's dispatcher in this process on the real kernel, on a host
 // with some volumes below /run/host.
 class ExecutorFixture : public PrivateNamespaces {

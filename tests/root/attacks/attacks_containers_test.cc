@@ -26,7 +26,7 @@ using exec::Propagation;
 using exec::Reply;
 using exec::Request;
 
-constexpr char kShared[] = "/run/shared";
+constexpr char kSharedPlace[] = "/run/shared";
 constexpr char kHostsRoot[] =
     "FailedPrecondition: open container pidfd: its root directory is the "
     "host's or the caller's, but a container has its own";
@@ -291,10 +291,10 @@ class SharedContainerAttacks : public ContainerAttacks {
     if (IsSkipped() || HasFatalFailure()) {
       return;
     }
-    MountTmpfs(kShared);
-    MakeDirectories(std::string(kShared) + "/etc");
-    ASSERT_EQ(::mount(nullptr, kShared, nullptr, MS_SHARED, nullptr), 0);
-    sharing_ = &SpawnContainer("web", kShared);
+    MountTmpfs(kSharedPlace);
+    MakeDirectories(std::string(kSharedPlace) + "/etc");
+    ASSERT_EQ(::mount(nullptr, kSharedPlace, nullptr, MS_SHARED, nullptr), 0);
+    sharing_ = &SpawnContainer("web", kSharedPlace);
   }
 
   static int MountNaively() {
@@ -324,7 +324,7 @@ class SharedContainerAttacks : public ContainerAttacks {
 // The mount is shared as `-v /srv/x:/x:rshared` makes it, or a bidirectional
 // mount of mountd's. A mount below it would reach the host.
 TEST_F(SharedContainerAttacks, AMountInItComesToNobodyElse) {
-  const std::string etc = std::string(kShared) + "/etc";
+  const std::string etc = std::string(kSharedPlace) + "/etc";
   ASSERT_EQ(Do(*sharing_, MountNaively), 0);
   EXPECT_NAIVE(IsMounted(nullptr, etc));
   ASSERT_EQ(::umount2(etc.c_str(), 0), 0);
@@ -348,8 +348,8 @@ TEST_F(SharedContainerAttacks, AMountInItComesToNobodyElse) {
 // see the mount.
 TEST_F(SharedContainerAttacks, AMountInItComesToNoThirdNamespace) {
   Child& third = Spawn("web", [] { return ::unshare(CLONE_NEWNS) == 0; });
-  ASSERT_EQ(::mount(nullptr, kShared, nullptr, MS_PRIVATE, nullptr), 0);
-  const std::string etc = std::string(kShared) + "/etc";
+  ASSERT_EQ(::mount(nullptr, kSharedPlace, nullptr, MS_PRIVATE, nullptr), 0);
+  const std::string etc = std::string(kSharedPlace) + "/etc";
   ASSERT_EQ(Do(*sharing_, MountNaively), 0);
   EXPECT_NAIVE(IsMounted(&third, etc));
   ASSERT_EQ(Do(*sharing_, [] { return ::umount2("/shared/etc", 0); }), 0);
@@ -372,7 +372,7 @@ TEST_F(SharedContainerAttacks, AMountInASlaveIsTheContainersAlone) {
       AttachTo(*sharing_, Propagation::kBidirectional, "/shared/etc");
   ASSERT_EQ(ErrorOf(reply), "");
   EXPECT_TRUE(Sees(*sharing_, "/shared/etc/file"));
-  EXPECT_FALSE(IsMounted(nullptr, std::string(kShared) + "/etc"));
+  EXPECT_FALSE(IsMounted(nullptr, std::string(kSharedPlace) + "/etc"));
   EXPECT_FALSE(IsMounted(&copy, "/shared/etc"));
   ExpectNothingLeft(reply.body.mount.mount_id);
 }
@@ -415,7 +415,7 @@ TEST_F(SharedContainerAttacks, AMountThatWasSentIsTakenAwayEverywhere) {
                             : 1;
                }),
             0);
-  const std::string sub = std::string(kShared) + "/etc/sub";
+  const std::string sub = std::string(kSharedPlace) + "/etc/sub";
   for (const Propagation mode :
        {Propagation::kPrivate, Propagation::kHostToTask,
         Propagation::kBidirectional}) {

@@ -82,7 +82,6 @@ UniqueFd NaiveTree(const char* path, std::uint64_t attributes) {
 }
 
 // Attaches a tree in the attacker's own namespaces.
-constexpr char kPlace[] = "/run/place";
 bool AttachHere(int tree) {
   return ::move_mount(tree, "", AT_FDCWD, kPlace, MOVE_MOUNT_F_EMPTY_PATH) == 0;
 }

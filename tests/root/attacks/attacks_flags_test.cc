@@ -22,6 +22,7 @@
 #include <string>
 
 #include "tests/root/attacker.h"
+#include "tests/root/attacks/attacks_test.h"
 #include "tests/root/executor_fixture.h"
 #include "tests/root/unshared.h"
 #include "tests/support/naive.h"
@@ -36,7 +37,6 @@ using exec::Reply;
 using exec::Request;
 
 constexpr char kMounted[] = "/run/mountd/base/a/open/app/data";
-constexpr char kNaiveTarget[] = "/run/naive";
 
 class FlagAttacks : public ExecutorFixture {
  protected:

@@ -25,12 +25,8 @@ using exec::NetworkPlan;
 using exec::PortMap;
 using netns::kGatewayMac;
 
-constexpr char kHost[] = "/proc/self/ns/net";
-constexpr char kWeb[] = "/run/netns/web";  // the attacker's allocation
-constexpr char kDb[] = "/run/netns/db";
 // The MAC address of the host's link to its neighbour.
 constexpr Mac kUplinkMac = {2, 0, 0, 0, 0, 0x0a};
-constexpr char kOutside[] = "/run/netns/outside";
 
 void Nft(const std::string& commands) {
   ASSERT_TRUE(exec::RunNftCommand(commands).has_value()) << commands;
@@ -94,7 +90,7 @@ class NetworkAttacks : public Networks {
     return {netns::LinkMac({10, 88, 0, 2}), kGatewayMac};
   }
   static void Send(const std::vector<Frame>& frames) {
-    SendFrames(kWeb, "eth0", frames);
+    SendFrames(kWebNetns, "eth0", frames);
   }
 };
 
@@ -145,14 +141,14 @@ class SpoofedSource : public NetworkAttacks {
 // network, beside it and on its loopback, of nobody, and of an outside machine.
 TEST_F(SpoofedSource, OfAnybodyElseGoesNowhere) {
   ExpectOnlyTheGuardStops(
-      {{kHost,
+      {{kHostNetns,
         "10.88.0.1",
         {"10.88.0.3", "10.88.0.1", "192.0.2.1", "127.0.0.1", "10.88.7.7",
          "198.51.100.1"}},
-       {kDb,
+       {kDbNetns,
         "10.88.0.3",
         {"10.88.0.1", "192.0.2.1", "10.88.7.7", "198.51.100.1"}},
-       {kOutside,
+       {kOutsideNetns,
         "192.0.2.2",
         {"10.88.0.3", "192.0.2.1", "10.88.7.7", "198.51.100.1"}}});
 }
@@ -160,14 +156,14 @@ TEST_F(SpoofedSource, OfAnybodyElseGoesNowhere) {
 TEST_F(SpoofedSource, OfAnybodyElseGoesNowhereInIpv6) {
   const std::vector<std::string> sources = {"fd88::1", "2001:db8::1",
                                             "fd88::7:7", "2001:db8:9::1"};
-  ExpectOnlyTheGuardStops({{kHost, "fd88::1", {"fd88::3"}},
-                           {kHost, "fd88::1", sources},
-                           {kDb, "fd88::3", sources},
-                           {kOutside, "2001:db8::2", sources}});
+  ExpectOnlyTheGuardStops({{kHostNetns, "fd88::1", {"fd88::3"}},
+                           {kHostNetns, "fd88::1", sources},
+                           {kDbNetns, "fd88::3", sources},
+                           {kOutsideNetns, "2001:db8::2", sources}});
 }
 
 TEST_F(SpoofedSource, IsSeenInATaggedFrame) {
-  Listener listener(kHost, "10.88.0.1", kPort);
+  Listener listener(kHostNetns, "10.88.0.1", kPort);
   Send({Tagged(From("10.88.0.2", "10.88.0.1"))});
   EXPECT_EQ(listener.Hear(), "10.88.0.2");
   const Frame spoofed = Tagged(From("10.88.0.3", "10.88.0.1"));
@@ -316,10 +312,11 @@ TEST_F(NetworkAttacks, TheHostHasNoRouterInAnAllocation) {
 
 // CVE-2020-8558: a container reached services on the host's 127.0.0.1.
 TEST_F(NetworkAttacks, ServicesOfTheHostsLoopbackAreNotReachedFromInside) {
-  const Server service(kHost, 7000, "secret", Server::Transport::kTcp,
+  const Server service(kHostNetns, 7000, "secret", Server::Transport::kTcp,
                        "::ffff:127.0.0.1");
-  const Server service6(kHost, 7001, "secret", Server::Transport::kTcp, "::1");
-  Listener datagrams(kHost, "127.0.0.1", 7000);
+  const Server service6(kHostNetns, 7001, "secret", Server::Transport::kTcp,
+                        "::1");
+  Listener datagrams(kHostNetns, "127.0.0.1", 7000);
   ASSERT_EQ(Ask("127.0.0.1", 7000), "secret");
   ASSERT_EQ(Ask("::1", 7001), "secret");
   // The attacker moves its own loopback away, so that 127.0.0.1 leads to the
@@ -330,12 +327,12 @@ TEST_F(NetworkAttacks, ServicesOfTheHostsLoopbackAreNotReachedFromInside) {
         "10.88.0.2"}) {
     Shell(std::string("ip ") + command);
   }
-  TextFrom(kWeb, [] {
+  TextFrom(kWebNetns, [] {
     Set("ipv4/conf/all/route_localnet=1");
     return std::string();
   });
   const auto reached = [](int timeout_ms) {
-    return AskFrom(kWeb, "127.0.0.1", 7000, timeout_ms);
+    return AskFrom(kWebNetns, "127.0.0.1", 7000, timeout_ms);
   };
   EXPECT_EQ(reached(kNoAnswerMs), "");
   Send({UdpFrame(ToHost(), "10.88.0.2", "127.0.0.1", 7000),
@@ -344,12 +341,12 @@ TEST_F(NetworkAttacks, ServicesOfTheHostsLoopbackAreNotReachedFromInside) {
   // Neither another address of the host nor the attacker's own port map leads
   // to the service.
   for (const char* address : {"10.88.0.1", "192.0.2.1"}) {
-    EXPECT_EQ(AskFrom(kWeb, address, 7000, kNoAnswerMs), "") << address;
+    EXPECT_EQ(AskFrom(kWebNetns, address, 7000, kNoAnswerMs), "") << address;
   }
   for (const char* address : {"fd88::1", "2001:db8::1"}) {
-    EXPECT_EQ(AskFrom(kWeb, address, 7001, kNoAnswerMs), "") << address;
+    EXPECT_EQ(AskFrom(kWebNetns, address, 7001, kNoAnswerMs), "") << address;
   }
-  EXPECT_EQ(AskFrom(kWeb, "127.0.0.1", 18080, kNoAnswerMs), "");
+  EXPECT_EQ(AskFrom(kWebNetns, "127.0.0.1", 18080, kNoAnswerMs), "");
   TakeGuardAway();
   EXPECT_NAIVE(reached(kAnswerMs) == "secret");
   Send({UdpFrame(ToHost(), "10.88.0.2", "127.0.0.1", 7000)});
@@ -376,11 +373,11 @@ class PortMapAttacks : public NetworkAttacks {
 // A rule that matches the port alone also takes packets that only pass through
 // the host (CVE-2025-67499).
 TEST_F(PortMapAttacks, WhatPassesThroughIsNotTaken) {
-  const Server web(kWeb, 80, "attacker");
-  const Server outside(kOutside, 18080, "outside");
+  const Server web(kWebNetns, 80, "attacker");
+  const Server outside(kOutsideNetns, 18080, "outside");
   const auto answers = [] {
-    return AskFrom(kDb, "192.0.2.2", 18080) + " " +
-           AskFrom(kDb, "2001:db8::2", 18080);
+    return AskFrom(kDbNetns, "192.0.2.2", 18080) + " " +
+           AskFrom(kDbNetns, "2001:db8::2", 18080);
   };
   EXPECT_EQ(answers(), "outside outside");
   Nft("flush chain inet mountd nat_pre; add rule inet mountd nat_pre "
@@ -392,10 +389,10 @@ TEST_F(PortMapAttacks, OneOfAnAddressIsNoneOfAnother) {
   CreateCacheWith(MapAt("192.0.2.1", 18085));
   Shell("ip addr add 192.0.2.3/24 dev up0");
   const Server server("/run/netns/cache", 80, "hello");
-  EXPECT_EQ(AskFrom(kOutside, "192.0.2.1", 18085), "hello");
-  EXPECT_EQ(AskFrom(kOutside, "192.0.2.3", 18085, kNoAnswerMs), "");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "192.0.2.1", 18085), "hello");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "192.0.2.3", 18085, kNoAnswerMs), "");
   Nft("add element inet mountd pm4 { tcp . 18085 : 10.88.0.4 . 80 }");
-  EXPECT_NAIVE(AskFrom(kOutside, "192.0.2.3", 18085) == "hello");
+  EXPECT_NAIVE(AskFrom(kOutsideNetns, "192.0.2.3", 18085) == "hello");
 }
 
 // The kernel refuses packets from outside to 127/8 only where it routes them. A
@@ -405,13 +402,14 @@ TEST_F(PortMapAttacks, OneOfTheHostsLoopbackIsNotReachedFromBeside) {
   Listener listener("/run/netns/cache", "10.88.0.4", 80);
   const Frame frame = UdpFrame({{2, 0, 0, 0, 0, 9}, kUplinkMac}, "192.0.2.2",
                                "127.0.0.1", 18085);
-  SendFrames(kOutside, "up0", {frame});
+  SendFrames(kOutsideNetns, "up0", {frame});
   EXPECT_EQ(listener.Hear(kNoAnswerMs), "");
-  EXPECT_EQ(TextFrom(kHost, [] { return AskUdp("127.0.0.1", 18085, 1); }), "");
+  EXPECT_EQ(TextFrom(kHostNetns, [] { return AskUdp("127.0.0.1", 18085, 1); }),
+            "");
   EXPECT_EQ(listener.Hear(), "10.88.0.1") << "the host itself reaches it";
   Nft("flush chain inet mountd nat_pre; add rule inet mountd nat_pre "
       "meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap");
-  SendFrames(kOutside, "up0", {frame});
+  SendFrames(kOutsideNetns, "up0", {frame});
   EXPECT_NAIVE(listener.Hear() == "192.0.2.2");
 }
 

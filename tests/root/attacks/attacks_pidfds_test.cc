@@ -25,7 +25,6 @@ using exec::PlanBody;
 using exec::PlanKind;
 using exec::Reply;
 
-constexpr char kPlace[] = "/run/place";
 // The constant is in linux/pidfd.h since 6.9, which Debian 12 lacks.
 constexpr unsigned kPidfdThread = O_EXCL;
 

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "tests/root/attacker.h"
+#include "tests/root/attacks/attacks_test.h"
 #include "tests/root/executor_fixture.h"
 #include "tests/support/naive.h"
 
@@ -26,8 +27,7 @@ using exec::Reply;
 using exec::Request;
 
 constexpr char kData[] = "/run/host/data";
-constexpr char kMounted[] = "/run/mountd/base/a/open/app/data";
-constexpr char kNaiveTarget[] = "/run/naive";
+constexpr char kShownMount[] = "/run/mountd/base/a/open/app/data";
 constexpr std::uint64_t kSafe = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
 std::string OwnerOf(const std::string& path) {
@@ -118,12 +118,12 @@ bool AttackerIsRootBy(const std::string& program) {
 
 TEST_F(RootAsCaller, RootsFilesAreTheCallersInTheVolume) {
   ASSERT_EQ(ErrorOf(Send(RootRequest())), "");
-  EXPECT_EQ(OwnerOf(kMounted), "1234:1234");
-  EXPECT_TRUE(AttackerWrites(std::string(kMounted) + "/new"));
+  EXPECT_EQ(OwnerOf(kShownMount), "1234:1234");
+  EXPECT_TRUE(AttackerWrites(std::string(kShownMount) + "/new"));
   EXPECT_EQ(OwnerOf("/run/host/data/new"), "0:0");
   EXPECT_FALSE(AttackerWrites("/run/host/data/other")) << "beside the mount";
   struct statvfs facts = {};
-  ASSERT_EQ(::statvfs(kMounted, &facts), 0);
+  ASSERT_EQ(::statvfs(kShownMount, &facts), 0);
   EXPECT_EQ(facts.f_flag & (ST_NOSUID | ST_NODEV), ST_NOSUID | ST_NODEV);
 }
 
@@ -134,7 +134,7 @@ TEST_F(RootAsCaller, OfTheGroupToo) {
   plan.ids.gid_count = 1;
   plan.ids.gids[0] = {0, 4321, 1};
   ASSERT_EQ(ErrorOf(Send(request)), "");
-  EXPECT_EQ(OwnerOf(kMounted), "1234:4321");
+  EXPECT_EQ(OwnerOf(kShownMount), "1234:4321");
 }
 
 TEST_F(RootAsCaller, OfAPublishedVolumeToo) {
@@ -154,7 +154,7 @@ TEST_F(RootAsCaller, OfAPublishedVolumeToo) {
   EXPECT_EQ(CodeOf(Send(request)), "InvalidArgument") << "not its plugin";
   config_.rules[0].plugins = {"csi"};
   ASSERT_EQ(ErrorOf(Send(request)), "");
-  EXPECT_EQ(OwnerOf(kMounted), "1234:1234");
+  EXPECT_EQ(OwnerOf(kShownMount), "1234:1234");
   Unmount(published);
 }
 
@@ -201,12 +201,12 @@ TEST_F(RootAsCaller, IsNothingButWhatTheRuleSays) {
   other.host_volumes = {"ro"};
   other.root_as_caller = true;
   EXPECT_EQ(with([](Plan& /*plan*/) {}), "InvalidArgument");
-  EXPECT_FALSE(Exists(kMounted));
+  EXPECT_FALSE(Exists(kShownMount));
 }
 
 TEST_F(RootAsCaller, AProgramThatTheCallerMakesSetuidMakesNobodyRoot) {
   ASSERT_EQ(ErrorOf(Send(RootRequest())), "");
-  const std::string program = std::string(kMounted) + "/test";
+  const std::string program = std::string(kShownMount) + "/test";
   ASSERT_EQ(AsAttacker([&] {
               std::error_code error;
               std::filesystem::copy_file("/usr/bin/test", program, error);
@@ -269,7 +269,7 @@ TEST_F(RootAsCaller, AMountThatComesBelowMeanwhileIsNotTheCallers) {
   EXPECT_EQ(ErrorOf(Send(RootRequest())), "");
   kernel_.Before(nullptr);
   ASSERT_TRUE(mounted);
-  const std::string sub = std::string(kMounted) + "/sub";
+  const std::string sub = std::string(kShownMount) + "/sub";
   EXPECT_FALSE(IsMountPoint(sub));
   EXPECT_TRUE(AttackerWrites(sub + "/file"));
   EXPECT_FALSE(Exists("/run/host/real/file"));

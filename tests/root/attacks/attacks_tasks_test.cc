@@ -29,7 +29,6 @@ using exec::Request;
 
 constexpr char kInboxPath[] = "/run/mountd/base/a/web/app";
 constexpr char kInTask[] = "/run/task-inbox/data";
-constexpr char kPlace[] = "/run/place";
 
 class TaskAttacks : public ExecutorFixture {
  protected:

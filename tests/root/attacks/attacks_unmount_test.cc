@@ -26,7 +26,7 @@ using exec::Reply;
 using exec::Request;
 
 constexpr char kRoot[] = "/run/host/allocs";
-constexpr char kWeb[] = "/run/host/allocs/web";
+constexpr char kWebsTree[] = "/run/host/allocs/web";
 constexpr char kSecret[] = "/run/host/secret";
 constexpr int kTimes = 50;
 
@@ -38,8 +38,8 @@ class UnmountAttacks : public ExecutorFixture {
       return;
     }
     PrepareBase();
-    MakeDirectories(std::string(kWeb) + "/data");
-    for (const char* path : {kRoot, kWeb, "/run/host/allocs/web/data"}) {
+    MakeDirectories(std::string(kWebsTree) + "/data");
+    for (const char* path : {kRoot, kWebsTree, "/run/host/allocs/web/data"}) {
       Give(path);
     }
     RuleConfig rule;
@@ -98,13 +98,13 @@ TEST_F(UnmountAttacks, AnUnmountDoesNotFollowALink) {
   Request request = AttachRequest("data", Propagation::kPrivate);
   request.body.attach.target_kind = exec::TargetKind::kDirectory;
   request.body.attach.caller.uid = kAttacker;
-  const std::string path = std::string(kWeb) + "/data";
+  const std::string path = std::string(kWebsTree) + "/data";
   const Reply reply = WithDirectory(request, path);
   ASSERT_EQ(ErrorOf(reply), "");
   MountTmpfs(kSecret);
   MakeDirectories("/run/host/allocs/other");
   ASSERT_EQ(::symlink(kSecret, "/run/host/allocs/other/data"), 0);
-  Exchange(kWeb, "/run/host/allocs/other");
+  Exchange(kWebsTree, "/run/host/allocs/other");
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   EXPECT_TRUE(Exists(std::string(kSecret) + "/mark"));
   EXPECT_FALSE(IsMountPoint("/run/host/allocs/other/data"));
@@ -116,10 +116,10 @@ TEST_F(UnmountAttacks, ARemovalDoesNotEmptyWhatIsMountedBelow) {
   ASSERT_EQ(::mount("/run/host/data", "/run/host/allocs/web/data", nullptr,
                     MS_BIND, nullptr),
             0);
-  EXPECT_EQ(CodeOf(OnTree(PlanKind::kRemoveTree, kWeb)), "Busy");
+  EXPECT_EQ(CodeOf(OnTree(PlanKind::kRemoveTree, kWebsTree)), "Busy");
   EXPECT_TRUE(Exists("/run/host/data/file"));
   std::error_code ignored;
-  std::filesystem::remove_all(kWeb, ignored);
+  std::filesystem::remove_all(kWebsTree, ignored);
   EXPECT_NAIVE(!Exists("/run/host/data/file"));
 }
 
@@ -144,7 +144,7 @@ void NaiveRemove(const std::string& path) {
 }
 
 TEST_F(UnmountAttacks, ARemovalDoesNotGoThroughALinkExchangedForADirectory) {
-  const std::string tree = std::string(kWeb) + "/data";
+  const std::string tree = std::string(kWebsTree) + "/data";
   const std::string file = std::string(kSecret) + "/key";
   MakeDirectories(kSecret);
   const auto refill = [&] {
@@ -180,7 +180,7 @@ TEST_F(UnmountAttacks, ATreeInATasksNamespaceIsNotTouched) {
   const RunningTask task("/run/host/data", true);
   ASSERT_GT(task.pid(), 0);
   ASSERT_EQ(task.Do([] {
-    const bool done = ::mount("t", kWeb, "tmpfs", 0, nullptr) == 0 &&
+    const bool done = ::mount("t", kWebsTree, "tmpfs", 0, nullptr) == 0 &&
                       ::mkdir("/run/host/allocs/web/data", 0777) == 0 &&
                       ::creat("/run/host/allocs/web/data/file", 0666) >= 0;
     return done ? 0 : errno;

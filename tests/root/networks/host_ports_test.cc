@@ -36,8 +36,6 @@ using exec::NetworkPlan;
 using exec::PlanKind;
 using netns::HostIp;
 
-constexpr char kWeb[] = "/run/netns/web";
-constexpr char kHost[] = "/proc/self/ns/net";
 constexpr std::uint16_t kPort = 18080;
 
 using FoundSockets = std::vector<netns::HostSocket>;
@@ -320,7 +318,7 @@ class HostPortAttacks : public Networks {
     Nft("add element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }");
     bool taken = false;
     {
-      const Server attacker(kWeb, 80, "attacker");
+      const Server attacker(kWebNetns, 80, "attacker");
       taken = Ask("127.0.0.1", kPort) == "attacker";
     }
     Nft("delete element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }");
@@ -337,7 +335,7 @@ class HostPortAttacks : public Networks {
 // A sandbox with a network namespace of its own, as mountd's unit has, would
 // ask there, and find no listener.
 TEST_F(HostPortAttacks, AServiceOfTheHostIsNotTakenOver) {
-  const Server service(kHost, kPort, "service");
+  const Server service(kHostNetns, kPort, "service");
   EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, Plan("web", 2, kPort))),
             "AlreadyExists");
   for (const char* address : {"127.0.0.1", "10.88.0.1", "fd88::1", "::1"}) {

@@ -200,13 +200,13 @@ TEST_F(NetworkLinkEvents, RoutesAndNeighboursThatGoAreToldByTheirAddress) {
   const struct {
     std::string command;
     bool ipv6;
-  } kRows[] = {
+  } kEventRows[] = {
       {"ip route del 10.88.0.2", false},
       {"ip -6 route del fd88::2", true},
       {"ip neigh del 10.88.0.2 dev " + link, false},
       {"ip neigh del fd88::2 dev " + link, true},
   };
-  for (const auto& row : kRows) {
+  for (const auto& row : kEventRows) {
     SCOPED_TRACE(row.command);
     Shell(row.command);
     const netns::LinkEvents events = Read();

@@ -21,8 +21,6 @@ using exec::NetworkPlan;
 using exec::PlanKind;
 using exec::Reply;
 
-constexpr char kWeb[] = "/run/netns/web";
-
 class NetworkFailurePoints : public Networks {
  protected:
   // Runs `try_it` again and again. Each time the k-th kernel call fails, or is
@@ -52,7 +50,7 @@ class NetworkFailurePoints : public Networks {
     }
   }
   void ExpectTraffic(const char* address) {
-    const Server server(kWeb, 80, "hello");
+    const Server server(kWebNetns, 80, "hello");
     EXPECT_EQ(Ask(address, 80), "hello");
     EXPECT_EQ(Ask("127.0.0.1", 18080), "hello");
   }

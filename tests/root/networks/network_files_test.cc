@@ -17,7 +17,7 @@ using exec::NetworkFileKind;
 using exec::PlanKind;
 using exec::Reply;
 
-constexpr char kDirectory[] = "/run/mountd/base/d/web";
+constexpr char kFilesOfWeb[] = "/run/mountd/base/d/web";
 
 std::string TextOf(const std::string& path) {
   std::ifstream file(path);
@@ -57,12 +57,12 @@ TEST_F(NetworkFiles, AreRootsAndTheirOwnerMayReachThem) {
             "");
   ASSERT_EQ(ErrorOf(Write(NetworkFileKind::kHostname, "web\n")), "");
   ASSERT_EQ(ErrorOf(Write(NetworkFileKind::kResolvConf, "search a\n")), "");
-  const std::string directory = kDirectory;
+  const std::string directory = kFilesOfWeb;
   EXPECT_EQ(TextOf(directory + "/hosts"), "127.0.0.1 localhost\n");
   EXPECT_EQ(TextOf(directory + "/hostname"), "web\n");
   EXPECT_EQ(TextOf(directory + "/resolv.conf"), "search a\n");
   struct stat facts {};
-  ASSERT_EQ(::stat(kDirectory, &facts), 0);
+  ASSERT_EQ(::stat(kFilesOfWeb, &facts), 0);
   EXPECT_EQ(facts.st_mode, static_cast<mode_t>(S_IFDIR | 0710));
   EXPECT_EQ(facts.st_uid, 0U);
   EXPECT_EQ(facts.st_gid, 0U);
@@ -70,14 +70,14 @@ TEST_F(NetworkFiles, AreRootsAndTheirOwnerMayReachThem) {
   EXPECT_EQ(facts.st_mode, static_cast<mode_t>(S_IFREG | 0644));
   EXPECT_EQ(facts.st_uid, 0U);
   EXPECT_EQ(ErrorOf(Remove()), "");
-  EXPECT_FALSE(Exists(kDirectory));
+  EXPECT_FALSE(Exists(kFilesOfWeb));
   EXPECT_EQ(ErrorOf(Remove()), "");
 }
 
 // A task that has the old file open keeps its content.
 TEST_F(NetworkFiles, OneThatIsThereIsReplacedAndNotWrittenTo) {
   ASSERT_EQ(ErrorOf(Write(NetworkFileKind::kHosts, "a longer text\n")), "");
-  const std::string path = std::string(kDirectory) + "/hosts";
+  const std::string path = std::string(kFilesOfWeb) + "/hosts";
   std::ifstream held(path);
   ASSERT_EQ(ErrorOf(Write(NetworkFileKind::kHosts, "new\n")), "");
   EXPECT_EQ(TextOf(path), "new\n");
@@ -99,7 +99,7 @@ TEST_F(NetworkFiles, WhatIsNoMemoryOrTooMuchIsRefused) {
   const UniqueFd writer(ends[1]);
   EXPECT_NE(ErrorOf(Passing(UniqueFd(ends[0]), NetworkFileKind::kHosts)), "");
   EXPECT_NE(ErrorOf(Write(static_cast<NetworkFileKind>(4), "x")), "");
-  EXPECT_FALSE(Exists(kDirectory));
+  EXPECT_FALSE(Exists(kFilesOfWeb));
 }
 
 TEST_F(NetworkFiles, EachCallOfAWriteMayFailOrBeTheLast) {
@@ -111,12 +111,12 @@ TEST_F(NetworkFiles, EachCallOfAWriteMayFailOrBeTheLast) {
       reached = kernel_.calls().size() >= k;
       kernel_.FailAt(0, 0);
       if (error != 0 && !ErrorOf(reply).empty()) {
-        EXPECT_FALSE(Exists(kDirectory)) << k;
+        EXPECT_FALSE(Exists(kFilesOfWeb)) << k;
       }
       ASSERT_EQ(ErrorOf(Write(NetworkFileKind::kHosts, "text\n")), "") << k;
-      EXPECT_EQ(TextOf(std::string(kDirectory) + "/hosts"), "text\n");
+      EXPECT_EQ(TextOf(std::string(kFilesOfWeb) + "/hosts"), "text\n");
       ASSERT_EQ(ErrorOf(Remove()), "") << k;
-      EXPECT_FALSE(Exists(kDirectory));
+      EXPECT_FALSE(Exists(kFilesOfWeb));
     }
   }
 }

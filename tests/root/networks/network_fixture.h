@@ -9,6 +9,13 @@
 
 namespace mountd::testing {
 
+// Namespaces of the tests: two allocations', that of another machine, and the
+// host's own.
+inline constexpr char kWebNetns[] = "/run/netns/web";
+inline constexpr char kDbNetns[] = "/run/netns/db";
+inline constexpr char kOutsideNetns[] = "/run/netns/outside";
+inline constexpr char kHostNetns[] = "/proc/self/ns/net";
+
 // Prepares the base, the allocation "web" and the ruleset, and no network.
 class Networks : public ExecutorFixture {
  protected:

@@ -27,8 +27,6 @@ using exec::NetworkPlan;
 using exec::PlanKind;
 using exec::ToWire;
 
-constexpr char kWeb[] = "/run/netns/web";
-
 std::uint64_t InodeOf(int fd) {
   struct stat st = {};
   EXPECT_EQ(::fstat(fd, &st), 0);
@@ -141,11 +139,11 @@ TEST_F(NetworkHomes, ANamespaceAloneHasItsLoopbackUpAndNothingElse) {
     fresh = LinksIn(PathOf(other->fd));
   }
   EXPECT_EQ(fresh.substr(0, 8), "lo down\n");
-  EXPECT_EQ(LinksIn(kWeb), "lo up\n" + fresh.substr(8));
+  EXPECT_EQ(LinksIn(kWebNetns), "lo up\n" + fresh.substr(8));
   {
-    const Server server(kWeb, 80, "hello");
-    EXPECT_EQ(AskFrom(kWeb, "127.0.0.1", 80), "hello");
-    EXPECT_EQ(AskFrom(kWeb, "10.88.0.1", 80, kNoAnswerMs), "");
+    const Server server(kWebNetns, 80, "hello");
+    EXPECT_EQ(AskFrom(kWebNetns, "127.0.0.1", 80), "hello");
+    EXPECT_EQ(AskFrom(kWebNetns, "10.88.0.1", 80, kNoAnswerMs), "");
   }
   EXPECT_EQ(Create(plan).netns_inode, state.netns_inode);
   Delete(plan);
@@ -175,16 +173,16 @@ TEST_F(NetworkHomes, AGivenNamespaceGetsItsLinkAndLivesOnWithout) {
   EXPECT_EQ(reply.body.network.netns_inode, plan.netns_inode);
   ASSERT_EQ(links.substr(0, 8), "lo down\n");
   const std::string raised = "lo up\n" + links.substr(8);
-  EXPECT_EQ(LinksIn(kWeb), raised + "eth0 up\n");
+  EXPECT_EQ(LinksIn(kWebNetns), raised + "eth0 up\n");
   {
-    const Server server(kWeb, 80, "hello");
+    const Server server(kWebNetns, 80, "hello");
     EXPECT_EQ(Ask("10.88.0.2", 80), "hello");
     EXPECT_EQ(Ask("fd88::2", 80), "hello");
     EXPECT_EQ(Ask("127.0.0.1", 18080), "hello");
     // The namespace lives on, so Delete removes the link before it answers.
     Delete(plan);
     EXPECT_EQ(LinksIn(PathOf(given)), raised);
-    EXPECT_FALSE(Exists(kWeb));
+    EXPECT_FALSE(Exists(kWebNetns));
     EXPECT_EQ(Ask("127.0.0.1", 18080, kNoAnswerMs), "");
   }
   EXPECT_EQ(DifferenceWithin(before, 20), "");
@@ -224,11 +222,11 @@ TEST_F(NetworkHomes, AGivenNamespaceAloneIsPinnedWithItsLoopbackUp) {
   EXPECT_EQ(StateOf(plan).netns_inode, InodeOf(given.get()));
   ASSERT_EQ(links.substr(0, 8), "lo down\n");
   const std::string raised = "lo up\n" + links.substr(8);
-  EXPECT_EQ(LinksIn(kWeb), raised);
+  EXPECT_EQ(LinksIn(kWebNetns), raised);
   {
-    const Server server(kWeb, 80, "hello");
-    EXPECT_EQ(AskFrom(kWeb, "127.0.0.1", 80), "hello");
-    EXPECT_EQ(AskFrom(kWeb, "::1", 80), "hello");
+    const Server server(kWebNetns, 80, "hello");
+    EXPECT_EQ(AskFrom(kWebNetns, "127.0.0.1", 80), "hello");
+    EXPECT_EQ(AskFrom(kWebNetns, "::1", 80), "hello");
   }
   Delete(plan);
   // A task may go on, and use the namespace.
@@ -278,8 +276,8 @@ class SecondNetwork : public NetworkHomes {
 
 TEST_F(SecondNetwork, BothAreReachedOnTheirAddressesAndPorts) {
   CreateBoth();
-  EXPECT_EQ(LinksIn(kWeb).substr(0, 22), "lo up\neth0 up\neth1 up\n");
-  const Server server(kWeb, 80, "hello");
+  EXPECT_EQ(LinksIn(kWebNetns).substr(0, 22), "lo up\neth0 up\neth1 up\n");
+  const Server server(kWebNetns, 80, "hello");
   for (const char* address : {"10.88.0.2", "fd88::2", "10.99.0.2", "fd99::2"}) {
     EXPECT_EQ(Ask(address, 80), "hello") << address;
   }
@@ -294,7 +292,7 @@ TEST_F(SecondNetwork, BothAreReachedOnTheirAddressesAndPorts) {
 TEST_F(SecondNetwork, AnotherAllocationReachesItsPort) {
   CreateBoth();
   Create(Plan("db", 3, 18082));
-  const Server server(kWeb, 80, "hello");
+  const Server server(kWebNetns, 80, "hello");
   for (const char* address : {"10.88.0.1", "fd88::1"}) {
     for (const std::uint16_t port : kPorts) {
       EXPECT_EQ(AskFrom("/run/netns/db", address, port), "hello")
@@ -306,18 +304,18 @@ TEST_F(SecondNetwork, AnotherAllocationReachesItsPort) {
 TEST_F(SecondNetwork, OnlyTheFirstHasTheDefaultRoute) {
   CreateBoth();
   const Server server("/proc/self/ns/net", 7000, "");
-  EXPECT_EQ(AskFrom(kWeb, "10.88.0.1", 7000), "10.88.0.2");
-  EXPECT_EQ(AskFrom(kWeb, "fd88::1", 7000), "fd88::2");
-  EXPECT_EQ(AskFrom(kWeb, "10.99.0.1", 7000), "10.99.0.2");
-  EXPECT_EQ(AskFrom(kWeb, "fd99::1", 7000), "fd99::2");
+  EXPECT_EQ(AskFrom(kWebNetns, "10.88.0.1", 7000), "10.88.0.2");
+  EXPECT_EQ(AskFrom(kWebNetns, "fd88::1", 7000), "fd88::2");
+  EXPECT_EQ(AskFrom(kWebNetns, "10.99.0.1", 7000), "10.99.0.2");
+  EXPECT_EQ(AskFrom(kWebNetns, "fd99::1", 7000), "fd99::2");
   // An address outside all networks is reached by the first network.
   Shell("ip addr add 192.0.2.1/32 dev lo");
-  EXPECT_EQ(AskFrom(kWeb, "192.0.2.1", 7000), "10.88.0.2");
+  EXPECT_EQ(AskFrom(kWebNetns, "192.0.2.1", 7000), "10.88.0.2");
 }
 
 TEST_F(SecondNetwork, WhenItGoesTheFirstAndTheNamespaceStay) {
   CreateBoth();
-  const Server server(kWeb, 80, "hello");
+  const Server server(kWebNetns, 80, "hello");
   Delete(second_);
   EXPECT_EQ(DifferenceWithin(with_first_, 20), "");
   EXPECT_EQ(StateOf(second_).host_ifindex, 0U);
@@ -445,7 +443,7 @@ TEST_F(NetworkGivenAttacks, AnotherAllocationsIsRefused) {
   const NetworkPlan web = Plan("web", 3, 18081);
   Create(web);
   NetworkPlan plan = PlanGiven("db");
-  const UniqueFd fd(::open(kWeb, O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(::open(kWebNetns, O_RDONLY | O_CLOEXEC));
   ExpectRefused(plan, fd, "PermissionDenied");
   RuleConfig rule;
   rule.host_namespaces = true;
@@ -496,7 +494,7 @@ TEST_F(NetworkGivenAttacks, OneOfTheHostsUserNamespaceNeedsARuleAndThePlan) {
   const Inventory before = Inventory::Take();
   ASSERT_EQ(ErrorOf(CreateGiven(plan, made->fd)), "");
   {
-    const Server server(kWeb, 80, "hello");
+    const Server server(kWebNetns, 80, "hello");
     EXPECT_EQ(Ask("127.0.0.1", 18080), "hello");
   }
   Delete(plan);
@@ -580,7 +578,7 @@ TEST_F(NetworkHomes, ANamespaceIsHandedOutAndOutlivesItsNetwork) {
   EXPECT_EQ(LinksIn(PathOf(netns)), "lo up\neth0 up\n");
   EXPECT_EQ(reply.body.handed_out.mount_id != 0, HasUniqueMountIds());
   Delete(plan);
-  EXPECT_FALSE(Exists(kWeb));
+  EXPECT_FALSE(Exists(kWebNetns));
   // The holder of the fd keeps the namespace, so mountd deletes the link.
   Delete(plan);
   EXPECT_EQ(StateOf(plan).host_ifindex, 0U);
@@ -599,13 +597,14 @@ TEST_F(NetworkHomes, OnlyTheNamespaceOfTheRecordIsHandedOut) {
   EXPECT_EQ(refused(inode + 1), "FailedPrecondition");
   EXPECT_EQ(refused(0), "InvalidArgument");
   // Root pins its own namespace at the name: the marker names another one.
-  ASSERT_EQ(::umount2(kWeb, MNT_DETACH), 0);
-  ASSERT_EQ(::mount("/proc/self/ns/net", kWeb, nullptr, MS_BIND, nullptr), 0);
-  const UniqueFd own(::open(kWeb, O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::umount2(kWebNetns, MNT_DETACH), 0);
+  ASSERT_EQ(::mount("/proc/self/ns/net", kWebNetns, nullptr, MS_BIND, nullptr),
+            0);
+  const UniqueFd own(::open(kWebNetns, O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(own.valid());
   EXPECT_EQ(refused(InodeOf(own.get())), "FailedPrecondition");
   EXPECT_EQ(refused(inode), "FailedPrecondition");
-  ASSERT_EQ(::umount2(kWeb, MNT_DETACH), 0);
+  ASSERT_EQ(::umount2(kWebNetns, MNT_DETACH), 0);
   EXPECT_EQ(refused(inode), "FailedPrecondition");
   Delete(plan);
   Delete(plan);

@@ -23,8 +23,6 @@ using exec::NetworkState;
 using exec::PlanKind;
 using exec::Reply;
 
-constexpr char kWeb[] = "/run/netns/web";
-
 class NetworksOfIpv6 : public Networks {
  protected:
   void SetUp() override {
@@ -67,7 +65,7 @@ TEST_F(NetworksOfIpv6, AProcessInsideIsReachedOnItsAddressAndItsPort) {
   const NetworkState state = Create(plan);
   EXPECT_NE(state.host_ifindex, 0U);
   EXPECT_EQ(StateOf(plan).elements_present, 1U);
-  const Server server(kWeb, 80, "hello");
+  const Server server(kWebNetns, 80, "hello");
   EXPECT_EQ(Ask("fd66::2", 80), "hello");
   EXPECT_EQ(Ask("fd66::1", 18080), "hello");
   EXPECT_EQ(Ask("127.0.0.1", 18080, kNoAnswerMs), "");
@@ -83,19 +81,19 @@ TEST_F(NetworksOfIpv6, AllocationsReachEachOtherUnlessIsolated) {
   db.flags |= exec::kIsolated;
   Create(db);
   Create(Plan("both", 4, 18082));
-  const Server server(kWeb, 80, "hello");
+  const Server server(kWebNetns, 80, "hello");
   EXPECT_EQ(AskFrom("/run/netns/both", "fd66::2", 80), "hello");
   EXPECT_EQ(AskFrom("/run/netns/db", "fd66::2", 80, kNoAnswerMs), "");
   EXPECT_EQ(AskFrom("/run/netns/db", "fd66::1", 18080), "hello");
-  EXPECT_EQ(AskFrom(kWeb, "fd66::1", 18080), "hello") << "its own port";
+  EXPECT_EQ(AskFrom(kWebNetns, "fd66::1", 18080), "hello") << "its own port";
 }
 
 TEST_F(NetworksOfIpv6, AnAddressThatIsNotTheAllocationsOwnIsDropped) {
   Create(Six("web", 2, 18080));
   const Server host("/proc/self/ns/net", 7000, "host");
-  EXPECT_EQ(AskFrom(kWeb, "fd66::1", 7000), "host");
+  EXPECT_EQ(AskFrom(kWebNetns, "fd66::1", 7000), "host");
   ASSERT_TRUE(exec::RunNftCommand("flush set inet mountd src6").has_value());
-  EXPECT_EQ(AskFrom(kWeb, "fd66::1", 7000, kNoAnswerMs), "");
+  EXPECT_EQ(AskFrom(kWebNetns, "fd66::1", 7000, kNoAnswerMs), "");
 }
 
 TEST_F(NetworksOfIpv6, ItsPacketsToTheOutsideAreMasqueraded) {
@@ -132,7 +130,7 @@ TEST_F(NetworksOfIpv6, AnAddressOrAPortThatIsTakenIsRefused) {
   // Another allocation's plan for the same address takes nothing away.
   Delete(Six("db", 2, 18080));
   EXPECT_EQ(StateOf(web).elements_present, 1U);
-  const Server server(kWeb, 80, "hello");
+  const Server server(kWebNetns, 80, "hello");
   EXPECT_EQ(Ask("fd66::1", 18080), "hello");
 }
 
@@ -166,7 +164,7 @@ TEST_F(NetworksOfIpv6, ARepairPutsBackWhatOthersRemoved) {
     return reply.body.network.repaired;
   };
   const auto answers = [] {
-    const Server server(kWeb, 80, "hello");
+    const Server server(kWebNetns, 80, "hello");
     return Ask("fd66::1", 18080) == "hello" && Ask("fd66::2", 80) == "hello";
   };
   EXPECT_EQ(repaired(), 0U) << "a whole network needs nothing";

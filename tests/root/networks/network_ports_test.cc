@@ -21,11 +21,6 @@ using exec::NetworkPlan;
 using exec::PlanKind;
 using exec::PortMap;
 
-constexpr char kWeb[] = "/run/netns/web";
-constexpr char kDb[] = "/run/netns/db";
-constexpr char kOutside[] = "/run/netns/outside";
-constexpr char kHost[] = "/proc/self/ns/net";
-
 // Returns a map of TCP and UDP to port 80, at one address of the host ("":
 // any).
 PortMap MapAt(const std::string& address, std::uint16_t port) {
@@ -76,7 +71,7 @@ TEST_F(NetworkPorts, OneAddressOfTheHostIsMappedAtThatAlone) {
   Create(PlanWith("web", 2,
                   {MapAt("192.0.2.1", 18080), MapAt("2001:db8::1", 18081),
                    MapAt("127.0.0.1", 18082)}));
-  const Server server(kWeb, 80, "hello");
+  const Server server(kWebNetns, 80, "hello");
   EXPECT_EQ(Ask("192.0.2.1", 18080), "hello");
   EXPECT_EQ(Ask("2001:db8::1", 18081), "hello");
   EXPECT_EQ(Ask("127.0.0.1", 18082), "hello");
@@ -90,7 +85,7 @@ TEST_F(NetworkPorts, OneAddressOfTheHostIsMappedAtThatAlone) {
 
 TEST_F(NetworkPorts, AnyAddressOfOneFamilyIsNoneOfTheOther) {
   Create(PlanWith("web", 2, {MapAt("0.0.0.0", 18080), MapAt("::", 18081)}));
-  const Server server(kWeb, 80, "hello");
+  const Server server(kWebNetns, 80, "hello");
   const std::vector<std::string> all = {"192.0.2.1", "127.0.0.1", "10.88.0.1",
                                         "2001:db8::1", "fd88::1"};
   EXPECT_EQ(AnswersAt(all, 18080), "192.0.2.1 127.0.0.1 10.88.0.1");
@@ -122,7 +117,7 @@ int ConnectTo(const std::string& address, std::uint16_t port, int timeout_ms) {
 // that is refused.
 TEST_F(NetworkPorts, TheHostsLoopbackOfIpv6RefusesAtOnce) {
   Create(PlanWith("web", 2, {MapAt("", 18080), MapAt("::", 18081)}));
-  const Server server(kWeb, 80, "hello");
+  const Server server(kWebNetns, 80, "hello");
   EXPECT_EQ(ConnectTo("::1", 18080, kAnswerMs), ECONNREFUSED);
   EXPECT_EQ(ConnectTo("::1", 18081, kAnswerMs), ECONNREFUSED);
   EXPECT_EQ(ConnectTo("::ffff:127.0.0.1", 18080, kAnswerMs), 0);
@@ -142,7 +137,7 @@ TEST_F(NetworkPorts, DatagramsPassAsConnectionsDo) {
                   {MapAt("", 18080), MapAt("192.0.2.1", 18081),
                    MapAt("2001:db8::1", 18082)}));
   Create(Plan("db", 3, 18083));
-  const Server server(kWeb, 80, "hello", Server::Transport::kUdp);
+  const Server server(kWebNetns, 80, "hello", Server::Transport::kUdp);
   for (const char* address :
        {"127.0.0.1", "192.0.2.3", "10.88.0.1", "fd88::1", "2001:db8::3"}) {
     EXPECT_EQ(AskUdp(address, 18080), "hello") << address;
@@ -150,17 +145,18 @@ TEST_F(NetworkPorts, DatagramsPassAsConnectionsDo) {
   EXPECT_EQ(AskUdp("192.0.2.1", 18081), "hello");
   EXPECT_EQ(AskUdp("192.0.2.3", 18081, kNoAnswerMs), "");
   EXPECT_EQ(AskUdp("2001:db8::1", 18082), "hello");
-  EXPECT_EQ(TextFrom(kDb, [] { return AskUdp("10.88.0.1", 18080); }), "hello");
+  EXPECT_EQ(TextFrom(kDbNetns, [] { return AskUdp("10.88.0.1", 18080); }),
+            "hello");
 }
 
 TEST_F(NetworkPorts, ARangeLeadsEachPortAsFarIntoTheContainers) {
   PortMap range{20000, 8000, exec::kTcp, 0};
   range.count = 10;
   Create(PlanWith("web", 2, {range}));
-  const Server first(kWeb, 8000, "first");
-  const Server second(kWeb, 8001, "second");
-  const Server last(kWeb, 8009, "last");
-  const Server after(kWeb, 8010, "after");
+  const Server first(kWebNetns, 8000, "first");
+  const Server second(kWebNetns, 8001, "second");
+  const Server last(kWebNetns, 8009, "last");
+  const Server after(kWebNetns, 8010, "after");
   for (const char* address : {"127.0.0.1", "10.88.0.1", "fd88::1"}) {
     EXPECT_EQ(Ask(address, 20000), "first") << address;
     EXPECT_EQ(Ask(address, 20001), "second") << address;
@@ -178,7 +174,7 @@ TEST_F(NetworkPorts, ALargePlanIsMadeWholeAndGoesWhole) {
   const NetworkPlan plan = PlanWith("web", 2, {range, other});
   Create(plan);
   EXPECT_EQ(StateOf(plan).elements_present, 1U);
-  const Server last(kWeb, 8200, "last");
+  const Server last(kWebNetns, 8200, "last");
   EXPECT_EQ(Ask("127.0.0.1", 20200), "last");
   EXPECT_EQ(Ask("fd88::1", 20200), "last");
   const Inventory made = Inventory::Take();
@@ -224,8 +220,8 @@ TEST_F(NetworkPorts, TwoHaveTheSamePortAtDifferentAddresses) {
                   {MapAt("192.0.2.1", 18080), MapAt("2001:db8::1", 18080)}));
   Create(PlanWith("db", 3,
                   {MapAt("192.0.2.3", 18080), MapAt("2001:db8::3", 18080)}));
-  const Server web(kWeb, 80, "web");
-  const Server db(kDb, 80, "db");
+  const Server web(kWebNetns, 80, "web");
+  const Server db(kDbNetns, 80, "db");
   EXPECT_EQ(Ask("192.0.2.1", 18080), "web");
   EXPECT_EQ(Ask("192.0.2.3", 18080), "db");
   EXPECT_EQ(Ask("2001:db8::1", 18080), "web");
@@ -244,8 +240,8 @@ TEST_F(NetworkPorts, AnAllocationReachesItsOwnAndAnothersByTheHostsAddresses) {
                   {MapAt("", 18080), MapAt("192.0.2.1", 18081),
                    MapAt("2001:db8::1", 18081)}));
   Create(Plan("db", 3, 18082));
-  const Server server(kWeb, 80, "hello");
-  for (const char* from : {kWeb, kDb}) {
+  const Server server(kWebNetns, 80, "hello");
+  for (const char* from : {kWebNetns, kDbNetns}) {
     SCOPED_TRACE(from);
     for (const char* address : {"192.0.2.1", "192.0.2.3", "10.88.0.1",
                                 "2001:db8::1", "2001:db8::3", "fd88::1"}) {
@@ -265,23 +261,23 @@ TEST_F(NetworkPorts, AnIsolatedOneIsReachedByItsPortsAlone) {
   NetworkPlan cache = Plan("cache", 4, 18082);
   cache.flags |= exec::kIsolated;
   Create(cache);
-  const Server of_web(kWeb, 80, "web");
-  const Server of_db(kDb, 80, "db");
-  for (const char* from : {kDb, "/run/netns/cache"}) {
+  const Server of_web(kWebNetns, 80, "web");
+  const Server of_db(kDbNetns, 80, "db");
+  for (const char* from : {kDbNetns, "/run/netns/cache"}) {
     SCOPED_TRACE(from);
     EXPECT_EQ(AskFrom(from, "10.88.0.2", 80, kNoAnswerMs), "");
     EXPECT_EQ(AskFrom(from, "fd88::2", 80, kNoAnswerMs), "");
     EXPECT_EQ(AskFrom(from, "10.88.0.1", 18080), "web");
     EXPECT_EQ(AskFrom(from, "fd88::1", 18080), "web");
   }
-  EXPECT_EQ(AskFrom(kWeb, "10.88.0.3", 80, kNoAnswerMs), "");
-  EXPECT_EQ(AskFrom(kWeb, "fd88::3", 80, kNoAnswerMs), "");
-  EXPECT_EQ(AskFrom(kWeb, "10.88.0.1", 18081), "db");
-  EXPECT_EQ(AskFrom(kWeb, "fd88::1", 18081), "db");
+  EXPECT_EQ(AskFrom(kWebNetns, "10.88.0.3", 80, kNoAnswerMs), "");
+  EXPECT_EQ(AskFrom(kWebNetns, "fd88::3", 80, kNoAnswerMs), "");
+  EXPECT_EQ(AskFrom(kWebNetns, "10.88.0.1", 18081), "db");
+  EXPECT_EQ(AskFrom(kWebNetns, "fd88::1", 18081), "db");
   // The host itself is no allocation, so isolation does not apply to it.
   EXPECT_EQ(Ask("10.88.0.2", 80), "web");
-  const Server of_host(kHost, 7000, "host");
-  EXPECT_EQ(AskFrom(kWeb, "10.88.0.1", 7000), "host");
+  const Server of_host(kHostNetns, 7000, "host");
+  EXPECT_EQ(AskFrom(kWebNetns, "10.88.0.1", 7000), "host");
 }
 
 TEST_F(NetworkPorts, WithoutTheDefaultRouteOnlyTheNetworkIsReached) {
@@ -289,20 +285,20 @@ TEST_F(NetworkPorts, WithoutTheDefaultRouteOnlyTheNetworkIsReached) {
   web.flags = 0;
   Create(web);
   Create(Plan("db", 3, 18081));
-  const Server host(kHost, 7000, "host");
-  const Server db(kDb, 80, "db");
-  EXPECT_EQ(AskFrom(kWeb, "10.88.0.1", 7000), "host");
-  EXPECT_EQ(AskFrom(kWeb, "fd88::1", 7000), "host");
-  EXPECT_EQ(AskFrom(kWeb, "10.88.0.3", 80), "db");
-  EXPECT_EQ(AskFrom(kWeb, "192.0.2.1", 7000, kNoAnswerMs), "");
-  EXPECT_EQ(AskFrom(kWeb, "2001:db8::1", 7000, kNoAnswerMs), "");
+  const Server host(kHostNetns, 7000, "host");
+  const Server db(kDbNetns, 80, "db");
+  EXPECT_EQ(AskFrom(kWebNetns, "10.88.0.1", 7000), "host");
+  EXPECT_EQ(AskFrom(kWebNetns, "fd88::1", 7000), "host");
+  EXPECT_EQ(AskFrom(kWebNetns, "10.88.0.3", 80), "db");
+  EXPECT_EQ(AskFrom(kWebNetns, "192.0.2.1", 7000, kNoAnswerMs), "");
+  EXPECT_EQ(AskFrom(kWebNetns, "2001:db8::1", 7000, kNoAnswerMs), "");
   // The port answers every client for whom the host translates the source.
-  const Server server(kWeb, 80, "web");
+  const Server server(kWebNetns, 80, "web");
   for (const char* address :
        {"127.0.0.1", "192.0.2.1", "fd88::1", "2001:db8::1"}) {
     EXPECT_EQ(Ask(address, 18080), "web") << address;
     if (std::string(address) != "127.0.0.1") {
-      EXPECT_EQ(AskFrom(kDb, address, 18080), "web") << address;
+      EXPECT_EQ(AskFrom(kDbNetns, address, 18080), "web") << address;
     }
   }
 }
@@ -342,60 +338,60 @@ TEST_F(NetworkOutside, ReachesPortsAndNothingElse) {
   Create(PlanWith("web", 2,
                   {MapAt("", 18080), MapAt("192.0.2.1", 18081),
                    MapAt("10.88.0.1", 18082)}));
-  const Server server(kWeb, 80, "hello");
-  EXPECT_EQ(AskFrom(kOutside, "192.0.2.1", 18080), "hello");
-  EXPECT_EQ(AskFrom(kOutside, "2001:db8::1", 18080), "hello");
-  EXPECT_EQ(AskFrom(kOutside, "192.0.2.1", 18081), "hello");
-  EXPECT_EQ(AskFrom(kOutside, "192.0.2.1", 18082, kNoAnswerMs), "");
-  EXPECT_EQ(AskFrom(kOutside, "10.88.0.2", 80, kNoAnswerMs), "");
-  EXPECT_EQ(AskFrom(kOutside, "fd88::2", 80, kNoAnswerMs), "");
+  const Server server(kWebNetns, 80, "hello");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "192.0.2.1", 18080), "hello");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "2001:db8::1", 18080), "hello");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "192.0.2.1", 18081), "hello");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "192.0.2.1", 18082, kNoAnswerMs), "");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "10.88.0.2", 80, kNoAnswerMs), "");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "fd88::2", 80, kNoAnswerMs), "");
 }
 
 TEST_F(NetworkOutside, IsSeenByItsOwnAddress) {
   Create(Plan("web", 2, 18080));
-  const Server server(kWeb, 80, "");
-  EXPECT_EQ(AskFrom(kOutside, "192.0.2.1", 18080), "192.0.2.2");
-  EXPECT_EQ(AskFrom(kOutside, "2001:db8::1", 18080), "2001:db8::2");
+  const Server server(kWebNetns, 80, "");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "192.0.2.1", 18080), "192.0.2.2");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "2001:db8::1", 18080), "2001:db8::2");
 }
 
 TEST_F(NetworkOutside, SeesTheHostsAddressUnlessItIsExcluded) {
   Create(Plan("web", 2, 18080));
-  const Server server(kOutside, 7000, "");
-  EXPECT_EQ(AskFrom(kWeb, "192.0.2.2", 7000), "192.0.2.1");
-  EXPECT_EQ(AskFrom(kWeb, "2001:db8::2", 7000), "2001:db8::1");
-  EXPECT_EQ(AskFrom(kWeb, "203.0.113.2", 7000), "10.88.0.2");
-  EXPECT_EQ(AskFrom(kWeb, "2001:db8:1::2", 7000), "fd88::2");
+  const Server server(kOutsideNetns, 7000, "");
+  EXPECT_EQ(AskFrom(kWebNetns, "192.0.2.2", 7000), "192.0.2.1");
+  EXPECT_EQ(AskFrom(kWebNetns, "2001:db8::2", 7000), "2001:db8::1");
+  EXPECT_EQ(AskFrom(kWebNetns, "203.0.113.2", 7000), "10.88.0.2");
+  EXPECT_EQ(AskFrom(kWebNetns, "2001:db8:1::2", 7000), "fd88::2");
 }
 
 TEST_F(NetworkOutside, KeepsItsPortsThatHaveAMappedOnesNumber) {
   Create(PlanWith("web", 2, {MapAt("", 18080)}));
   Create(Plan("db", 3, 18081));
-  const Server web(kWeb, 80, "web");
-  const Server outside(kOutside, 18080, "outside");
+  const Server web(kWebNetns, 80, "web");
+  const Server outside(kOutsideNetns, 18080, "outside");
   for (const char* address :
        {"192.0.2.2", "203.0.113.2", "2001:db8::2", "2001:db8:1::2"}) {
-    EXPECT_EQ(AskFrom(kDb, address, 18080), "outside") << address;
-    EXPECT_EQ(AskFrom(kWeb, address, 18080), "outside") << address;
+    EXPECT_EQ(AskFrom(kDbNetns, address, 18080), "outside") << address;
+    EXPECT_EQ(AskFrom(kWebNetns, address, 18080), "outside") << address;
     EXPECT_EQ(Ask(address, 18080), "outside") << address;
   }
-  EXPECT_EQ(AskFrom(kDb, "192.0.2.1", 18080), "web");
+  EXPECT_EQ(AskFrom(kDbNetns, "192.0.2.1", 18080), "web");
   // A rule that matches the port alone takes connections to another machine.
   ASSERT_TRUE(exec::RunNftCommand(
                   "flush chain inet mountd nat_pre; add rule inet mountd "
                   "nat_pre meta l4proto { tcp, udp, sctp } jump portmap")
                   .has_value());
-  EXPECT_NAIVE(AskFrom(kDb, "192.0.2.2", 18080) == "web");
+  EXPECT_NAIVE(AskFrom(kDbNetns, "192.0.2.2", 18080) == "web");
 }
 
 TEST_F(NetworkOutside, IsKeptOutByTheOperatorsRules) {
   Create(Plan("web", 2, 18080));
-  const Server server(kWeb, 80, "hello");
-  ASSERT_EQ(AskFrom(kOutside, "192.0.2.1", 18080), "hello");
+  const Server server(kWebNetns, 80, "hello");
+  ASSERT_EQ(AskFrom(kOutsideNetns, "192.0.2.1", 18080), "hello");
   ASSERT_TRUE(
       exec::RunNftCommand("add rule inet mountd admin ip saddr 192.0.2.2 drop")
           .has_value());
-  EXPECT_EQ(AskFrom(kOutside, "192.0.2.1", 18080, kNoAnswerMs), "");
-  EXPECT_EQ(AskFrom(kOutside, "2001:db8::1", 18080), "hello");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "192.0.2.1", 18080, kNoAnswerMs), "");
+  EXPECT_EQ(AskFrom(kOutsideNetns, "2001:db8::1", 18080), "hello");
 }
 
 }  // namespace

@@ -22,8 +22,6 @@ namespace {
 using exec::NetworkPlan;
 using exec::PlanKind;
 
-constexpr char kWeb[] = "/run/netns/web";
-
 // Returns the names of the bits.
 std::string Text(std::uint32_t repaired) {
   std::string text;
@@ -61,14 +59,14 @@ class NetworkRepair : public Networks {
               "");
   }
   void ExpectTraffic() {
-    const Server server(kWeb, 80, "hello");
+    const Server server(kWebNetns, 80, "hello");
     const Server host("/proc/self/ns/net", 7000, "host");
     EXPECT_EQ(Ask("10.88.0.2", 80), "hello");
     EXPECT_EQ(Ask("fd88::2", 80), "hello");
     EXPECT_EQ(Ask("127.0.0.1", 18080), "hello");
     EXPECT_EQ(Ask("fd88::1", 18080), "hello");
-    EXPECT_EQ(AskFrom(kWeb, "10.88.0.1", 7000), "host");
-    EXPECT_EQ(AskFrom(kWeb, "fd88::1", 7000), "host");
+    EXPECT_EQ(AskFrom(kWebNetns, "10.88.0.1", 7000), "host");
+    EXPECT_EQ(AskFrom(kWebNetns, "fd88::1", 7000), "host");
   }
   void ExpectRepaired(const std::string& what) {
     EXPECT_EQ(Repair(), what);
@@ -242,18 +240,18 @@ TEST_F(NetworkRepair, IptablesLeavesOurTableAlone) {
 }
 
 TEST_F(NetworkRepair, ANamespaceThatLostItsNameIsLost) {
-  ASSERT_EQ(::umount2(kWeb, MNT_DETACH), 0);
+  ASSERT_EQ(::umount2(kWebNetns, MNT_DETACH), 0);
   const exec::Reply reply = Do(PlanKind::kRepairNetwork, plan_);
   EXPECT_EQ(CodeOf(reply), "FailedPrecondition") << ErrorOf(reply);
-  ASSERT_EQ(::unlink(kWeb), 0);
+  ASSERT_EQ(::unlink(kWebNetns), 0);
   EXPECT_EQ(CodeOf(Do(PlanKind::kRepairNetwork, plan_)), "FailedPrecondition");
   Delete(plan_);
   EXPECT_EQ(DifferenceWithin(before_, 20), "");
 }
 
 TEST_F(NetworkRepair, AnotherNamespaceAtTheNameIsLeftAlone) {
-  ASSERT_EQ(::umount2(kWeb, MNT_DETACH), 0);
-  ASSERT_EQ(::unlink(kWeb), 0);
+  ASSERT_EQ(::umount2(kWebNetns, MNT_DETACH), 0);
+  ASSERT_EQ(::unlink(kWebNetns), 0);
   Shell("ip netns add web");
   // The link disappears with the namespace, which has lost its name.
   ASSERT_TRUE(Eventually([this] { return StateOf(plan_).host_ifindex == 0; }));
@@ -368,7 +366,7 @@ class NetworkQuietRepair : public NetworkRepair {
     }
     Listen(real_.OpenNetlink(NETLINK_ROUTE), kRouteGroups);
     Listen(real_.OpenNetlink(NETLINK_NETFILTER), {NFNLGRP_NFTABLES});
-    const UniqueFd home(::open(kWeb, O_RDONLY | O_CLOEXEC));
+    const UniqueFd home(::open(kWebNetns, O_RDONLY | O_CLOEXEC));
     Listen(real_.OpenNetlinkIn(home.get(), NETLINK_ROUTE), kRouteGroups);
   }
 

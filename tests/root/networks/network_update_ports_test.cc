@@ -24,7 +24,6 @@ using exec::PortMap;
 using exec::PortsPlan;
 using exec::Reply;
 
-constexpr char kWeb[] = "/run/netns/web";
 constexpr std::uint8_t kBoth = exec::kTcp | exec::kUdp;
 
 class UpdatePorts : public Networks {
@@ -69,8 +68,8 @@ class UpdatePorts : public Networks {
 };
 
 TEST_F(UpdatePorts, TheNewPortsAnswerAndTheOldDoNot) {
-  const Server first(kWeb, 80, "first");
-  const Server second(kWeb, 81, "second");
+  const Server first(kWebNetns, 80, "first");
+  const Server second(kWebNetns, 81, "second");
   ASSERT_EQ(Ask("127.0.0.1", 18080), "first");
   const NetworkPlan next = With({Port(18081, 80), Port(18082, 81)});
   const NetworkPlan old = With({Port(18080, 80)});
@@ -97,8 +96,8 @@ TEST_F(UpdatePorts, TheNewPortsAnswerAndTheOldDoNot) {
 TEST_F(UpdatePorts, ConnectionsOfPortsThatStayGoOnAndOthersEnd) {
   const NetworkPlan old = With({Port(18080, 80), Port(18081, 81)});
   ASSERT_EQ(ErrorOf(Replace(With({Port(18080, 80)}), old)), "");
-  Listener stays(kWeb, "10.88.0.2", 80);
-  Listener goes(kWeb, "10.88.0.2", 81);
+  Listener stays(kWebNetns, "10.88.0.2", 80);
+  Listener goes(kWebNetns, "10.88.0.2", 81);
   const auto client = [](std::uint16_t port) {
     UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_in to{};
@@ -131,7 +130,7 @@ TEST_F(UpdatePorts, ConnectionsOfACutOffUpdateEndWithTheNextOne) {
   kernel_.FailAt(0, 0);
   ASSERT_EQ(ErrorOf(Replace(old, next)), "");
   const std::size_t last = kernel_.calls().size();
-  Listener goes(kWeb, "10.88.0.2", 81);
+  Listener goes(kWebNetns, "10.88.0.2", 81);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(18081);
@@ -161,7 +160,7 @@ TEST_F(UpdatePorts, ManyConnectionsEndInPortions) {
   const NetworkPlan next = With({Port(18080, 80)});
   const NetworkPlan old = With({Port(18080, 80), Port(18081, 81)});
   ASSERT_EQ(ErrorOf(Replace(next, old)), "");
-  Listener goes(kWeb, "10.88.0.2", 81);
+  Listener goes(kWebNetns, "10.88.0.2", 81);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(18081);

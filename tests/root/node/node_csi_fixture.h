@@ -12,6 +12,8 @@
 
 namespace mountd::testing {
 
+inline constexpr char kBusDirectory[] = "/run/host/bus";
+
 inline constexpr char kFaults[] = "/run/host/fault";
 inline constexpr char kFaultDirectory[] = "/run/mountd/base/p/fault";
 // The configuration has one try of each call, so that each fault is seen; the

@@ -37,7 +37,6 @@ constexpr bool kHasShadow = false;
 constexpr char kCanary[] = "canary-5f0e7b21d4";
 constexpr char kSecret[] = "canary-5f0e7b21d4-secret";
 constexpr char kFlag[] = "canary-5f0e7b21d4-flag";
-constexpr char kBusDirectory[] = "/run/host/bus";
 constexpr char kProperties[] = "org.freedesktop.DBus.Properties";
 
 std::string TextOf(const std::string& path) {

@@ -17,7 +17,6 @@
 namespace mountd::testing {
 namespace {
 
-constexpr char kBusDirectory[] = "/run/host/bus";
 // The stranger has an account of the node and a rule of its own.
 constexpr uid_t kStranger = kMountdUid + 1;
 

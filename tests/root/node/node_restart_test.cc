@@ -37,7 +37,7 @@ constexpr int kCalls = 40;  // of each agent at least, and more until kKills
 constexpr int kKills = 24;
 constexpr std::uint16_t kPort = 20080;
 
-constexpr char kConfig[] = R"(
+constexpr char kRestartConfig[] = R"(
 [host_volume.a]
 path = "/run/host/a"
 [host_volume.b]
@@ -251,7 +251,7 @@ class NodeRestart : public NodeFixture {
     for (const char* name : {"a", "b"}) {
       fs::create_directories(std::string("/run/host/") + name);
     }
-    ASSERT_NO_FATAL_FAILURE(StartNode(kConfig));
+    ASSERT_NO_FATAL_FAILURE(StartNode(kRestartConfig));
     const char* given = std::getenv("MOUNTD_TEST_SEED");
     seed_ = given != nullptr ? static_cast<unsigned>(std::atoi(given))
                              : std::random_device{}();

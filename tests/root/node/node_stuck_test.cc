@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTrials = 4;  // of each call: one for each end
 constexpr char kInbox[] = "/run/mountd/base/a/web/app";
 
-constexpr char kConfig[] = R"(
+constexpr char kStuckConfig[] = R"(
 [host_volume.a]
 path = "/run/host/a"
 [host_volume.b]
@@ -82,7 +82,7 @@ class NodeStuck : public NodeFixture {
       return;
     }
     MakeHostVolumes();
-    ASSERT_NO_FATAL_FAILURE(StartNode(kConfig));
+    ASSERT_NO_FATAL_FAILURE(StartNode(kStuckConfig));
     ASSERT_EQ(Outcome(client_->PrepareAllocation("other")), "Ok");
     const char* given = std::getenv("MOUNTD_TEST_SEED");
     const unsigned seed = given != nullptr

@@ -17,10 +17,10 @@
 namespace mountd::testing {
 namespace {
 
-constexpr uid_t kAgent = 1234;
-constexpr gid_t kGroup = 4321;
-constexpr char kRoot[] = "/run/host/alloc";
-constexpr char kWeb[] = "/run/host/alloc/web";
+constexpr uid_t kOwnerUid = 1234;
+constexpr gid_t kOwnerGid = 4321;
+constexpr char kAllocRoot[] = "/run/host/alloc";
+constexpr char kWebsDirectory[] = "/run/host/alloc/web";
 
 class CallerDirectories : public ExecutorFixture {
  protected:
@@ -30,21 +30,21 @@ class CallerDirectories : public ExecutorFixture {
       return;
     }
     RuleConfig rule;
-    rule.gids = {kGroup};
-    rule.alloc_roots = {"/run/host/elsewhere", kRoot, "/run/mountd/base/a",
+    rule.gids = {kOwnerGid};
+    rule.alloc_roots = {"/run/host/elsewhere", kAllocRoot, "/run/mountd/base/a",
                         "/run"};
     config_.rules = {RuleConfig{}, rule};
-    caller_.uid = kAgent;
+    caller_.uid = kOwnerUid;
     caller_.gid_count = 1;
-    caller_.gids[0] = kGroup;
+    caller_.gids[0] = kOwnerGid;
     inspector_ = propagation::MakeMountInspector(kernel_).value();
     MakeAgents("/run/host/alloc/web/task");
-    MakeAgents(kWeb);
+    MakeAgents(kWebsDirectory);
   }
 
   static void MakeAgents(const std::string& path) {
     MakeDirectories(path);
-    ASSERT_EQ(::chown(path.c_str(), kAgent, kAgent), 0);
+    ASSERT_EQ(::chown(path.c_str(), kOwnerUid, kOwnerUid), 0);
   }
 
   static UniqueFd Pass(const std::string& path) {
@@ -70,18 +70,18 @@ class CallerDirectories : public ExecutorFixture {
   std::unique_ptr<propagation::MountInspector> inspector_;
 };
 
-ino_t InodeOf(int fd) {
+ino_t InodeBehind(int fd) {
   struct stat file = {};
   EXPECT_EQ(::fstat(fd, &file), 0);
   return file.st_ino;
 }
 
 TEST_F(CallerDirectories, BeneathARootAreFoundAgain) {
-  for (const char* path : {kWeb, "/run/host/alloc/web/task"}) {
+  for (const char* path : {kWebsDirectory, "/run/host/alloc/web/task"}) {
     const UniqueFd passed = Pass(path);
     const auto found = Open(passed);
     ASSERT_TRUE(found.has_value()) << found.error().Message();
-    EXPECT_EQ(InodeOf(found->fd.get()), InodeOf(passed.get()));
+    EXPECT_EQ(InodeBehind(found->fd.get()), InodeBehind(passed.get()));
     EXPECT_EQ(found->name,
               std::string(path).substr(std::string(path).rfind('/') + 1));
     EXPECT_TRUE(real_.Stat(found->parent.get(), found->name).has_value());
@@ -89,22 +89,22 @@ TEST_F(CallerDirectories, BeneathARootAreFoundAgain) {
 }
 
 TEST_F(CallerDirectories, OnlyWithARuleForTheCaller) {
-  caller_.gids[0] = kGroup + 1;
-  EXPECT_EQ(OutcomeOf(kWeb), "PermissionDenied");
-  caller_.gids[0] = kGroup;
+  caller_.gids[0] = kOwnerGid + 1;
+  EXPECT_EQ(OutcomeOf(kWebsDirectory), "PermissionDenied");
+  caller_.gids[0] = kOwnerGid;
   caller_.gid_count = 0;
-  EXPECT_EQ(OutcomeOf(kWeb), "PermissionDenied");
-  config_.rules[1].uids = {kAgent};
-  EXPECT_EQ(OutcomeOf(kWeb), "");
+  EXPECT_EQ(OutcomeOf(kWebsDirectory), "PermissionDenied");
+  config_.rules[1].uids = {kOwnerUid};
+  EXPECT_EQ(OutcomeOf(kWebsDirectory), "");
 }
 
 TEST_F(CallerDirectories, OnlyBelowARoot) {
   MakeAgents("/run/host/other");
   MakeAgents("/run/host/allocated");
-  MakeAgents(kRoot);
+  MakeAgents(kAllocRoot);
   EXPECT_EQ(OutcomeOf("/run/host/other"), "PermissionDenied");
   EXPECT_EQ(OutcomeOf("/run/host/allocated"), "PermissionDenied");
-  EXPECT_EQ(OutcomeOf(kRoot), "PermissionDenied");
+  EXPECT_EQ(OutcomeOf(kAllocRoot), "PermissionDenied");
   EXPECT_EQ(OutcomeOf("/run/host/alloc/web/.."), "PermissionDenied");
 }
 
@@ -112,7 +112,7 @@ TEST_F(CallerDirectories, OnlyBelowARoot) {
 TEST_F(CallerDirectories, NeverInTheBase) {
   PrepareBase();
   ASSERT_EQ(ErrorOf(Attach("data", exec::Propagation::kPrivate)), "");
-  ASSERT_EQ(::chown("/run/host/data/sub", kAgent, kAgent), 0);
+  ASSERT_EQ(::chown("/run/host/data/sub", kOwnerUid, kOwnerUid), 0);
   EXPECT_EQ(OutcomeOf(std::string(kTarget) + "/sub"), "PermissionDenied");
 }
 
@@ -123,7 +123,7 @@ TEST_F(CallerDirectories, OnlyTheCallersOwn) {
 
 TEST_F(CallerDirectories, OnlyDirectories) {
   WriteFile("/run/host/alloc/web/file", "");
-  ASSERT_EQ(::chown("/run/host/alloc/web/file", kAgent, kAgent), 0);
+  ASSERT_EQ(::chown("/run/host/alloc/web/file", kOwnerUid, kOwnerUid), 0);
   EXPECT_EQ(OutcomeOf("/run/host/alloc/web/file"), "InvalidArgument");
 }
 
@@ -147,9 +147,9 @@ TEST_F(CallerDirectories, WhatIsMountedBelowARootIsRefused) {
 }
 
 TEST_F(CallerDirectories, ARootThatIsAMountIsOne) {
-  ASSERT_EQ(::mount("tmpfs", kRoot, "tmpfs", 0, nullptr), 0);
-  MakeAgents(kWeb);
-  EXPECT_EQ(OutcomeOf(kWeb), "");
+  ASSERT_EQ(::mount("tmpfs", kAllocRoot, "tmpfs", 0, nullptr), 0);
+  MakeAgents(kWebsDirectory);
+  EXPECT_EQ(OutcomeOf(kWebsDirectory), "");
 }
 
 // The kernel prints an allowed path for the fd, but the directory is another
@@ -163,9 +163,9 @@ TEST_F(CallerDirectories, OneOfAnotherMountNamespaceIsRefused) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     const bool made = ::unshare(CLONE_NEWNS) == 0 &&
-                      ::mount("tmpfs", kRoot, "tmpfs", 0, nullptr) == 0 &&
-                      ::mkdir(kWeb, 0755) == 0 &&
-                      ::chown(kWeb, kAgent, kAgent) == 0;
+                      ::mount("tmpfs", kAllocRoot, "tmpfs", 0, nullptr) == 0 &&
+                      ::mkdir(kWebsDirectory, 0755) == 0 &&
+                      ::chown(kWebsDirectory, kOwnerUid, kOwnerUid) == 0;
     const char told = made ? 1 : 0;
     if (::write(out.get(), &told, 1) == 1) {
       ::pause();
@@ -176,10 +176,10 @@ TEST_F(CallerDirectories, OneOfAnotherMountNamespaceIsRefused) {
   ASSERT_EQ(::read(in.get(), &made, 1), 1);
   ASSERT_EQ(made, 1);
   const UniqueFd foreign =
-      Pass("/proc/" + std::to_string(child) + "/root" + kWeb);
+      Pass("/proc/" + std::to_string(child) + "/root" + kWebsDirectory);
   const auto text =
       real_.ReadLink(-1, "/proc/self/fd/" + std::to_string(foreign.get()));
-  EXPECT_EQ(*text, kWeb);
+  EXPECT_EQ(*text, kWebsDirectory);
   EXPECT_EQ(OutcomeOf(foreign), "FailedPrecondition");
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
@@ -192,12 +192,12 @@ TEST_F(CallerDirectories, ExchangedWithALinkNeverLeadsElsewhere) {
   constexpr char kLink[] = "/run/host/alloc/link";
   MakeAgents("/run/host/secret");
   ASSERT_EQ(::symlink("/run/host/secret", kLink), 0);
-  const UniqueFd passed = Pass(kWeb);
+  const UniqueFd passed = Pass(kWebsDirectory);
   const UniqueFd secret = Pass("/run/host/secret");
   std::atomic<bool> stop = false;
   std::thread attacker([&] {
     while (!stop) {
-      ::renameat2(AT_FDCWD, kWeb, AT_FDCWD, kLink, RENAME_EXCHANGE);
+      ::renameat2(AT_FDCWD, kWebsDirectory, AT_FDCWD, kLink, RENAME_EXCHANGE);
     }
   });
   const auto open_by_hint = [&] {
@@ -212,12 +212,12 @@ TEST_F(CallerDirectories, ExchangedWithALinkNeverLeadsElsewhere) {
   while ((!naive_was_led || found < 100) &&
          std::chrono::steady_clock::now() < until) {
     const UniqueFd naive = open_by_hint();
-    naive_was_led =
-        naive_was_led ||
-        (naive.valid() && InodeOf(naive.get()) == InodeOf(secret.get()));
+    naive_was_led = naive_was_led ||
+                    (naive.valid() &&
+                     InodeBehind(naive.get()) == InodeBehind(secret.get()));
     if (const auto opened = Open(passed)) {
       ++found;
-      ASSERT_EQ(InodeOf(opened->fd.get()), InodeOf(passed.get()));
+      ASSERT_EQ(InodeBehind(opened->fd.get()), InodeBehind(passed.get()));
     }
   }
   stop = true;

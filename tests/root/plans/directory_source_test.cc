@@ -26,13 +26,13 @@ using exec::Propagation;
 using exec::Reply;
 using exec::Request;
 
-constexpr std::uint32_t kCaller = 1234;
+constexpr std::uint32_t kSourceCaller = 1234;
 constexpr std::uint32_t kStranger = 1235;
-constexpr char kRoot[] = "/run/host/allocs";
+constexpr char kAllocRoots[] = "/run/host/allocs";
 constexpr char kImage[] = "/run/host/allocs/web/image";
 constexpr char kElsewhere[] = "/run/host/elsewhere";
 
-std::string OwnerOf(const std::string& path) {
+std::string SourceOwnerOf(const std::string& path) {
   struct stat st = {};
   return ::lstat(path.c_str(), &st) == 0
              ? std::to_string(st.st_uid) + ":" + std::to_string(st.st_gid)
@@ -62,14 +62,15 @@ class DirectorySource : public ExecutorFixture {
       return;
     }
     MoveHostToExt4();
-    MakeOf("/run/host/allocs/web", kCaller);
-    MakeOf(kImage, kCaller);
+    MakeOf("/run/host/allocs/web", kSourceCaller);
+    MakeOf(kImage, kSourceCaller);
     WriteFile(std::string(kImage) + "/file", "content");
-    ASSERT_EQ(::chown((std::string(kImage) + "/file").c_str(), kCaller, 0), 0);
-    MakeOf(kElsewhere, kCaller);
+    ASSERT_EQ(
+        ::chown((std::string(kImage) + "/file").c_str(), kSourceCaller, 0), 0);
+    MakeOf(kElsewhere, kSourceCaller);
     RuleConfig rule;
-    rule.uids = {kCaller};
-    rule.alloc_roots = {kRoot};
+    rule.uids = {kSourceCaller};
+    rule.alloc_roots = {kAllocRoots};
     config_.rules.push_back(rule);
     PrepareBase();
     before_ = Inventory::Take();
@@ -82,9 +83,9 @@ class DirectorySource : public ExecutorFixture {
     plan.target = exec::Target("web", "app", "data");
     plan.source.kind = exec::SourceKind::kDirectory;
     plan.propagation = propagation;
-    plan.caller.uid = kCaller;
+    plan.caller.uid = kSourceCaller;
     plan.caller.gid_count = 1;
-    plan.caller.gids[0] = kCaller;
+    plan.caller.gids[0] = kSourceCaller;
     return request;
   }
   Reply SendWith(const Request& request, const std::string& path) {
@@ -242,18 +243,18 @@ TEST_F(DirectorySource, AFuseMountOfTheUsersCoversTheMount) {
 TEST_F(DirectorySource, TheCallersOwnIdsAreMapped) {
   Request request = OfDirectory();
   request.body.attach.ids.count = 1;
-  request.body.attach.ids.extents[0] = {kCaller, 100999, 1};
+  request.body.attach.ids.extents[0] = {kSourceCaller, 100999, 1};
   const Reply reply = SendWith(request, kImage);
   ASSERT_EQ(ErrorOf(reply), "");
-  EXPECT_EQ(OwnerOf(kTarget), "100999:100999");
-  EXPECT_EQ(OwnerOf(std::string(kTarget) + "/file"), "100999:65534")
+  EXPECT_EQ(SourceOwnerOf(kTarget), "100999:100999");
+  EXPECT_EQ(SourceOwnerOf(std::string(kTarget) + "/file"), "100999:65534")
       << "root's group shows as nobody's";
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   // A rule that shows root's files does so in volumes alone.
   config_.rules.back().root_as_caller = true;
   config_.rules.back().host_volumes = {"*"};
   config_.rules.back().plugins = {"*"};
-  request.body.attach.ids.extents[0] = {0, kCaller, 1};
+  request.body.attach.ids.extents[0] = {0, kSourceCaller, 1};
   EXPECT_EQ(CodeOf(SendWith(request, kImage)), "InvalidArgument");
 }
 
@@ -261,11 +262,12 @@ TEST_F(DirectorySource, NothingElseIsTaken) {
   MakeOf("/run/host/allocs/strangers", kStranger);
   MakeOf("/run/host/allocs/roots", 0);
   WriteFile("/run/host/allocs/web/plain", "");
-  ASSERT_EQ(::chown("/run/host/allocs/web/plain", kCaller, kCaller), 0);
+  ASSERT_EQ(::chown("/run/host/allocs/web/plain", kSourceCaller, kSourceCaller),
+            0);
   before_ = Inventory::Take();
   for (const char* path :
        {kElsewhere, "/run/host/allocs/strangers", "/run/host/allocs/roots",
-        kRoot, "/run/host/data", "/"}) {
+        kAllocRoots, "/run/host/data", "/"}) {
     EXPECT_EQ(CodeOf(MountOf(path)), "PermissionDenied") << path;
   }
   EXPECT_EQ(CodeOf(MountOf("/run/host/allocs/web/plain")), "InvalidArgument");
@@ -286,17 +288,17 @@ TEST_F(DirectorySource, NothingElseIsTaken) {
 // The executor believes mountd who is in a group, so a rule that names a group
 // bounds where the directory lies and not whose it is.
 TEST_F(DirectorySource, OfAnybodyWhoIsSaidToBeInTheGroup) {
-  constexpr std::uint32_t kGroup = 4321;
+  constexpr std::uint32_t kCallersGroup = 4321;
   MakeOf("/run/host/allocs/strangers", kStranger);
   before_ = Inventory::Take();
-  config_.rules.back().gids = {kGroup};
+  config_.rules.back().gids = {kCallersGroup};
   Request request = OfDirectory();
   request.body.attach.caller.uid = kStranger;
   request.body.attach.caller.gids[0] = kStranger;
   EXPECT_EQ(CodeOf(SendWith(request, "/run/host/allocs/strangers")),
             "PermissionDenied")
       << "outside the group";
-  request.body.attach.caller.gids[0] = kGroup;
+  request.body.attach.caller.gids[0] = kCallersGroup;
   EXPECT_EQ(CodeOf(SendWith(request, kImage)), "PermissionDenied")
       << "of another user";
   const Reply reply = SendWith(request, "/run/host/allocs/strangers");
@@ -315,10 +317,10 @@ TEST_F(DirectorySource, ALinkLeadsToNoOthersDirectory) {
       << "the link itself";
   fds_.clear();
   MakeDirectories("/run/naive");
-  EXPECT_NAIVE(link.starts_with(kRoot) &&
+  EXPECT_NAIVE(link.starts_with(kAllocRoots) &&
                ::mount(link.c_str(), "/run/naive", nullptr, MS_BIND, nullptr) ==
                    0 &&
-               OwnerOf("/run/naive") == "1235:1235");
+               SourceOwnerOf("/run/naive") == "1235:1235");
   Unmount("/run/naive");
 }
 
@@ -336,7 +338,8 @@ TEST_F(DirectorySource, AMountBelowItIsRefused) {
   Unmount(std::string(kImage) + "/sub");
   // A directory in a mount below an alloc_roots shows another source's files.
   MountTmpfs("/run/host/allocs/web/other");
-  ASSERT_EQ(::chown("/run/host/allocs/web/other", kCaller, kCaller), 0);
+  ASSERT_EQ(::chown("/run/host/allocs/web/other", kSourceCaller, kSourceCaller),
+            0);
   EXPECT_EQ(CodeOf(MountOf("/run/host/allocs/web/other")), "PermissionDenied");
   Unmount("/run/host/allocs/web/other");
 }

@@ -23,8 +23,8 @@ using exec::Propagation;
 using exec::Reply;
 using exec::Request;
 
-constexpr std::uint32_t kCaller = 1234;
-constexpr char kDirectory[] = "/run/host/allocs/web/data";
+constexpr std::uint32_t kTargetCaller = 1234;
+constexpr char kTargetDirectory[] = "/run/host/allocs/web/data";
 
 class DirectoryTarget : public ExecutorFixture {
  protected:
@@ -33,12 +33,12 @@ class DirectoryTarget : public ExecutorFixture {
     if (IsSkipped()) {
       return;
     }
-    MakeDirectories(kDirectory);
-    for (const char* path : {"/run/host/allocs/web", kDirectory}) {
-      ASSERT_EQ(::chown(path, kCaller, kCaller), 0);
+    MakeDirectories(kTargetDirectory);
+    for (const char* path : {"/run/host/allocs/web", kTargetDirectory}) {
+      ASSERT_EQ(::chown(path, kTargetCaller, kTargetCaller), 0);
     }
     RuleConfig rule;
-    rule.uids = {kCaller};
+    rule.uids = {kTargetCaller};
     rule.alloc_roots = {"/run/host/allocs"};
     config_.rules.push_back(rule);
     PrepareBase();
@@ -48,7 +48,7 @@ class DirectoryTarget : public ExecutorFixture {
   Request OnDirectory(Propagation propagation) {
     Request request = AttachRequest("data", propagation);
     request.body.attach.target_kind = exec::TargetKind::kDirectory;
-    request.body.attach.caller.uid = kCaller;
+    request.body.attach.caller.uid = kTargetCaller;
     return request;
   }
   Reply AttachTo(const std::string& path, Propagation propagation) {
@@ -77,12 +77,12 @@ TEST_F(DirectoryTarget, EveryPropagationIsAsItIsInTheInbox) {
        {Propagation::kPrivate, Propagation::kHostToTask,
         Propagation::kBidirectional}) {
     SCOPED_TRACE(static_cast<int>(mode));
-    const Reply reply = AttachTo(kDirectory, mode);
+    const Reply reply = AttachTo(kTargetDirectory, mode);
     ASSERT_EQ(ErrorOf(reply), "");
-    const std::string target = kDirectory;
+    const std::string target = kTargetDirectory;
     EXPECT_TRUE(Exists(target + "/file"));
     struct statvfs st = {};
-    ASSERT_EQ(::statvfs(kDirectory, &st), 0);
+    ASSERT_EQ(::statvfs(kTargetDirectory, &st), 0);
     EXPECT_EQ(st.f_flag & (ST_NOSUID | ST_NODEV),
               static_cast<unsigned>(ST_NOSUID | ST_NODEV));
     MountTmpfs("/run/host/data/sub");
@@ -98,47 +98,48 @@ TEST_F(DirectoryTarget, EveryPropagationIsAsItIsInTheInbox) {
 }
 
 TEST_F(DirectoryTarget, IsFoundWhereverTheCallerHasMovedIt) {
-  const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
+  const Reply reply = AttachTo(kTargetDirectory, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
   ASSERT_EQ(::rename("/run/host/allocs/web", "/run/host/allocs/moved"), 0);
   // The mount that the old path now leads to is not ours.
-  MountTmpfs(kDirectory);
+  MountTmpfs(kTargetDirectory);
   ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   EXPECT_FALSE(Exists("/run/host/allocs/moved/data/file"));
-  EXPECT_TRUE(Exists(std::string(kDirectory) + "/mark"));
-  Unmount(kDirectory);
+  EXPECT_TRUE(Exists(std::string(kTargetDirectory) + "/mark"));
+  Unmount(kTargetDirectory);
 }
 
 TEST_F(DirectoryTarget, IsBusyWhileAnotherMountCoversIt) {
-  const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
+  const Reply reply = AttachTo(kTargetDirectory, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
-  MountTmpfs(kDirectory);
+  MountTmpfs(kTargetDirectory);
   EXPECT_EQ(CodeOf(Detach(reply.body.mount.mount_id)), "Busy");
-  EXPECT_TRUE(Exists(std::string(kDirectory) + "/mark"));
-  Unmount(kDirectory);
+  EXPECT_TRUE(Exists(std::string(kTargetDirectory) + "/mark"));
+  Unmount(kTargetDirectory);
   EXPECT_EQ(CodeOf(Detach(reply.body.mount.mount_id + 1)),
             "FailedPrecondition");
   EXPECT_EQ(UndoAll(reply.body.mount.mount_id), "");
 }
 
 TEST_F(DirectoryTarget, OneThatIsGoneIsDetached) {
-  const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
+  const Reply reply = AttachTo(kTargetDirectory, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
-  EXPECT_EQ(CodeOf(AttachTo(kDirectory, Propagation::kPrivate)),
+  EXPECT_EQ(CodeOf(AttachTo(kTargetDirectory, Propagation::kPrivate)),
             "PermissionDenied");  // the directory is a mount now
-  Unmount(kDirectory);
+  Unmount(kTargetDirectory);
   EXPECT_EQ(Inspect().body.mount.mount_id, 0U);
   // The name of the unmounted target is free again.
-  const Reply again = AttachTo(kDirectory, Propagation::kPrivate);
+  const Reply again = AttachTo(kTargetDirectory, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(again), "");
   EXPECT_EQ(UndoAll(again.body.mount.mount_id), "");
 }
 
 TEST_F(DirectoryTarget, OneNameIsOneMount) {
   MakeDirectories("/run/host/allocs/web/more");
-  ASSERT_EQ(::chown("/run/host/allocs/web/more", kCaller, kCaller), 0);
+  ASSERT_EQ(::chown("/run/host/allocs/web/more", kTargetCaller, kTargetCaller),
+            0);
   before_ = Inventory::Take();
-  const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
+  const Reply reply = AttachTo(kTargetDirectory, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
   const Inventory once = Inventory::Take();
   EXPECT_EQ(
@@ -150,7 +151,7 @@ TEST_F(DirectoryTarget, OneNameIsOneMount) {
 }
 
 TEST_F(DirectoryTarget, GoesWithItsAllocation) {
-  const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
+  const Reply reply = AttachTo(kTargetDirectory, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
   for (const PlanKind kind :
        {PlanKind::kRemoveAllocation, PlanKind::kPrepareAllocation}) {
@@ -165,10 +166,10 @@ TEST_F(DirectoryTarget, GoesWithItsAllocation) {
 
 TEST_F(DirectoryTarget, NothingElseIsTaken) {
   MakeDirectories("/run/host/elsewhere");
-  ASSERT_EQ(::chown("/run/host/elsewhere", kCaller, kCaller), 0);
+  ASSERT_EQ(::chown("/run/host/elsewhere", kTargetCaller, kTargetCaller), 0);
   MakeDirectories("/run/host/allocs/roots");
   WriteFile("/run/host/allocs/file", "");
-  ASSERT_EQ(::chown("/run/host/allocs/file", kCaller, kCaller), 0);
+  ASSERT_EQ(::chown("/run/host/allocs/file", kTargetCaller, kTargetCaller), 0);
   before_ = Inventory::Take();
   EXPECT_EQ(CodeOf(AttachTo("/run/host/elsewhere", Propagation::kPrivate)),
             "PermissionDenied");
@@ -178,7 +179,7 @@ TEST_F(DirectoryTarget, NothingElseIsTaken) {
             "InvalidArgument");
   Request swap = OnDirectory(Propagation::kPrivate);
   swap.body.attach.replaces = 1;
-  fds_.emplace_back(::open(kDirectory, O_PATH | O_CLOEXEC));
+  fds_.emplace_back(::open(kTargetDirectory, O_PATH | O_CLOEXEC));
   EXPECT_EQ(CodeOf(Send(swap)), "InvalidArgument");
   fds_.clear();
   EXPECT_EQ(CodeOf(Send(OnDirectory(Propagation::kPrivate))),
@@ -189,7 +190,7 @@ TEST_F(DirectoryTarget, NothingElseIsTaken) {
 // The owner moves the directory between the check and the mount.
 TEST_F(DirectoryTarget, ADirectoryThatIsMovedAwayMeanwhileGetsNoMount) {
   MakeDirectories("/run/host/elsewhere");
-  ASSERT_EQ(::chown("/run/host/elsewhere", kCaller, kCaller), 0);
+  ASSERT_EQ(::chown("/run/host/elsewhere", kTargetCaller, kTargetCaller), 0);
   for (const bool old_kernel : {false, true}) {
     if (old_kernel) {
       kernel_.HideUniqueMountIds();
@@ -206,7 +207,7 @@ TEST_F(DirectoryTarget, ADirectoryThatIsMovedAwayMeanwhileGetsNoMount) {
       }
       naive = naive || Exists("/run/host/elsewhere/web/data/file");
     });
-    EXPECT_EQ(CodeOf(AttachTo(kDirectory, Propagation::kPrivate)),
+    EXPECT_EQ(CodeOf(AttachTo(kTargetDirectory, Propagation::kPrivate)),
               "PermissionDenied");
     kernel_.Before(nullptr);
     EXPECT_NAIVE(naive);
@@ -226,7 +227,7 @@ TEST_F(DirectoryTarget, AFailureOrAKillAnywhereLeavesNothing) {
       SCOPED_TRACE("call " + std::to_string(k) + ", errno " +
                    std::to_string(error));
       kernel_.FailOrDieAt(k, error);
-      AttachTo(kDirectory, Propagation::kHostToTask);
+      AttachTo(kTargetDirectory, Propagation::kHostToTask);
       reached = kernel_.calls().size() >= k;
       kernel_.FailAt(0, 0);
       ASSERT_EQ(ErrorOf(Detach(Inspect().body.mount.mount_id)), "");
@@ -259,7 +260,7 @@ class ReusedMountId : public DirectoryTarget {
     MakeDirectories(kFill);
     std::uint64_t found = 0;
     for (int i = 0; i < kTries && found == 0; ++i) {
-      const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
+      const Reply reply = AttachTo(kTargetDirectory, Propagation::kPrivate);
       if (reply.code != 0) {
         break;
       }
@@ -268,7 +269,7 @@ class ReusedMountId : public DirectoryTarget {
       for (int n = 0; n < kMostFreeIds && ReusableId(kFill) < id; ++n) {
         MountTmpfs(kFill);
       }
-      Unmount(kDirectory);
+      Unmount(kTargetDirectory);
       const std::uint64_t flags = *type == '\0' ? std::uint64_t{MS_BIND} : 0;
       EXPECT_EQ(::mount(source, point.c_str(), type, flags, nullptr), 0);
       if (ReusableId(point) == id) {
@@ -326,7 +327,7 @@ TEST_F(ReusedMountId, AnotherMountIsNotTakenForTheOneThatHadIt) {
 
 TEST_F(ReusedMountId, APlaceholderOfAnOlderVersionIsRead) {
   for (const char* rest : {"", " 0 0"}) {
-    const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
+    const Reply reply = AttachTo(kTargetDirectory, Propagation::kPrivate);
     ASSERT_EQ(ErrorOf(reply), "");
     const std::uint64_t id = reply.body.mount.mount_id;
     char text[PATH_MAX] = {};
@@ -351,15 +352,15 @@ TEST_F(ReusedMountId, AMountThatComesMeanwhileDoesNotKeepOurs) {
     attached += call == "AttachTree" ? 1 : 0;
     // The first attach is the anchor's.
     if (call == "AttachTree" && attached == 2) {
-      MountTmpfs(kDirectory);
+      MountTmpfs(kTargetDirectory);
     }
   });
-  EXPECT_EQ(CodeOf(AttachTo(kDirectory, Propagation::kPrivate)),
+  EXPECT_EQ(CodeOf(AttachTo(kTargetDirectory, Propagation::kPrivate)),
             "FailedPrecondition");
   kernel_.Before(nullptr);
   EXPECT_EQ(attached, 2);
-  EXPECT_TRUE(Exists(std::string(kDirectory) + "/mark"));
-  Unmount(kDirectory);
+  EXPECT_TRUE(Exists(std::string(kTargetDirectory) + "/mark"));
+  Unmount(kTargetDirectory);
   EXPECT_FALSE(Exists(kTarget));
   EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");

@@ -32,7 +32,7 @@ constexpr char kPoint[] = "/run/mountd/base/f/fuse/fs";
 
 // Returns the start of a file, or the error's text, because the file may belong
 // to a process that ends.
-std::string TextOf(const std::string& path) {
+std::string StartOf(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 4096> text{};
   const ssize_t size =
@@ -53,7 +53,7 @@ std::vector<pid_t> ServersOf(const std::string& point) {
     if (!pid) {
       continue;
     }
-    const std::string line = TextOf(entry.path() / "cmdline");
+    const std::string line = StartOf(entry.path() / "cmdline");
     struct stat of = {};
     if (line.find(point) != std::string::npos &&
         ::stat((entry.path() / "ns/mnt").c_str(), &of) == 0 &&
@@ -293,7 +293,7 @@ TEST_F(Filesystems, OneWhoseServerDiedCanBeReleased) {
 }
 
 std::string ContentOf(const std::string& name) {
-  return TextOf("/run/mountd/base/a/web/app/" + name + "/file");
+  return StartOf("/run/mountd/base/a/web/app/" + name + "/file");
 }
 
 TEST_F(Filesystems, OneWhoseServerDiedIsMountedAnewUnderEachOfItsUsers) {

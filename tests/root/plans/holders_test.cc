@@ -261,8 +261,6 @@ TEST_F(Holders, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
 
 // ---- Mounts that were handed out ----
 
-constexpr char kPlace[] = "/run/place";
-
 bool AttachAt(const char* place, const UniqueFd& tree) {
   return ::move_mount(tree.get(), "", AT_FDCWD, place,
                       MOVE_MOUNT_F_EMPTY_PATH) == 0;

@@ -29,7 +29,7 @@ using exec::Request;
 
 constexpr char kFile[] = "/run/mountd/base/a/web/app/data/file";
 
-std::string OwnerOf(const std::string& path) {
+std::string MappedOwnerOf(const std::string& path) {
   struct stat st = {};
   return ::lstat(path.c_str(), &st) == 0
              ? std::to_string(st.st_uid) + ":" + std::to_string(st.st_gid)
@@ -91,9 +91,9 @@ TEST_F(IdMap, OwnersShowAsOthersBothWays) {
         Propagation::kBidirectional}) {
     const Reply reply = Send(MappedRequest("data", mode));
     ASSERT_EQ(ErrorOf(reply), "");
-    EXPECT_EQ(OwnerOf(kFile), "200000:200000");
+    EXPECT_EQ(MappedOwnerOf(kFile), "200000:200000");
     EXPECT_EQ(CreateAs(300009, "new"), 0);
-    EXPECT_EQ(OwnerOf("/run/host/data/new"), "3009:3009");
+    EXPECT_EQ(MappedOwnerOf("/run/host/data/new"), "3009:3009");
     ASSERT_EQ(::unlink("/run/host/data/new"), 0);
     EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   }
@@ -102,7 +102,7 @@ TEST_F(IdMap, OwnersShowAsOthersBothWays) {
 TEST_F(IdMap, WhatIsNotMappedIsNobodysAndCannotBeMade) {
   WriteFile("/run/host/data/roots", "");
   ASSERT_EQ(ErrorOf(Send(MappedRequest())), "");
-  EXPECT_EQ(OwnerOf(std::string(kTarget) + "/roots"), "65534:65534");
+  EXPECT_EQ(MappedOwnerOf(std::string(kTarget) + "/roots"), "65534:65534");
   for (const std::uint32_t id : {1000U, 300010U, 0U}) {
     EXPECT_EQ(CreateAs(id, "new"), EOVERFLOW) << id;
   }
@@ -124,7 +124,8 @@ TEST_F(IdMap, OneMapIsMadeOnceAndNotForOthers) {
   other.body.attach.ids.count = 1;
   ASSERT_EQ(ErrorOf(Send(other)), "");
   EXPECT_EQ(made(), 1);
-  EXPECT_EQ(OwnerOf("/run/mountd/base/a/web/app/other/file"), "200000:200000");
+  EXPECT_EQ(MappedOwnerOf("/run/mountd/base/a/web/app/other/file"),
+            "200000:200000");
 }
 
 TEST_F(IdMap, GroupsHaveAMapOfTheirOwn) {
@@ -135,42 +136,42 @@ TEST_F(IdMap, GroupsHaveAMapOfTheirOwn) {
   request.body.attach.ids.gid_count = 1;
   request.body.attach.ids.gids[0] = {3001, 300000, 10};
   ASSERT_EQ(ErrorOf(Send(request)), "");
-  EXPECT_EQ(OwnerOf(kFile), "200000:300001");
+  EXPECT_EQ(MappedOwnerOf(kFile), "200000:300001");
   EXPECT_EQ(CreateAs(300000, "new"), 0);
-  EXPECT_EQ(OwnerOf("/run/host/data/new"), "3000:3001");
+  EXPECT_EQ(MappedOwnerOf("/run/host/data/new"), "3000:3001");
   EXPECT_EQ(CreateAs(200000, "none"), EOVERFLOW) << "no such group";
 }
 
 // Needs no ids in the rule. The group is another one than the user's number
 // says, as with most system users.
 TEST_F(IdMap, TheCallersOwnFilesShowAsOthers) {
-  constexpr std::uint32_t kUser = 5000;
-  constexpr std::uint32_t kGroup = 6000;
+  constexpr std::uint32_t kMappedUser = 5000;
+  constexpr std::uint32_t kMappedGroup = 6000;
   config_.rules[0].ids = {};
-  config_.rules[0].uids = {kUser};
-  ASSERT_EQ(::chown("/run/host/data", kUser, kGroup), 0);
-  ASSERT_EQ(::chown("/run/host/data/file", kUser, kUser), 0);
+  config_.rules[0].uids = {kMappedUser};
+  ASSERT_EQ(::chown("/run/host/data", kMappedUser, kMappedGroup), 0);
+  ASSERT_EQ(::chown("/run/host/data/file", kMappedUser, kMappedUser), 0);
   WriteFile("/run/host/data/others", "");
-  ASSERT_EQ(::chown("/run/host/data/others", kUser + 1, kGroup), 0);
+  ASSERT_EQ(::chown("/run/host/data/others", kMappedUser + 1, kMappedGroup), 0);
   Request request = AttachRequest("data", Propagation::kPrivate);
   exec::AttachPlan& plan = request.body.attach;
-  plan.caller.uid = kUser;
+  plan.caller.uid = kMappedUser;
   plan.caller.gid_count = 1;
-  plan.caller.gids[0] = kGroup;
+  plan.caller.gids[0] = kMappedGroup;
   plan.ids.count = 1;
-  plan.ids.extents[0] = {kUser, 100999, 1};
+  plan.ids.extents[0] = {kMappedUser, 100999, 1};
   plan.ids.gid_count = 1;
-  plan.ids.gids[0] = {kGroup, 100999, 1};
+  plan.ids.gids[0] = {kMappedGroup, 100999, 1};
   Request naive = request;
-  naive.body.attach.ids.gids[0].on_disk = kUser;
+  naive.body.attach.ids.gids[0].on_disk = kMappedUser;
   EXPECT_EQ(CodeOf(Send(naive)), "InvalidArgument")
       << "a group that has the user's number is not the user's";
   ASSERT_EQ(ErrorOf(Send(request)), "");
-  EXPECT_EQ(OwnerOf(kTarget), "100999:100999");
-  EXPECT_EQ(OwnerOf(kFile), "100999:65534");
-  EXPECT_EQ(OwnerOf(std::string(kTarget) + "/others"), "65534:100999");
+  EXPECT_EQ(MappedOwnerOf(kTarget), "100999:100999");
+  EXPECT_EQ(MappedOwnerOf(kFile), "100999:65534");
+  EXPECT_EQ(MappedOwnerOf(std::string(kTarget) + "/others"), "65534:100999");
   EXPECT_EQ(CreateAs(100999, "new"), 0);
-  EXPECT_EQ(OwnerOf("/run/host/data/new"), "5000:6000");
+  EXPECT_EQ(MappedOwnerOf("/run/host/data/new"), "5000:6000");
 }
 
 TEST_F(IdMap, OneThatIsThereIsNotTakenForTheSame) {
@@ -219,7 +220,7 @@ TEST_F(IdMap, ASourceThatIsMappedKeepsItsMap) {
   ASSERT_TRUE(real_.AttachTree(tree.get(), point.get()));
   EXPECT_EQ(CodeOf(Send(MappedRequest())), "FailedPrecondition");
   ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "");
-  EXPECT_EQ(OwnerOf(kFile), "5000:5000");
+  EXPECT_EQ(MappedOwnerOf(kFile), "5000:5000");
   EXPECT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "") << "adopted";
 }
 
@@ -250,7 +251,7 @@ TEST_F(IdMap, RootsFilesAreNeverShown) {
   const UniqueFd made(
       ::open("/run/naive/shell", O_CREAT | O_WRONLY | O_CLOEXEC, 04755));
   BeRootAgain();
-  EXPECT_EQ(OwnerOf("/run/host/data/shell"), "0:0") << "the attack works";
+  EXPECT_EQ(MappedOwnerOf("/run/host/data/shell"), "0:0") << "the attack works";
 
   Request request = AttachRequest("data", Propagation::kPrivate);
   request.body.attach.ids.count = 1;

@@ -19,7 +19,7 @@ using exec::Reply;
 using exec::Request;
 using exec::ToWire;
 
-constexpr char kInboxPath[] = "/run/mountd/base/a/web/app";
+constexpr char kWebsInbox[] = "/run/mountd/base/a/web/app";
 
 // The parameter says whether the task has a user namespace of its own.
 class Inbox : public ExecutorFixture,
@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(, Inbox, ::testing::Bool(), [](const auto& task) {
 TEST_P(Inbox, MountsComeAndGoInTheRunningTask) {
   ASSERT_EQ(ErrorOf(OnInbox(PlanKind::kPrepareInbox)), "");
   {
-    const RunningTask task(kInboxPath, GetParam());
+    const RunningTask task(kWebsInbox, GetParam());
     ASSERT_GT(task.pid(), 0);
     EXPECT_FALSE(task.Sees("data"));
     const Reply reply = Attach("data", Propagation::kHostToTask);
@@ -91,7 +91,7 @@ TEST_P(Inbox, AReplacementReachesTheTaskAndWhatItHasOpenStays) {
   const Reply old = Attach("data", Propagation::kHostToTask);
   ASSERT_EQ(ErrorOf(old), "");
   {
-    const RunningTask task(kInboxPath, GetParam());
+    const RunningTask task(kWebsInbox, GetParam());
     ASSERT_TRUE(task.Sees("data/file"));
     const Reply reply = Replace("data", Propagation::kHostToTask,
                                 old.body.mount.mount_id, exec::kReadOnly);
@@ -116,7 +116,7 @@ TEST_P(Inbox, ATaskCannotTakeTheFlagsOff) {
   ASSERT_EQ(ErrorOf(OnInbox(PlanKind::kPrepareInbox)), "");
   Request request = AttachRequest("data", Propagation::kPrivate);
   request.body.attach.attributes = exec::kReadOnly;
-  const RunningTask task(kInboxPath, GetParam());
+  const RunningTask task(kWebsInbox, GetParam());
   ASSERT_EQ(ErrorOf(Send(request)), "");
   const int remounted = task.Do([] {
     return ::mount(nullptr, "/run/task-inbox/data", nullptr,
@@ -134,9 +134,9 @@ TEST_P(Inbox, IsMadeOfATaskThatHasMountsAlready) {
   ASSERT_EQ(ErrorOf(OnInbox(PlanKind::kPrepareInbox)), "");
   ASSERT_EQ(ErrorOf(OnInbox(PlanKind::kPrepareInbox)), "");
   ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
-  EXPECT_TRUE(Exists(kInboxPath));
+  EXPECT_TRUE(Exists(kWebsInbox));
   ASSERT_EQ(ErrorOf(OnInbox(PlanKind::kRemoveInbox)), "");
-  EXPECT_FALSE(Exists(kInboxPath));
+  EXPECT_FALSE(Exists(kWebsInbox));
 }
 
 TEST_P(Inbox, NeedsAPreparedAllocation) {

@@ -23,7 +23,7 @@ using exec::PlanKind;
 using exec::Reply;
 using exec::TaskStop;
 
-constexpr uid_t kUser = 1000;
+constexpr uid_t kLeaseOwner = 1000;
 
 // Takes CAP_DAC_OVERRIDE from this thread as long as it lives.
 class WithoutOverride {
@@ -50,12 +50,12 @@ class StopTasks : public CgroupFixture {
   void SetUp() override {
     CgroupFixture::SetUp();
     if (!IsSkipped()) {
-      config_.rules.back().uids = {kUser};
+      config_.rules.back().uids = {kLeaseOwner};
       config_.rules.back().stop_tasks = TaskStop::kKill;
     }
   }
   Reply Stop(std::uint64_t id, TaskStop how, std::uint32_t budget_ms = 5000) {
-    return StopAs(OwnerOf(kUser), id, how, budget_ms);
+    return StopAs(OwnerOf(kLeaseOwner), id, how, budget_ms);
   }
   Reply StopAs(const exec::CallerPlan& owner, std::uint64_t id,
                TaskStop how = TaskStop::kKill, std::uint32_t budget_ms = 5000) {
@@ -183,7 +183,7 @@ TEST_F(StopTasks, TheRuleOfTheCgroupMustGrantIt) {
   EXPECT_EQ(CodeOf(Stop(id, TaskStop::kFreeze)), "PermissionDenied");
   // Another rule's right is for that rule's cgroups.
   RuleConfig other;
-  other.uids = {kUser};
+  other.uids = {kLeaseOwner};
   other.cgroups = {"/other"};
   other.stop_tasks = TaskStop::kKill;
   config_.rules.push_back(other);
@@ -193,35 +193,35 @@ TEST_F(StopTasks, TheRuleOfTheCgroupMustGrantIt) {
 
 // A compromised mountd may name any user as the lease's owner.
 TEST_F(StopTasks, TheRuleMustBeOfTheLeasesOwner) {
-  constexpr uid_t kOther = 1001;
+  constexpr uid_t kAnotherUser = 1001;
   constexpr uid_t kUnknown = 1002;
-  constexpr gid_t kGroup = 2000;
+  constexpr gid_t kOwnersGroup = 2000;
   const std::uint64_t id = MakeCgroup("web");
   Child& task = Spawn("web", [] { return true; });
   RuleConfig other;
-  other.uids = {kOther};
+  other.uids = {kAnotherUser};
   other.cgroups = {top()};
   config_.rules.push_back(other);
-  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kOther), id)), "PermissionDenied");
+  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kAnotherUser), id)), "PermissionDenied");
   EXPECT_EQ(CodeOf(StopAs(OwnerOf(kUnknown), id)), "PermissionDenied");
   // The right of this user is for other cgroups.
   RuleConfig elsewhere;
-  elsewhere.uids = {kOther};
+  elsewhere.uids = {kAnotherUser};
   elsewhere.cgroups = {"/other"};
   elsewhere.stop_tasks = TaskStop::kKill;
   config_.rules.push_back(elsewhere);
-  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kOther), id)), "PermissionDenied");
+  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kAnotherUser), id)), "PermissionDenied");
   EXPECT_TRUE(Lives(task));
   // A rule may name the owner's group instead.
   RuleConfig group;
-  group.gids = {kGroup};
+  group.gids = {kOwnersGroup};
   group.cgroups = {top()};
   group.stop_tasks = TaskStop::kKill;
   config_.rules.push_back(group);
-  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kUnknown, kGroup + 1), id)),
+  EXPECT_EQ(CodeOf(StopAs(OwnerOf(kUnknown, kOwnersGroup + 1), id)),
             "PermissionDenied");
   EXPECT_TRUE(Lives(task));
-  EXPECT_EQ(ErrorOf(StopAs(OwnerOf(kUnknown, kGroup), id)), "");
+  EXPECT_EQ(ErrorOf(StopAs(OwnerOf(kUnknown, kOwnersGroup), id)), "");
   EXPECT_TRUE(WasKilled(task));
 }
 
@@ -259,7 +259,8 @@ TEST_F(StopTasks, NoServiceOfMountdIsStopped) {
 TEST_F(StopTasks, ACgroupOfAUserIsStoppedWithoutOverridingModes) {
   const std::uint64_t id = MakeCgroup("web");
   for (const char* file : {"", "cgroup.freeze", "cgroup.kill"}) {
-    ASSERT_EQ(::chown(PathIn("web", file).c_str(), kUser, kUser), 0);
+    ASSERT_EQ(::chown(PathIn("web", file).c_str(), kLeaseOwner, kLeaseOwner),
+              0);
   }
   Child& task = Spawn("web", [] { return true; });
   {

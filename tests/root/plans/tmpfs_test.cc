@@ -17,7 +17,7 @@ using exec::Reply;
 using exec::Request;
 
 // Returns the line of /proc/self/mountinfo for the last mount at `path`.
-std::string MountinfoOf(const std::string& path) {
+std::string LastMountAt(const std::string& path) {
   std::ifstream file("/proc/self/mountinfo");
   std::string found;
   for (std::string line; std::getline(file, line);) {
@@ -70,7 +70,7 @@ TEST_F(Tmpfs, IsPrivateAndGoesWithItsMount) {
   ASSERT_EQ(ErrorOf(reply), "");
   EXPECT_EQ(reply.body.mount.peer_group, 0U);
   EXPECT_EQ(reply.body.mount.master, 0U);
-  EXPECT_EQ(MountinfoOf(kTarget).find("shared:"), std::string::npos);
+  EXPECT_EQ(LastMountAt(kTarget).find("shared:"), std::string::npos);
   WriteFile(std::string(kTarget) + "/secret", "secret");
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   EXPECT_EQ(Difference(before, Inventory::Take()), "");
@@ -91,7 +91,7 @@ TEST_F(Tmpfs, IsNotSwappedWhereTheKernelCan) {
     GTEST_SKIP() << "the kernel has no noswap";
   }
   ASSERT_EQ(ErrorOf(reply), "");
-  EXPECT_NE(MountinfoOf(kTarget).find("noswap"), std::string::npos);
+  EXPECT_NE(LastMountAt(kTarget).find("noswap"), std::string::npos);
 }
 
 TEST_F(Tmpfs, WithoutNoswapInTheKernelIsNotSupported) {

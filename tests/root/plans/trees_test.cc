@@ -21,10 +21,10 @@ using exec::Reply;
 using exec::TreeReply;
 using propagation::TreeBound;
 
-constexpr uid_t kAgent = 1234;
-constexpr uid_t kTask = 100007;   // in the rule's ids
-constexpr uid_t kOther = 200000;  // in no rule's ids
-constexpr char kWeb[] = "/run/host/alloc/web";
+constexpr uid_t kTreeOwner = 1234;
+constexpr uid_t kTask = 100007;       // in the rule's ids
+constexpr uid_t kBeyondIds = 200000;  // in no rule's ids
+constexpr char kTreesOfWeb[] = "/run/host/alloc/web";
 
 // Limits the thread to an executor's capabilities while this object lives.
 class ExecutorsRights {
@@ -57,23 +57,23 @@ class Trees : public ExecutorFixture {
       return;
     }
     RuleConfig rule;
-    rule.uids = {kAgent};
+    rule.uids = {kTreeOwner};
     rule.alloc_roots = {"/run/host/alloc"};
-    rule.ids = {{kAgent, kAgent}, {100000, 165535}};
+    rule.ids = {{kTreeOwner, kTreeOwner}, {100000, 165535}};
     config_.rules = {rule};
-    Make("", kAgent);
-    ASSERT_EQ(::chown("/run/host/alloc", kAgent, kAgent), 0);
-    plan_.caller.uid = kAgent;
+    Make("", kTreeOwner);
+    ASSERT_EQ(::chown("/run/host/alloc", kTreeOwner, kTreeOwner), 0);
+    plan_.caller.uid = kTreeOwner;
     plan_.caller.gid_count = 1;
-    plan_.caller.gids[0] = kAgent;
-    plan_.uid = kAgent;
-    plan_.gid = kAgent;
+    plan_.caller.gids[0] = kTreeOwner;
+    plan_.uid = kTreeOwner;
+    plan_.gid = kTreeOwner;
   }
 
   static std::string At(const std::string& path) {
-    return std::string(kWeb) + "/" + path;
+    return std::string(kTreesOfWeb) + "/" + path;
   }
-  // Makes a directory below kWeb.
+  // Makes a directory below kTreesOfWeb.
   static void Make(const std::string& path, uid_t owner, mode_t mode = 0755) {
     MakeDirectories(At(path));
     ASSERT_EQ(::chown(At(path).c_str(), owner, owner), 0);
@@ -97,29 +97,29 @@ class Trees : public ExecutorFixture {
     return count;
   }
 
-  // Makes below kWeb directories and files of several users, some closed to all
-  // but their owner, links out of it, and a pipe.
+  // Makes below kTreesOfWeb directories and files of several users, some closed
+  // to all but their owner, links out of it, and a pipe.
   static void Fill() {
-    Make("mine", kAgent);
-    Make("mine/deep", kAgent);
+    Make("mine", kTreeOwner);
+    Make("mine/deep", kTreeOwner);
     Make("theirs", kTask);
     Make("theirs/closed", kTask, 0);
     Make("roots", 0);
     Make("roots/x", 0, 0700);
-    File("mine/file", kAgent);
+    File("mine/file", kTreeOwner);
     File("mine/deep/theirs", kTask);
     File("theirs/closed/file", kTask);
     File("roots/x/file", 0);
     MakeDirectories("/run/host/outside");
     WriteFile("/run/host/outside/file", "");
     ASSERT_EQ(::symlink("/run/host/outside", At("mine/link").c_str()), 0);
-    ASSERT_EQ(::lchown(At("mine/link").c_str(), kAgent, kAgent), 0);
+    ASSERT_EQ(::lchown(At("mine/link").c_str(), kTreeOwner, kTreeOwner), 0);
     ASSERT_EQ(::mkfifo(At("theirs/pipe").c_str(), 0600), 0);
     ASSERT_EQ(::chown(At("theirs/pipe").c_str(), kTask, kTask), 0);
   }
   static constexpr std::size_t kFilled = 12;
 
-  Reply Run(PlanKind kind, const std::string& path = kWeb) {
+  Reply Run(PlanKind kind, const std::string& path = kTreesOfWeb) {
     fds_.clear();
     fds_.emplace_back(::open(path.c_str(), O_PATH | O_CLOEXEC));
     const ExecutorsRights rights;
@@ -127,10 +127,10 @@ class Trees : public ExecutorFixture {
     fds_.clear();
     return reply;
   }
-  Reply Remove(const std::string& path = kWeb) {
+  Reply Remove(const std::string& path = kTreesOfWeb) {
     return Run(PlanKind::kRemoveTree, path);
   }
-  Reply Chown(const std::string& path = kWeb) {
+  Reply Chown(const std::string& path = kTreesOfWeb) {
     return Run(PlanKind::kChownTree, path);
   }
 
@@ -139,7 +139,7 @@ class Trees : public ExecutorFixture {
   template <typename Some>
   TreeReply InParts(const Some& some, std::size_t entries, int* parts) {
     const auto inspector = propagation::MakeMountInspector(kernel_).value();
-    const UniqueFd fd(::open(kWeb, O_PATH | O_CLOEXEC));
+    const UniqueFd fd(::open(kTreesOfWeb, O_PATH | O_CLOEXEC));
     exec::TreePlan plan = plan_;
     TreeReply sum;
     const ExecutorsRights rights;
@@ -172,19 +172,19 @@ TEST_F(Trees, RemovalTakesWhatIsInItWhoeverOwnsIt) {
   ASSERT_EQ(ErrorOf(reply), "");
   EXPECT_EQ(reply.body.tree.finished, 1U);
   EXPECT_EQ(reply.body.tree.done, kFilled);
-  EXPECT_EQ(CountIn(kWeb), 0U);
+  EXPECT_EQ(CountIn(kTreesOfWeb), 0U);
   EXPECT_TRUE(Exists("/run/host/outside/file"));
   EXPECT_EQ(ErrorOf(Remove()), "");
 }
 
 TEST_F(Trees, RemovalGivesTheDirectoryBackAsItWas) {
-  ASSERT_EQ(::chown(kWeb, kAgent, kTask), 0);
-  ASSERT_EQ(::chmod(kWeb, 02751), 0);
+  ASSERT_EQ(::chown(kTreesOfWeb, kTreeOwner, kTask), 0);
+  ASSERT_EQ(::chmod(kTreesOfWeb, 02751), 0);
   File("file", kTask);
   ASSERT_EQ(ErrorOf(Remove()), "");
   struct stat file = {};
-  ASSERT_EQ(::stat(kWeb, &file), 0);
-  EXPECT_EQ(file.st_uid, kAgent);
+  ASSERT_EQ(::stat(kTreesOfWeb, &file), 0);
+  EXPECT_EQ(file.st_uid, kTreeOwner);
   EXPECT_EQ(file.st_gid, kTask);
   EXPECT_EQ(file.st_mode & 07777U, 02751U);
 }
@@ -196,12 +196,12 @@ TEST_F(Trees, RemovalInPartsGoesOnWithTheRest) {
   EXPECT_EQ(sum.finished, 1U);
   EXPECT_EQ(sum.done, kFilled);
   EXPECT_GT(parts, 3);
-  EXPECT_EQ(CountIn(kWeb), 0U);
-  EXPECT_EQ(OwnerOf(kWeb), kAgent);
+  EXPECT_EQ(CountIn(kTreesOfWeb), 0U);
+  EXPECT_EQ(OwnerOf(kTreesOfWeb), kTreeOwner);
 }
 
 TEST_F(Trees, RemovalOfADeepTree) {
-  UniqueFd dir(::open(kWeb, O_PATH | O_CLOEXEC));
+  UniqueFd dir(::open(kTreesOfWeb, O_PATH | O_CLOEXEC));
   for (int i = 0; i < 200; ++i) {
     ASSERT_EQ(::mkdirat(dir.get(), "d", 0755), 0);
     ASSERT_EQ(::mkdirat(dir.get(), "lifted-1", 0755), 0);
@@ -213,18 +213,18 @@ TEST_F(Trees, RemovalOfADeepTree) {
     reply = Remove();
   }
   EXPECT_EQ(ErrorOf(reply), "");
-  EXPECT_EQ(CountIn(kWeb), 0U);
+  EXPECT_EQ(CountIn(kTreesOfWeb), 0U);
 }
 
 TEST_F(Trees, RemovalStopsAtAMountAndNamesIt) {
-  Make("mine/volume", kAgent);
+  Make("mine/volume", kTreeOwner);
   MountTmpfs(At("mine/volume"));
   const Reply reply = Remove();
   EXPECT_EQ(CodeOf(reply), "Busy");
   EXPECT_NE(ErrorOf(reply).find("mine/volume"), std::string::npos)
       << ErrorOf(reply);
   EXPECT_TRUE(Exists(At("mine/volume/mark")));
-  EXPECT_EQ(OwnerOf(kWeb), kAgent);
+  EXPECT_EQ(OwnerOf(kTreesOfWeb), kTreeOwner);
   Unmount(At("mine/volume"));
   EXPECT_EQ(ErrorOf(Remove()), "");
 }
@@ -232,7 +232,7 @@ TEST_F(Trees, RemovalStopsAtAMountAndNamesIt) {
 // A recursive command run as root would act on the file that is mounted there,
 // which is outside the tree.
 TEST_F(Trees, AFileThatIsAMountStopsBoth) {
-  File("file", kAgent);
+  File("file", kTreeOwner);
   WriteFile("/run/host/outside", "");
   ASSERT_EQ(::mount("/run/host/outside", At("file").c_str(), nullptr, MS_BIND,
                     nullptr),
@@ -249,7 +249,7 @@ TEST_F(Trees, OneThatAnExecutorTookIsAccepted) {
   ASSERT_EQ(::chown(At("task").c_str(), 0, 0), 0);
   ASSERT_EQ(::chmod(At("task").c_str(), 0700), 0);
   EXPECT_EQ(ErrorOf(Remove(At("task"))), "");
-  EXPECT_EQ(OwnerOf(At("task")), kAgent);
+  EXPECT_EQ(OwnerOf(At("task")), kTreeOwner);
   EXPECT_EQ(CountIn(At("task")), 0U);
 }
 
@@ -278,7 +278,7 @@ TEST_F(Trees, ChownGivesWhatIsTheCallersOrInTheRange) {
   EXPECT_EQ(OwnerOf(At("roots/x/file")), 0U);
   EXPECT_EQ(OwnerOf("/run/host/outside"), 0U);
   EXPECT_EQ(OwnerOf("/run/host/outside/file"), 0U);
-  EXPECT_EQ(OwnerOf(kWeb), kAgent);
+  EXPECT_EQ(OwnerOf(kTreesOfWeb), kTreeOwner);
 }
 
 // A task hard-links the host's files into its tree, and chown -R would give
@@ -286,26 +286,26 @@ TEST_F(Trees, ChownGivesWhatIsTheCallersOrInTheRange) {
 TEST_F(Trees, ChownOfLinkedFilesOfOthersIsTheAttack) {
   WriteFile("/run/host/shadow", "secret");
   WriteFile("/run/host/victims", "secret");
-  ASSERT_EQ(::chown("/run/host/victims", kOther, kOther), 0);
+  ASSERT_EQ(::chown("/run/host/victims", kBeyondIds, kBeyondIds), 0);
   ASSERT_EQ(::link("/run/host/shadow", At("shadow").c_str()), 0);
   ASSERT_EQ(::link("/run/host/victims", At("victims").c_str()), 0);
   const Reply reply = Chown();
   EXPECT_EQ(ErrorOf(reply), "");
   EXPECT_EQ(reply.body.tree.left, 2U);
   EXPECT_EQ(OwnerOf("/run/host/shadow"), 0U);
-  EXPECT_EQ(OwnerOf("/run/host/victims"), kOther);
+  EXPECT_EQ(OwnerOf("/run/host/victims"), kBeyondIds);
   // A naive daemon changes the owner of each entry.
-  for (const auto& entry : std::filesystem::directory_iterator(kWeb)) {
-    ASSERT_EQ(::lchown(entry.path().c_str(), kAgent, kAgent), 0);
+  for (const auto& entry : std::filesystem::directory_iterator(kTreesOfWeb)) {
+    ASSERT_EQ(::lchown(entry.path().c_str(), kTreeOwner, kTreeOwner), 0);
   }
-  EXPECT_NAIVE(OwnerOf("/run/host/shadow") == kAgent);
+  EXPECT_NAIVE(OwnerOf("/run/host/shadow") == kTreeOwner);
 }
 
 TEST_F(Trees, ChownToOthersIsDenied) {
   Fill();
   for (const auto& [uid, gid] :
-       {std::pair(kOther, kAgent), std::pair(kAgent, kOther),
-        std::pair(uid_t{0}, kAgent), std::pair(kAgent, uid_t{0})}) {
+       {std::pair(kBeyondIds, kTreeOwner), std::pair(kTreeOwner, kBeyondIds),
+        std::pair(uid_t{0}, kTreeOwner), std::pair(kTreeOwner, uid_t{0})}) {
     plan_.uid = uid;
     plan_.gid = gid;
     EXPECT_EQ(CodeOf(Chown()), "PermissionDenied") << uid << ":" << gid;
@@ -320,10 +320,10 @@ TEST_F(Trees, ChownInPartsMissesNothing) {
     Make("many/" + std::to_string(i % 7) + "/" + std::to_string(i), kTask);
   }
   constexpr std::size_t kMany = 60 + 7 + 1;
-  ASSERT_EQ(::chown(At("many").c_str(), kAgent, kAgent), 0);
+  ASSERT_EQ(::chown(At("many").c_str(), kTreeOwner, kTreeOwner), 0);
   for (int i = 0; i < 7; ++i) {
     const std::string path = At("many/" + std::to_string(i));
-    ASSERT_EQ(::chown(path.c_str(), kAgent, kAgent), 0);
+    ASSERT_EQ(::chown(path.c_str(), kTreeOwner, kTreeOwner), 0);
   }
   plan_.uid = kTask + 5;
   for (const std::size_t entries : {1U, 3U, 1000U}) {
@@ -345,12 +345,12 @@ TEST_F(Trees, ChownInPartsMissesNothing) {
 // The directory in which the last part ended has been removed meanwhile.
 TEST_F(Trees, ChownGoesOnInATreeThatChanged) {
   for (int i = 0; i < 20; ++i) {
-    Make(std::to_string(i), kAgent);
-    Make(std::to_string(i) + "/x", kAgent);
+    Make(std::to_string(i), kTreeOwner);
+    Make(std::to_string(i) + "/x", kTreeOwner);
   }
   plan_.uid = kTask;
   const auto inspector = propagation::MakeMountInspector(kernel_).value();
-  const UniqueFd fd(::open(kWeb, O_PATH | O_CLOEXEC));
+  const UniqueFd fd(::open(kTreesOfWeb, O_PATH | O_CLOEXEC));
   std::uint32_t finished = 0;
   int parts = 0;
   while (finished == 0 && ++parts < 1000) {
@@ -361,20 +361,20 @@ TEST_F(Trees, ChownGoesOnInATreeThatChanged) {
     finished = part->finished;
     plan_.depth = part->depth;
     plan_.after = part->after;
-    for (const auto& entry : std::filesystem::directory_iterator(kWeb)) {
-      if (OwnerOf(entry.path()) == kTask && CountIn(kWeb) > 2) {
+    for (const auto& entry : std::filesystem::directory_iterator(kTreesOfWeb)) {
+      if (OwnerOf(entry.path()) == kTask && CountIn(kTreesOfWeb) > 2) {
         std::filesystem::remove_all(entry.path());
       }
     }
   }
   EXPECT_EQ(finished, 1U);
-  for (const auto& entry : std::filesystem::directory_iterator(kWeb)) {
+  for (const auto& entry : std::filesystem::directory_iterator(kTreesOfWeb)) {
     EXPECT_EQ(OwnerOf(entry.path()), kTask);
   }
 }
 
 TEST_F(Trees, ChownStopsAtAMountAndNamesIt) {
-  Make("mine/volume", kAgent);
+  Make("mine/volume", kTreeOwner);
   MountTmpfs(At("mine/volume"));
   const Reply reply = Chown();
   EXPECT_EQ(CodeOf(reply), "Busy");
@@ -389,7 +389,7 @@ TEST_F(Trees, ADirectoryThatCannotBeMovedIsRemovedByTheNextTry) {
     path += "d/";
   }
   for (const int error : exec::kErrorsOfAnyCall) {
-    Make(path, kAgent);
+    Make(path, kTreeOwner);
     kernel_.FailAt(0, 0);
     ASSERT_EQ(ErrorOf(Remove()), "");
     const auto& calls = kernel_.calls();
@@ -400,7 +400,7 @@ TEST_F(Trees, ADirectoryThatCannotBeMovedIsRemovedByTheNextTry) {
     for (int i = 0; i < 9 && reply.body.tree.finished == 0; ++i) {
       reply = Remove();
     }
-    Make(path, kAgent);
+    Make(path, kTreeOwner);
     kernel_.FailAt(at, error);
     EXPECT_NE(CodeOf(Remove()), "") << error;
     kernel_.FailAt(0, 0);
@@ -409,7 +409,7 @@ TEST_F(Trees, ADirectoryThatCannotBeMovedIsRemovedByTheNextTry) {
       reply = Remove();
     }
     EXPECT_EQ(ErrorOf(reply), "");
-    EXPECT_EQ(CountIn(kWeb), 0U);
+    EXPECT_EQ(CountIn(kTreesOfWeb), 0U);
   }
   ExpectFailed({"Rename"});
 }
@@ -419,16 +419,16 @@ TEST_F(Trees, ChownOfATreeThatIsTooDeepSaysSo) {
   for (std::size_t i = 0; i <= exec::kMaxTreeDepth; ++i) {
     path += "d/";
   }
-  Make(path, kAgent);
+  Make(path, kTreeOwner);
   EXPECT_EQ(CodeOf(Chown()), "ResourceExhausted");
 }
 
 TEST_F(Trees, NamesInErrorsArePlain) {
-  Make("a\nb\xff", kAgent);
+  Make("a\nb\xff", kTreeOwner);
   MountTmpfs(At("a\nb\xff"));
   EXPECT_NE(ErrorOf(Remove()).find("a?b?"), std::string::npos);
   Unmount(At("a\nb\xff"));
-  File("a\nb\xff/c\td", kAgent);
+  File("a\nb\xff/c\td", kTreeOwner);
   for (const PlanKind kind : {PlanKind::kChownTree, PlanKind::kRemoveTree}) {
     bool reached = true;
     for (std::size_t k = 1; reached; ++k) {
@@ -444,7 +444,7 @@ TEST_F(Trees, NamesInErrorsArePlain) {
 }
 
 TEST_F(Trees, TheFdMustBeADirectoryAndBeThere) {
-  File("file", kAgent);
+  File("file", kTreeOwner);
   EXPECT_EQ(CodeOf(Remove(At("file"))), "InvalidArgument");
   fds_.clear();
   EXPECT_EQ(CodeOf(Call(PlanKind::kRemoveTree,
@@ -469,7 +469,7 @@ TEST_F(Trees, EveryKernelCallMayFail) {
         if (reply.code != 0) {
           ASSERT_EQ(ErrorOf(Run(kind)), "");
         }
-        ASSERT_EQ(OwnerOf(kWeb), kAgent);
+        ASSERT_EQ(OwnerOf(kTreesOfWeb), kTreeOwner);
         ASSERT_EQ(ErrorOf(Remove()), "");
         ASSERT_TRUE(Exists("/run/host/outside/file"));
         ASSERT_EQ(::unlink("/run/host/outside/file"), 0);
@@ -482,14 +482,14 @@ TEST_F(Trees, EveryKernelCallMayFail) {
 TEST_F(Trees, AKillAnywhereIsFinishedByTheNextTry) {
   bool reached = true;
   for (std::size_t k = 1; reached; ++k) {
-    Make("task", kAgent, 0751);
+    Make("task", kTreeOwner, 0751);
     Make("task/full", kTask);
     kernel_.DieAt(k);
     Remove(At("task"));
     reached = kernel_.calls().size() >= k;
     kernel_.FailAt(0, 0);
     ASSERT_EQ(ErrorOf(Remove(At("task"))), "") << k;
-    ASSERT_EQ(OwnerOf(At("task")), kAgent) << k;
+    ASSERT_EQ(OwnerOf(At("task")), kTreeOwner) << k;
     ASSERT_EQ(CountIn(At("task")), 0U) << k;
   }
 }

@@ -163,9 +163,9 @@ TEST_F(HungServer, AbortCutsItsConnection) {
 // Another server's file system comes to the same place while the executor looks
 // at the one to abort.
 TEST_F(HungServer, AbortCutsNoServerThatCoversIt) {
-  constexpr char kOther[] = "/run/host/other";
-  MakeDirectories(kOther);
-  FuseServer other(kOther);
+  constexpr char kOtherMount[] = "/run/host/other";
+  MakeDirectories(kOtherMount);
+  FuseServer other(kOtherMount);
   ASSERT_TRUE(other.valid());
   // An abort of a tmpfs ends with the look at it, so it says after how many
   // calls the executor has looked.
@@ -186,12 +186,13 @@ TEST_F(HungServer, AbortCutsNoServerThatCoversIt) {
   bool is_covered = false;
   kernel_.Before([&](const std::string&) {
     if (!is_covered && kernel_.calls().size() > looked) {
-      is_covered = ::mount(kOther, kTarget, nullptr, MS_BIND, nullptr) == 0;
+      is_covered =
+          ::mount(kOtherMount, kTarget, nullptr, MS_BIND, nullptr) == 0;
       struct stat by_name {};
       struct stat of_other {};
       // A naive look by name finds the other server's file system.
       EXPECT_NAIVE(::stat(kTarget, &by_name) == 0 &&
-                   ::stat(kOther, &of_other) == 0 &&
+                   ::stat(kOtherMount, &of_other) == 0 &&
                    by_name.st_dev == of_other.st_dev);
     }
   });
@@ -201,10 +202,10 @@ TEST_F(HungServer, AbortCutsNoServerThatCoversIt) {
   kernel_.Before({});
   EXPECT_TRUE(is_covered);
   EXPECT_EQ(ExitOf(waiting_), ECONNABORTED);
-  EXPECT_EQ(ExitOf(StatInChild(std::string(kOther) + "/file")), 0);
-  ASSERT_EQ(::umount2(kOther, MNT_DETACH), 0);
+  EXPECT_EQ(ExitOf(StatInChild(std::string(kOtherMount) + "/file")), 0);
+  ASSERT_EQ(::umount2(kOtherMount, MNT_DETACH), 0);
   other.Die();
-  ASSERT_EQ(::rmdir(kOther), 0);
+  ASSERT_EQ(::rmdir(kOtherMount), 0);
   ExpectGone();
 }
 

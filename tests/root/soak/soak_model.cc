@@ -7,7 +7,7 @@
 namespace mountd::testing {
 namespace {
 
-constexpr int kAllocations = 8;
+constexpr int kModelAllocations = 8;
 constexpr int kMostMounts = 6;
 constexpr int kPortsOfEach = 8;
 constexpr int kFirstPort = 20'000;
@@ -129,7 +129,7 @@ SoakRound SoakScript::Next(bool stormy) {
   SoakRound round;
   std::set<std::string> ids;
   for (int i = Percent(50) ? 1 : 1 + Below(4); i > 0; --i) {
-    const std::string id = "a" + std::to_string(Below(kAllocations));
+    const std::string id = "a" + std::to_string(Below(kModelAllocations));
     if (ids.insert(id).second) {
       round.operations.push_back(Any(id));
       Apply(round.operations.back());
