@@ -75,12 +75,15 @@ class TaskCommandsTest : public testing::Test {
     context.options.address = server_.address();
     context.state = state_;
     context.runtime = runtime_;
+    // Commands that read both streams call these two on two threads.
     context.make_driver = [this](const DriverRequest& request) {
+      const std::lock_guard lock(mutex_);
       driver_request_ = request;
       return Result<std::unique_ptr<driver::TaskDriver>>(
           std::make_unique<FakeTaskDriver>(tasks_));
     };
     context.open_log = [this](const driver::LogRequest& request) {
+      const std::lock_guard lock(mutex_);
       if (open_log_) {
         return open_log_(request);
       }
@@ -137,7 +140,8 @@ class TaskCommandsTest : public testing::Test {
 
   OpenTaskLog open_log_;  // null: a text
   std::string runtime_ = "crun";
-  DriverRequest driver_request_;  // the newest one
+  std::mutex mutex_;
+  DriverRequest driver_request_;  // the newest one  // mutex_
   TempDirectory temp_;
   const std::string state_ = temp_.File("state");
   FakeServer server_;
