@@ -8,10 +8,13 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -73,6 +76,9 @@ class TaskCommandsTest : public testing::Test {
   Outcome Run(std::vector<std::string> arguments) {
     Context context;
     context.options.address = server_.address();
+    if (deadline_) {
+      context.options.deadline = *deadline_;
+    }
     context.state = state_;
     context.runtime = runtime_;
     // Commands that read both streams call these two on two threads.
@@ -140,6 +146,7 @@ class TaskCommandsTest : public testing::Test {
 
   OpenTaskLog open_log_;  // null: a text
   std::string runtime_ = "crun";
+  std::optional<std::chrono::milliseconds> deadline_;  // nothing: the usual
   std::mutex mutex_;
   DriverRequest driver_request_;  // the newest one  // mutex_
   TempDirectory temp_;
@@ -311,14 +318,15 @@ TEST_F(TaskCommandsTest, StopTellsThatItWaits) {
   const Outcome at_once = Run({"--once", "stop", "web"});
   EXPECT_EQ(at_once.status, 1);
   EXPECT_THAT(at_once.err, HasSubstr("Unavailable"));
-  std::thread other([&lock] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    lock->reset();
-  });
+  deadline_ = std::chrono::seconds(2);
+  const Outcome waited = Run({"stop", "web"});
+  EXPECT_EQ(waited.status, 1);
+  EXPECT_THAT(waited.err, HasSubstr("waits for another mountctl"));
+  EXPECT_THAT(waited.err, HasSubstr("Unavailable"));
+  deadline_.reset();
+  lock->reset();
   const Outcome later = Run({"stop", "web"});
-  other.join();
   EXPECT_EQ(later.status, 0) << later.err;
-  EXPECT_THAT(later.err, HasSubstr("waits for another mountctl"));
 }
 
 TEST_F(TaskCommandsTest, StopEndsTasksWithoutMountd) {
