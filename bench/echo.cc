@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "bench/pipe.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::bench {
@@ -31,19 +32,6 @@ Result<void> Type(int to, int from, int rounds, Samples& into) {
     }));
   }
   return Ok();
-}
-
-struct Pipe {
-  UniqueFd out;
-  UniqueFd in;
-};
-
-Result<Pipe> MakePipe() {
-  int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return ErrnoError(errno, "pipe", "");
-  }
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 }  // namespace

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "agent/driver/oci/oci_driver.h"
+#include "bench/pipe.h"
 #include "bench/programs.h"
 #include "bench/world.h"
-#include "mountd/base/unique_fd.h"
 #include "tests/support/node/node.h"
 
 namespace mountd::bench {
@@ -167,19 +167,14 @@ Result<TaskAgent> TaskAgent::Connect() {
 
 Result<SamplesByName> AsTaskUser(
     const std::function<Result<void>(SamplesByName&)>& body) {
-  int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return ErrnoError(errno, "pipe", "");
-  }
-  const UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
+  MOUNTD_ASSIGN(Pipe pipe, MakePipe());
   std::fflush(stdout);
   const pid_t child = ::fork();
   if (child == 0) {
-    RunAsAgent(body, to.get());
+    RunAsAgent(body, pipe.in.get());
   }
-  to.reset();
-  SamplesByName samples = Read(from.get());
+  pipe.in.reset();
+  SamplesByName samples = Read(pipe.out.get());
   int status = 0;
   if (::waitpid(child, &status, 0) != child || status != 0) {
     return MakeError(Code::kInternal, "measure", "tasks",

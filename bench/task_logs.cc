@@ -26,6 +26,7 @@
 
 #include "agent/driver/logs/log_reader.h"
 #include "agent/driver/shim/log_pump.h"
+#include "bench/pipe.h"
 #include "bench/report.h"
 
 namespace mountd::bench {
@@ -51,19 +52,6 @@ struct Output {
   std::uint64_t bytes = 0;
   std::size_t write_bytes = kPieceBytes;
 };
-
-struct Pipe {
-  UniqueFd out;
-  UniqueFd in;
-};
-
-Result<Pipe> MakePipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return ErrnoError(errno, "pipe2", "");
-  }
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
 
 void WriteLines(int to, const Output& output) {
   std::string piece(output.write_bytes, 'x');

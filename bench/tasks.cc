@@ -17,6 +17,7 @@
 #include "bench/csi_plugin.h"
 #include "bench/echo.h"
 #include "bench/mountd_network.h"
+#include "bench/pipe.h"
 #include "bench/raw_netlink.h"
 #include "bench/runtime_floor.h"
 #include "bench/task_agent.h"
@@ -65,11 +66,7 @@ Result<void> MakeByMountd(agent::Client& client, const std::string& allocation,
   agent::NetworkSpec network = SpecWith(Ports(first_port, kPorts));
   network.netns = netns.get();
   MOUNTD_TRY(client.SetupNetwork(allocation, network));
-  agent::VolumeSpec volume;
-  volume.alias = "data";
-  volume.volume = "volume-of-" + allocation;
-  volume.plugin = "local";
-  MOUNTD_TRY(client.PublishVolume(allocation, volume));
+  MOUNTD_TRY(PublishOwnVolume(client, allocation));
   for (const char* name : {"data", "more"}) {
     agent::BindMountSpec spec{.task = "app",
                               .name = name,
@@ -113,21 +110,16 @@ Result<void> Stop(TaskAgent& agent, const std::string& allocation) {
 // Time until the first byte of a command's output.
 Result<void> FirstByte(Samples& into,
                        const std::function<Result<void>(int)>& run) {
-  int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return ErrnoError(errno, "pipe", "");
-  }
-  const UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
+  MOUNTD_ASSIGN(Pipe pipe, MakePipe());
   Result<void> ran = Ok();
   std::thread command;
   MOUNTD_TRY(Time(into, [&]() -> Result<void> {
     command = std::thread([&] {
-      ran = run(to.get());
-      to.reset();
+      ran = run(pipe.in.get());
+      pipe.in.reset();
     });
     char byte = 0;
-    const ssize_t got = ::read(from.get(), &byte, 1);
+    const ssize_t got = ::read(pipe.out.get(), &byte, 1);
     return got == 1 ? Ok() : Result<void>(ErrnoError(errno, "read", "output"));
   }));
   command.join();

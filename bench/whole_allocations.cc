@@ -17,16 +17,22 @@ std::string Allocation(int i) { return "present-" + std::to_string(i); }
 
 }  // namespace
 
-Result<void> StartWhole(agent::Client& client, const std::string& allocation,
-                        int first_port) {
-  MOUNTD_TRY(client.PrepareAllocation(allocation));
-  MOUNTD_TRY(client.SetupNetwork(allocation,
-                                 SpecWith(Ports(first_port, kPortsOfWhole))));
+Result<void> PublishOwnVolume(agent::Client& client,
+                              const std::string& allocation) {
   agent::VolumeSpec volume;
   volume.alias = "data";
   volume.volume = "volume-of-" + allocation;
   volume.plugin = "local";
   MOUNTD_TRY(client.PublishVolume(allocation, volume));
+  return Ok();
+}
+
+Result<void> StartWhole(agent::Client& client, const std::string& allocation,
+                        int first_port) {
+  MOUNTD_TRY(client.PrepareAllocation(allocation));
+  MOUNTD_TRY(client.SetupNetwork(allocation,
+                                 SpecWith(Ports(first_port, kPortsOfWhole))));
+  MOUNTD_TRY(PublishOwnVolume(client, allocation));
   for (const char* task : {"server", "sidecar"}) {
     MOUNTD_TRY(client.BindMount(
         allocation, {.task = task,

@@ -13,6 +13,10 @@ namespace mountd::bench {
 inline constexpr int kRecordsOfWhole = 6;
 inline constexpr int kPortsOfWhole = 4;
 
+// Publishes a volume of the allocation's own, by csi-local, as "data".
+Result<void> PublishOwnVolume(agent::Client& client,
+                              const std::string& allocation);
+
 // Starts an allocation whose host ports begin with `first_port` and whose
 // volume has the allocation's name.
 Result<void> StartWhole(agent::Client& client, const std::string& allocation,
