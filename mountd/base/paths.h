@@ -69,11 +69,11 @@ inline std::string NetworkFile(const std::string& allocation,
          name;
 }
 
-// Compares by components: "/a/b" is below "/a", "/ab" is not. Both paths are
-// normalised.
+// Compares by components: "/a/b" is below "/a" and "/", "/ab" is not below
+// "/a". Both paths are normalised, or "/".
 constexpr bool IsAtOrBelow(std::string_view path, std::string_view top) {
   return path == top || (path.size() > top.size() && path.starts_with(top) &&
-                         path[top.size()] == '/');
+                         (path[top.size()] == '/' || top == "/"));
 }
 
 // Returns whether the path is absolute, not the root, and without empty, "."
