@@ -16,30 +16,46 @@
 
 #include "netns/address/address.h"
 #include "netns/events/attributes.h"
+#include "netns/plans/ruleset.h"
 
 namespace mountd::netns {
 namespace {
 
 constexpr std::size_t kConnectionsAtOnce = 256;
 
-// Asks for the connections that the container answers.
+// Asks for the connections whose `tuple` has this source: CTA_TUPLE_ORIG for
+// those that the container began, CTA_TUPLE_REPLY for those that it answers.
 template <typename Address>
-Message ListConnections(const Address& container) {
+Message ListConnections(int tuple, const Address& container) {
   constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
   constexpr std::uint32_t kMatchSource = 1;  // CTA_FILTER_FLAG(CTA_IP_SRC)
   nfgenmsg header = {};
   header.nfgen_family = kIsV4 ? AF_INET : AF_INET6;
   Message message((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET, NLM_F_DUMP,
                   header);
-  message.Begin(CTA_TUPLE_REPLY)
+  message.Begin(tuple)
       .Begin(CTA_TUPLE_IP)
       .Put(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, container)
       .End()
       .End()
       .Begin(CTA_FILTER)
-      .Put(CTA_FILTER_REPLY_FLAGS, kMatchSource)
+      .Put(tuple == CTA_TUPLE_ORIG ? CTA_FILTER_ORIG_FLAGS
+                                   : CTA_FILTER_REPLY_FLAGS,
+           kMatchSource)
       .End();
   return message;
+}
+
+// Returns whether the connection's tuple has this source. Kernels before Linux
+// 5.8 list the connections of others, too.
+template <typename Address>
+bool HasSource(int tuple, const Attributes& connection,
+               const Address& container) {
+  constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
+  return connection.Nested(tuple)
+             .Nested(CTA_TUPLE_IP)
+             .Value<Address>(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC) ==
+         container;
 }
 
 // Returns whether one of the port maps `gone` led the connection to the
@@ -55,13 +71,8 @@ bool IsLedBy(const ElementKeys& gone, const Attributes& connection,
       ports.Value<std::array<std::uint8_t, 2>>(CTA_PROTO_DST_PORT);
   const auto host = asked.Nested(CTA_TUPLE_IP)
                         .Value<Address>(kIsV4 ? CTA_IP_V4_DST : CTA_IP_V6_DST);
-  // A connection to the container's own address needed no map. Kernels before
-  // Linux 5.8 list the connections of others, too.
-  if (!protocol || !port || !host || *host == container ||
-      connection.Nested(CTA_TUPLE_REPLY)
-              .Nested(CTA_TUPLE_IP)
-              .Value<Address>(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC) !=
-          container) {
+  // A connection to the container's own address needed no map.
+  if (!protocol || !port || !host || *host == container) {
     return false;
   }
   ElementBytes of_any;
@@ -83,9 +94,9 @@ void Flush(Channel* nft, std::vector<Message>* deletions) {
 // longer, because the kernel goes through its whole table for each filter, and
 // the plans for all other networks wait meanwhile. The list has a socket of its
 // own, because an exchange passes over the answers of another one.
-template <typename Address>
-void ForgetOf(const Context& context, Channel* nft, const ElementKeys& gone,
-              const Address& container) {
+template <typename Address, typename Wanted>
+void ForgetIf(const Context& context, Channel* nft, int tuple,
+              const Address& container, const Wanted& wanted) {
   std::optional<Channel>& list = context.kept.connections;
   if (!list) {
     Result<Channel> opened = Channel::Open(context.kernel, NETLINK_NETFILTER);
@@ -96,11 +107,12 @@ void ForgetOf(const Context& context, Channel* nft, const ElementKeys& gone,
   }
   std::vector<Message> deletions;
   const Result<void> listed = list->Stream(
-      ListConnections(container), "IPCTNL_MSG_CT_GET", "connections",
+      ListConnections(tuple, container), "IPCTNL_MSG_CT_GET", "connections",
       [&](const Answer& answer) {
         const auto connection = AttributesAfter<nfgenmsg>(answer.payload);
         const auto header = HeaderOf<nfgenmsg>(answer.payload);
-        if (!header || !IsLedBy(gone, connection, container)) {
+        if (!header || !HasSource(tuple, connection, container) ||
+            !wanted(connection)) {
           return;
         }
         deletions.emplace_back(
@@ -117,6 +129,15 @@ void ForgetOf(const Context& context, Channel* nft, const ElementKeys& gone,
   }
 }
 
+template <typename Address>
+void ForgetLed(const Context& context, Channel* nft, const ElementKeys& gone,
+               const Address& container) {
+  ForgetIf(context, nft, CTA_TUPLE_REPLY, container,
+           [&](const Attributes& connection) {
+             return IsLedBy(gone, connection, container);
+           });
+}
+
 }  // namespace
 
 void ForgetConnections(const Context& context, Access* access,
@@ -129,10 +150,26 @@ void ForgetConnections(const Context& context, Access* access,
   };
   const ElementKeys keys(gone);
   if (has("pm4")) {
-    ForgetOf(context, access->netfilter, keys, plan.ipv4);
+    ForgetLed(context, access->netfilter, keys, plan.ipv4);
   }
   if (has("pm6")) {
-    ForgetOf(context, access->netfilter, keys, plan.ipv6);
+    ForgetLed(context, access->netfilter, keys, plan.ipv6);
+  }
+}
+
+void ForgetConnectionsOf(const Context& context, Access* access,
+                         const exec::NetworkPlan& plan) {
+  if (FlushConnections(access->netfilter, plan.ipv4, plan.ipv6)) {
+    return;
+  }
+  const auto all = [](const Attributes& /*connection*/) { return true; };
+  for (const int tuple : {CTA_TUPLE_ORIG, CTA_TUPLE_REPLY}) {
+    if (!IsNone(plan.ipv4)) {
+      ForgetIf(context, access->netfilter, tuple, plan.ipv4, all);
+    }
+    if (!IsNone(plan.ipv6)) {
+      ForgetIf(context, access->netfilter, tuple, plan.ipv6, all);
+    }
   }
 }
 

@@ -22,4 +22,11 @@ void ForgetConnections(const Context& context, Access* access,
                        const std::vector<Element>& gone,
                        const exec::NetworkPlan& plan);
 
+// Lets the kernel forget all connections of the plan's addresses, which are
+// about to be free, so that a flow through a port map ends with the map. Linux
+// before 6.8 cannot select connections by address, so there the executor lists
+// them and names each. Best effort, as above.
+void ForgetConnectionsOf(const Context& context, Access* access,
+                         const exec::NetworkPlan& plan);
+
 }  // namespace mountd::netns

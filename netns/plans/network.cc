@@ -9,6 +9,7 @@
 
 #include "netns/plans/access.h"
 #include "netns/plans/elements.h"
+#include "netns/plans/forget_connections.h"
 #include "netns/plans/forward_rules.h"
 #include "netns/plans/free_ports.h"
 #include "netns/plans/home.h"
@@ -207,8 +208,9 @@ Result<NetworkPlan> WithOwnAddresses(Access* access, NetworkPlan plan,
 }
 
 // Deletes everything with the plan's addresses as its key, except the link.
-Result<void> DeleteAddressed(Access* access, const NetworkPlan& asked,
-                             const Pin& pin, const LinkFacts& link) {
+Result<void> DeleteAddressed(const Context& context, Access* access,
+                             const NetworkPlan& asked, const Pin& pin,
+                             const LinkFacts& link) {
   if (!HasAddress(asked) || IsOfAnother(link, asked)) {
     return Ok();
   }
@@ -220,7 +222,7 @@ Result<void> DeleteAddressed(Access* access, const NetworkPlan& asked,
   if (HasAddress(plan) && (pin.marked || link.alias == name)) {
     // Flush only if a marker or alias proves that this allocation has the
     // address.
-    FlushConnections(access->netfilter, plan.ipv4, plan.ipv6);
+    ForgetConnectionsOf(context, access, plan);
   }
   return Ok();
 }
@@ -301,7 +303,7 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
     MOUNTD_ASSIGN(link, FindLink(access.route, LinkNameOf(plan)));
   }
   // Elements go first, so that no port leads to a network that is going.
-  MOUNTD_TRY(DeleteAddressed(&access, plan, pin, link));
+  MOUNTD_TRY(DeleteAddressed(context, &access, plan, pin, link));
   const bool keeps_name = plan.origin == exec::NamespaceOrigin::kExisting;
   const bool foreign = !keeps_name && pin.inode != 0 && plan.netns_inode != 0 &&
                        (!pin.ours || pin.inode != plan.netns_inode);

@@ -199,7 +199,8 @@ Result<void> PrepareRuleset(exec::Kernel& kernel, Channel* nft,
   return exec::Named(kernel.RunNft(ruleset.commands), "nft", "ruleset");
 }
 
-void FlushConnections(Channel* netfilter, const Ipv4& ipv4, const Ipv6& ipv6) {
+Result<void> FlushConnections(Channel* netfilter, const Ipv4& ipv4,
+                              const Ipv6& ipv6) {
   std::vector<Message> messages;
   for (const int tuple : {CTA_TUPLE_ORIG, CTA_TUPLE_REPLY}) {
     if (!IsNone(ipv4)) {
@@ -209,7 +210,8 @@ void FlushConnections(Channel* netfilter, const Ipv4& ipv4, const Ipv6& ipv6) {
       messages.push_back(FlushOne(tuple, ipv6));
     }
   }
-  IgnoreBecauseBestEffort(netfilter->Exchange(messages, messages.size() - 1));
+  MOUNTD_TRY(netfilter->Exchange(messages, messages.size() - 1));
+  return Ok();
 }
 
 }  // namespace mountd::netns
