@@ -3,6 +3,7 @@
 
 #include <sys/mount.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "propagation/clone.h"
@@ -115,14 +116,20 @@ Result<MountState> AttachToTarget(const Context& context,
 // source as soon as it has the answer, before this process runs again; an open
 // descriptor would make that unmount fail with EBUSY. Where mount ids are not
 // unique (before Linux 6.8), keeps a clone until the plan ends, so that no
-// other file system gets this one's device number meanwhile.
+// other file system gets this one's device number meanwhile. A mount that was
+// made for this plan may be in a container's namespace, in which the kernel
+// clones nothing for this process (EINVAL). The container alone can end it.
 Result<void> LetGo(const Context& context, const std::string& object,
                    Source* source) {
   UniqueFd& held = source->made.valid() ? source->made : source->fd;
   UniqueFd other;
   if (!source->file.mount_id_is_unique) {
-    MOUNTD_ASSIGN(other, Named(context.kernel.CloneTree(held.get(), false),
-                               "open_tree", object));
+    exec::Sys<UniqueFd> clone = context.kernel.CloneTree(held.get(), false);
+    if (clone) {
+      other = std::move(clone).value();
+    } else if (!source->made.valid() || !exec::FailedWith(clone, EINVAL)) {
+      return ErrnoError(clone.error(), "open_tree", object);
+    }
   }
   held = std::move(other);
   return Ok();
