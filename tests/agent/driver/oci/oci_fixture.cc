@@ -30,9 +30,11 @@ std::string CgroupOfTest(pid_t test) {
   return std::string(kCgroups) + "/mountd-oci-" + std::to_string(test);
 }
 
-// crun refuses a machine that has both versions of cgroups in one tree.
+// crun refuses a machine that has both versions of cgroups in one tree. EBUSY:
+// the machine has version 2 there already, as Debian has.
 bool MountCgroups() {
-  return ::mount("cgroup2", kCgroups, "cgroup2", 0, nullptr) == 0;
+  return ::mount("cgroup2", kCgroups, "cgroup2", 0, nullptr) == 0 ||
+         errno == EBUSY;
 }
 
 // Delegates a cgroup to the user, and moves this process there, as systemd
