@@ -38,6 +38,9 @@ struct Lease {
   std::string state;       // "held" or "lapsed"
   std::uint64_t deadline_boottime = 0;
   std::string reason;
+  // The names of the last AcquireLease; "": it gave none.
+  std::string traceparent;
+  std::string request_id;
 };
 
 struct Fence {
@@ -68,6 +71,9 @@ struct Fence {
   std::uint64_t searched_at = 0;
   std::uint64_t done_boottime = 0;
   std::uint64_t done_at = 0;
+  // The names of the AcquireLease whose lease lapsed; "": it gave none.
+  std::string traceparent;
+  std::string request_id;
 };
 
 // Print the values for logs and tests, without secrets.

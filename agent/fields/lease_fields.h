@@ -18,7 +18,8 @@ struct FieldsOf<Lease> {
       Key("on_lapse", &Lease::on_lapse), Key("stop_tasks", &Lease::stop_tasks),
       Key("state", &Lease::state),
       Key("deadline_boottime", &Lease::deadline_boottime),
-      Key("reason", &Lease::reason));
+      Key("reason", &Lease::reason), Key("traceparent", &Lease::traceparent),
+      Key("request_id", &Lease::request_id));
 };
 
 template <>
@@ -39,7 +40,8 @@ struct FieldsOf<Fence> {
       Key("searched_boottime", &Fence::searched_boottime),
       Key("searched_at", &Fence::searched_at),
       Key("done_boottime", &Fence::done_boottime),
-      Key("done_at", &Fence::done_at));
+      Key("done_at", &Fence::done_at), Key("traceparent", &Fence::traceparent),
+      Key("request_id", &Fence::request_id));
 };
 
 }  // namespace mountd::agent

@@ -40,7 +40,9 @@ Dict ToDict(const LeaseRecord& lease) {
           {"state", Value(std::string(
                         lease.state == LeaseState::kHeld ? "held" : "lapsed"))},
           {"deadline_boottime", Value(lease.deadline_boot_us)},
-          {"reason", Value(lease.reason)}};
+          {"reason", Value(lease.reason)},
+          {"traceparent", Value(lease.traceparent)},
+          {"request_id", Value(lease.request_id)}};
 }
 
 Dict ToDict(const FenceRecord& fence) {
@@ -60,7 +62,9 @@ Dict ToDict(const FenceRecord& fence) {
       {"volumes_detached", Value(fence.volumes_detached)},
       {"error", Value(fence.error)},
       {"attempts", Value(fence.attempts)},
-      {"boot_id", Value(fence.boot_id)}};
+      {"boot_id", Value(fence.boot_id)},
+      {"traceparent", Value(fence.traceparent)},
+      {"request_id", Value(fence.request_id)}};
   AddTime("lapsed", fence.lapsed, &dict);
   AddTime("tasks_stopped", fence.tasks_stopped, &dict);
   AddTime("searched", fence.searched, &dict);

@@ -85,6 +85,22 @@ SpanId NewSpanId() {
   return id;
 }
 
+CallTrace CallTraceOf(const std::string& traceparent,
+                      const std::string& request_id) {
+  return {ParseTraceParent(traceparent), request_id};
+}
+
+std::string ToLogText(const CallTrace& call) {
+  std::string text;
+  if (call.parent) {
+    text += " trace_id=" + ToHex(call.parent->trace_id);
+  }
+  if (!call.request_id.empty()) {
+    text += " request_id=" + call.request_id;
+  }
+  return text;
+}
+
 bool IsRequestId(std::string_view text) {
   return !text.empty() && text.size() <= kMaxRequestId &&
          std::all_of(text.begin(), text.end(),

@@ -59,4 +59,12 @@ struct CallTrace {
   friend bool operator==(const CallTrace&, const CallTrace&) = default;
 };
 
+// Returns the names that a store has kept as texts, each "" if there is none.
+CallTrace CallTraceOf(const std::string& traceparent,
+                      const std::string& request_id);
+
+// Returns the names for a log line: " trace_id=<32 digits> request_id=<id>",
+// each only if there is one.
+std::string ToLogText(const CallTrace& call);
+
 }  // namespace mountd

@@ -55,14 +55,7 @@ int PriorityOf(spdlog::level::level_enum level) {
 }
 
 std::string NamesOf(const CallTrace* call) {
-  std::string text;
-  if (call != nullptr && call->parent) {
-    text += " trace_id=" + ToHex(call->parent->trace_id);
-  }
-  if (call != nullptr && !call->request_id.empty()) {
-    text += " request_id=" + call->request_id;
-  }
-  return text;
+  return call == nullptr ? "" : ToLogText(*call);
 }
 
 const CallTrace* FirstCallOf(const OperationSummary& summary) {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "mountd/base/operation_trace.h"
+#include "mountd/base/trace_parent.h"
 #include "mountd/service/handed_out.h"
 #include "mountd/service/stop_rights.h"
 #include "mountd/service/unchecked_mounts.h"
@@ -20,6 +22,15 @@ std::optional<FenceRecord> PendingOf(const Leases& leases,
       [&](const FenceRecord& fence) { return fence.allocation == allocation; });
   return found == all.end() ? std::nullopt
                             : std::optional<FenceRecord>(std::move(*found));
+}
+
+// The trace of the fence's steps, so that plans, RPCs and the receipt carry the
+// names of the call that acquired the lease. Null if the call gave none.
+std::unique_ptr<OperationTrace> TraceOf(const FenceRecord& fence) {
+  const CallTrace names = CallTraceOf(fence.traceparent, fence.request_id);
+  return names == CallTrace{} ? nullptr
+                              : std::make_unique<OperationTrace>(
+                                    names, OperationTrace::Clock::now());
 }
 
 bool HasTasksToStop(const FenceRecord& fence, const std::string& boot_id) {
@@ -47,6 +58,8 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
   if (!fence || fence->tasks_stopped.boot_us != 0) {
     return Ok();
   }
+  const std::unique_ptr<OperationTrace> trace = TraceOf(*fence);
+  const CurrentTrace current(trace.get());
   bool had_tasks = false;
   std::string refusal;
   if (HasTasksToStop(*fence, leases_.boot_id())) {
@@ -186,6 +199,8 @@ Result<FenceRecord> Fences::Finish(const std::string& allocation) {
                      "allocation " + allocation,
                      "its tasks have still to be stopped");
   }
+  const std::unique_ptr<OperationTrace> trace = TraceOf(*fence);
+  const CurrentTrace current(trace.get());
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.allocations.GetAllocation(allocation));
   Result<bool> detached = false;

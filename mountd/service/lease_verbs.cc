@@ -67,6 +67,11 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
                                              std::shared_ptr<UniqueFd> pipe) {
   MOUNTD_TRY(access_.PolicyFor(call).MayPrepare(call.caller));
   lease.key.uid = call.caller.uid;
+  if (call.trace != nullptr) {
+    const CallTrace& names = call.trace->call();
+    lease.traceparent = names.parent ? ToText(*names.parent) : "";
+    lease.request_id = names.request_id;
+  }
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> covered,
                 CoveredBy(call, lease));
   MOUNTD_TRY(MayStop(call, lease, covered));

@@ -123,6 +123,8 @@ Result<std::vector<FenceRecord>> Leases::FencesOf(
       fence.cgroup = record.cgroup;
       fence.lapse_reason = lease.reason;
       fence.lapsed = now;
+      fence.traceparent = lease.traceparent;
+      fence.request_id = lease.request_id;
     }
     fences.push_back(std::move(fence));
   }

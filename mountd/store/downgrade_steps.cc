@@ -86,6 +86,16 @@ constexpr std::array kBootSteps = {
 };
 
 constexpr std::array kStateSteps = {
+    StepDown{14,
+             "SELECT 'lease ' || name || ' of uid ' || uid || ': the caller''s "
+             "names of the call' FROM leases WHERE traceparent <> '' OR "
+             "request_id <> '' UNION ALL SELECT 'fence of allocation ' || "
+             "allocation || ': the caller''s names of the call' FROM fences "
+             "WHERE traceparent <> '' OR request_id <> ''",
+             "ALTER TABLE leases DROP COLUMN traceparent;"
+             "ALTER TABLE leases DROP COLUMN request_id;"
+             "ALTER TABLE fences DROP COLUMN traceparent;"
+             "ALTER TABLE fences DROP COLUMN request_id;"},
     // The mountd of 0.1.0 frees claims that such a process may still use.
     StepDown{13,
              "SELECT DISTINCT 'allocation ' || allocation || ': that processes "

@@ -50,6 +50,9 @@ struct LeaseRecord {
   // lapses unless its holder acquires it again; 0: while the pipe lives.
   std::uint64_t deadline_boot_us = 0;
   std::string reason;  // kLapsed: why
+  // The names of the last call that acquired the lease; "": it gave none.
+  std::string traceparent = {};
+  std::string request_id = {};
 };
 
 struct FenceTime {
@@ -86,6 +89,9 @@ struct FenceRecord {
   bool volumes_detached = false;
   std::string error;  // kBegun: why the last try failed
   std::uint32_t attempts = 0;
+  // Those of the lease.
+  std::string traceparent = {};
+  std::string request_id = {};
 };
 
 }  // namespace mountd

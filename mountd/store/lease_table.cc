@@ -8,7 +8,8 @@ constexpr std::string_view kFenceColumns =
     "allocation,uid,lease,boot_id,on_lapse,stop_tasks,cgroup,state,lifted,"
     "lapse_reason,lapsed_boot_us,lapsed_wall_us,stopped_boot_us,"
     "stopped_wall_us,searched_boot_us,searched_wall_us,done_boot_us,"
-    "done_wall_us,had_tasks,copies,handed_out,volumes_detached,error,attempts";
+    "done_wall_us,had_tasks,copies,handed_out,volumes_detached,error,attempts,"
+    "traceparent,request_id";
 
 LeaseRecord ReadLease(const Row& row) {
   LeaseRecord lease;
@@ -23,6 +24,8 @@ LeaseRecord ReadLease(const Row& row) {
   lease.boot_id = row.Text(9);
   lease.deadline_boot_us = row.Bits(10);
   lease.reason = row.Text(11);
+  lease.traceparent = row.Text(12);
+  lease.request_id = row.Text(13);
   return lease;
 }
 
@@ -47,6 +50,8 @@ FenceRecord ReadFence(const Row& row) {
   fence.volumes_detached = row.Int(21) != 0;
   fence.error = row.Text(22);
   fence.attempts = static_cast<std::uint32_t>(row.Int(23));
+  fence.traceparent = row.Text(24);
+  fence.request_id = row.Text(25);
   return fence;
 }
 
@@ -62,13 +67,14 @@ Result<std::string> LeaseTable::BootId() {
 Result<void> LeaseTable::PutLease(const LeaseRecord& lease) {
   MOUNTD_TRY(database_->Run(
       "INSERT OR REPLACE INTO leases(uid,name,allocation,scope,kind,"
-      "timeout_ms,on_lapse,stop_tasks,state,boot_id,deadline_boot_us,reason) "
-      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
+      "timeout_ms,on_lapse,stop_tasks,state,boot_id,deadline_boot_us,reason,"
+      "traceparent,request_id) "
+      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
       lease.key.uid, lease.key.name, lease.allocation, lease.scope,
       static_cast<int>(lease.kind), lease.timeout_ms,
       static_cast<int>(lease.on_lapse), static_cast<int>(lease.stop_tasks),
       static_cast<int>(lease.state), lease.boot_id, lease.deadline_boot_us,
-      lease.reason));
+      lease.reason, lease.traceparent, lease.request_id));
   return Ok();
 }
 
@@ -76,7 +82,9 @@ Result<std::vector<LeaseRecord>> LeaseTable::ListLeases() {
   std::vector<LeaseRecord> all;
   MOUNTD_TRY(database_->Query(
       "SELECT uid,name,allocation,scope,kind,timeout_ms,on_lapse,stop_tasks,"
-      "state,boot_id,deadline_boot_us,reason FROM leases ORDER BY uid,name",
+      "state,boot_id,deadline_boot_us,reason,traceparent,request_id FROM "
+      "leases "
+      "ORDER BY uid,name",
       [&](const Row& row) { all.push_back(ReadLease(row)); }));
   return all;
 }
@@ -103,7 +111,7 @@ Result<void> LeaseTable::PutFence(const FenceRecord& fence) {
       std::string("INSERT OR REPLACE INTO fences(")
           .append(kFenceColumns)
           .append(") VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,"
-                  "?15,?16,?17,?18,?19,?20,?21,?22,?23,?24)"),
+                  "?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26)"),
       fence.allocation, fence.lease.uid, fence.lease.name, fence.boot_id,
       static_cast<int>(fence.on_lapse), static_cast<int>(fence.stop_tasks),
       fence.cgroup, static_cast<int>(fence.state),
@@ -112,7 +120,8 @@ Result<void> LeaseTable::PutFence(const FenceRecord& fence) {
       fence.tasks_stopped.wall_us, fence.searched.boot_us,
       fence.searched.wall_us, fence.done.boot_us, fence.done.wall_us,
       static_cast<int>(fence.had_tasks), fence.copies, fence.handed_out,
-      static_cast<int>(fence.volumes_detached), fence.error, fence.attempts));
+      static_cast<int>(fence.volumes_detached), fence.error, fence.attempts,
+      fence.traceparent, fence.request_id));
   if (fence.state != FenceState::kDone) {
     return Ok();
   }

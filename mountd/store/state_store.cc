@@ -128,7 +128,13 @@ CREATE TABLE unchecked(
 DROP INDEX fences_by_uid;
 CREATE INDEX fences_by_uid ON fences(uid, state);
 )sql";
-constexpr std::array<std::string_view, 13> kStateSchema = {
+constexpr std::string_view kLeaseNames = R"sql(
+ALTER TABLE leases ADD COLUMN traceparent TEXT NOT NULL DEFAULT '';
+ALTER TABLE leases ADD COLUMN request_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE fences ADD COLUMN traceparent TEXT NOT NULL DEFAULT '';
+ALTER TABLE fences ADD COLUMN request_id TEXT NOT NULL DEFAULT '';
+)sql";
+constexpr std::array<std::string_view, 14> kStateSchema = {
     kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
@@ -141,7 +147,8 @@ constexpr std::array<std::string_view, 13> kStateSchema = {
     kFormerNodeIds,
     kFencesTold,
     "ALTER TABLE allocations ADD COLUMN group_id INTEGER NOT NULL DEFAULT 0",
-    kUnchecked};
+    kUnchecked,
+    kLeaseNames};
 
 }  // namespace
 

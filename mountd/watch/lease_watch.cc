@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mountd/base/current_user.h"
+#include "mountd/base/trace_parent.h"
 
 namespace mountd {
 namespace {
@@ -149,8 +150,10 @@ void LeaseWatch::HasLapsed(const LeaseKey& key,
   if (outcome->lapsed) {
     spdlog::warn(
         "lease {} of uid {} has lapsed: {}; mountd fences {} "
-        "allocations",
-        key.name, key.uid, outcome->lease.reason, outcome->fences.size());
+        "allocations{}",
+        key.name, key.uid, outcome->lease.reason, outcome->fences.size(),
+        ToLogText(CallTraceOf(outcome->lease.traceparent,
+                              outcome->lease.request_id)));
     events_.on_lapse(*outcome);
     for (const FenceRecord& fence : outcome->fences) {
       Fence(fence);
@@ -224,7 +227,9 @@ void LeaseWatch::HasFinished(const Subject& subject,
     fences_of_.erase(user);
   }
   if (outcome && outcome->state == FenceState::kDone) {
-    spdlog::warn("fence of allocation {} is done", subject.allocation);
+    spdlog::warn(
+        "fence of allocation {} is done{}", subject.allocation,
+        ToLogText(CallTraceOf(outcome->traceparent, outcome->request_id)));
     events_.on_done(*outcome);
     // A later fence of the same name is new work, with the shortest pause.
     rounds_.Check();

@@ -153,7 +153,9 @@ dbus::Dict LeaseOf(const std::string& name) {
           {"stop_tasks", Text("kill")},
           {"state", Text("lapsed")},
           {"deadline_boottime", V(std::uint64_t{7'000'000})},
-          {"reason", Text("no renewal came before its deadline")}};
+          {"reason", Text("no renewal came before its deadline")},
+          {"traceparent", Text("")},
+          {"request_id", Text("r1")}};
 }
 
 dbus::Dict FenceOf(const std::string& allocation) {
@@ -173,7 +175,9 @@ dbus::Dict FenceOf(const std::string& allocation) {
                       {"volumes_detached", V(true)},
                       {"error", Text("")},
                       {"attempts", V(2U)},
-                      {"boot_id", Text("b")}};
+                      {"boot_id", Text("b")},
+                      {"traceparent", Text("")},
+                      {"request_id", Text("r1")}};
   std::uint64_t second = 0;
   for (const char* step : {"lapsed", "tasks_stopped", "searched", "done"}) {
     fence.emplace(std::string(step) + "_boottime",

@@ -104,6 +104,32 @@ TEST_P(LeaseMethods, TheNextSubscriberIsToldOfAFenceThatIsDone) {
   }
 }
 
+TEST_P(LeaseMethods, AFenceHasTheNamesOfTheCallThatAcquiredItsLease) {
+  constexpr const char* kTraceparent =
+      "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  MustPrepare();
+  ASSERT_TRUE(client_->Call("Subscribe", "a{sv}", 0).ok());
+  PipeEnds pipe;
+  const Answer acquired =
+      client_->Call("AcquireLease", "sa{sv}", "agent", 4, "allocation", "s",
+                    "web", "pipe", "h", pipe.reading.get(), "traceparent", "s",
+                    kTraceparent, "request_id", "s", "r1");
+  ASSERT_TRUE(acquired.ok()) << acquired.message;
+  EXPECT_EQ(acquired.values.at("request_id"), R"("r1")");
+  pipe.writing.reset();
+  client_->AwaitSignal("FenceDone");
+  const Answer fence = client_->Call("GetFence", "sa{sv}", "web", 1,
+                                     "request_id", "s", "another");
+  ASSERT_TRUE(fence.ok()) << fence.message;
+  EXPECT_EQ(fence.values.at("request_id"), R"("r1")");
+  EXPECT_EQ(fence.values.at("traceparent"),
+            "\"" + std::string(kTraceparent) + "\"");
+  // The release is the fence's.
+  const Answer receipt = client_->Call("GetReceipt", "sa{sv}", "web", 0);
+  ASSERT_TRUE(receipt.ok()) << receipt.message;
+  EXPECT_EQ(receipt.values.at("request_id"), R"("r1")");
+}
+
 TEST_P(LeaseMethods, TakesOnlyTheReadEndOfAPipeWithAWriter) {
   MustPrepare();
   PipeEnds pipe;

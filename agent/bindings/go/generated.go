@@ -1485,6 +1485,10 @@ type Lease struct {
 
 	Reason string `dbus:"reason"`
 
+	Traceparent string `dbus:"traceparent"`
+
+	RequestId string `dbus:"request_id"`
+
 	Raw map[string]dbus.Variant
 }
 
@@ -1566,6 +1570,10 @@ type Fence struct {
 	DoneAt uint64 `dbus:"done_at"`
 
 	BootId string `dbus:"boot_id"`
+
+	Traceparent string `dbus:"traceparent"`
+
+	RequestId string `dbus:"request_id"`
 
 	Raw map[string]dbus.Variant
 }
@@ -2824,6 +2832,8 @@ func (c *Client) ReleaseLease(ctx context.Context, lease string, options Release
 // "kind" (s): "pipe" or "heartbeat". "timeout_ms" (t). "on_lapse" (s), "stop_tasks"
 // (s). "state" (s): "held" or "lapsed". "deadline_boottime" (t): when it lapses, in
 // microseconds of CLOCK_BOOTTIME; 0 for a pipe. "reason" (s): why it has lapsed.
+// "traceparent" (s), "request_id" (s): as the last AcquireLease gave them; "" if it did
+// not.
 func (c *Client) ListLeases(ctx context.Context, options ListLeasesOptions) (result []Lease, err error) {
 	err = c.call(ctx, "ListLeases", &result, options)
 	return
@@ -2851,6 +2861,9 @@ func (c *Client) ListLeases(ctx context.Context, options ListLeasesOptions) (res
 // "tasks_stopped_at", "searched_boottime", "searched_at", "done_boottime", "done_at"
 // (t). The tasks count as stopped if there was nothing to stop. "boot_id" (s): the boot
 // of the lapse; after a reboot the later steps have times of the new boot.
+// "traceparent" (s), "request_id" (s): as the AcquireLease gave them whose lease lapsed
+// first; "" if it did not. The fence's own calls of executors and plugins, its log
+// lines and the receipt of its release have them, too.
 func (c *Client) GetFence(ctx context.Context, allocation string, options Options) (result Fence, err error) {
 	err = c.call(ctx, "GetFence", &result, allocation, options)
 	return
@@ -3239,7 +3252,7 @@ type PluginChangedSignal struct {
 }
 
 // A lease has lapsed, and mountd fences its allocations. Its user and administrators
-// get this.
+// get this. ListLeases has the traceparent and the request id of its AcquireLease.
 type LeaseLapsedSignal struct {
 	Lease string `dbus:"lease"`
 
@@ -3248,14 +3261,15 @@ type LeaseLapsedSignal struct {
 	Reason string `dbus:"reason"`
 }
 
-// The fence of an allocation is done; GetFence has its receipt. The lease's user and
-// administrators get this. mountd sends this to a subscriber of the lease's user at
-// least once: if none is subscribed when the fence is done, or none takes it, or mountd
-// is killed then, the user's next subscriber gets it, also from a later mountd. A
-// signal counts as sent once the kernel has taken it for a subscriber, who may end
-// before reading it. So an agent calls GetFence at its start for each allocation that
-// had a lease. A subscriber may get the signal twice, and also for a fence that was
-// lifted since. mountd no longer sends it once the receipt is gone.
+// The fence of an allocation is done; GetFence has its receipt, and the traceparent and
+// the request id of the AcquireLease. The lease's user and administrators get this.
+// mountd sends this to a subscriber of the lease's user at least once: if none is
+// subscribed when the fence is done, or none takes it, or mountd is killed then, the
+// user's next subscriber gets it, also from a later mountd. A signal counts as sent
+// once the kernel has taken it for a subscriber, who may end before reading it. So an
+// agent calls GetFence at its start for each allocation that had a lease. A subscriber
+// may get the signal twice, and also for a fence that was lifted since. mountd no
+// longer sends it once the receipt is gone.
 type FenceDoneSignal struct {
 	Allocation string `dbus:"allocation"`
 

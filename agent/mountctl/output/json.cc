@@ -64,6 +64,18 @@ Json ToJson(const Receipt& receipt) {
   return json;
 }
 
+Json ToJson(const Lease& lease) {
+  Json json = ToJson<Lease>(lease);
+  EraseEmptyTexts(json, {"traceparent", "request_id"});
+  return json;
+}
+
+Json ToJson(const Fence& fence) {
+  Json json = ToJson<Fence>(fence);
+  EraseEmptyTexts(json, {"traceparent", "request_id"});
+  return json;
+}
+
 Json ToJson(const StagedVolume& volume) {
   return WithoutConditionUnlessKnown(volume);
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "agent/fields/lease_fields.h"
 #include "agent/fields/node_fields.h"
 #include "agent/mountctl/output/json_fields.h"
 #include "agent/mountctl/output/snapshot_message.h"
@@ -24,6 +25,8 @@ Json ToJson(const Snapshot& snapshot);
 // Leave out the names that the call had not, and the spans of no trace.
 Json ToJson(const OperationStatus& operation);
 Json ToJson(const Receipt& receipt);
+Json ToJson(const Lease& lease);
+Json ToJson(const Fence& fence);
 
 std::string Dump(const Json& json, int indent = 2);
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // The names of a call on their way through all processes of a node.
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <optional>
 #include <string>
@@ -85,6 +87,46 @@ TEST_F(NodeTraces, ACallsNamesAreInEachLogAndInTheReceipt) {
   ASSERT_EQ(MessageOf(later), "Ok");
   EXPECT_EQ(later->traceparent, kSampled);
   EXPECT_EQ(later->request_id, "r2");
+}
+
+// Nobody calls a fence, so its steps are in the trace of the call that acquired
+// the lease, also after a restart of mountd.
+TEST_F(NodeTraces, AFencesPlansLogAndReceiptHaveTheNamesOfItsLease) {
+  ASSERT_EQ(MessageOf(client_->PrepareAllocation("web")), "Ok");
+  ASSERT_EQ(MessageOf(client_->BindMount("web", HostVolumeSpec("data", "a"))),
+            "Ok");
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  agent::LeaseSpec spec;
+  spec.allocation = "web";
+  spec.pipe = reading.get();
+  client_->SetNames({.traceparent = kSampled, .request_id = "lease-1"});
+  ASSERT_EQ(MessageOf(client_->AcquireLease("agent", spec)), "Ok");
+  Node::KillAll();
+  Connect();
+  client_->SetNames({.request_id = "lease-2"});
+  const auto leases = client_->ListLeases();
+  ASSERT_EQ(MessageOf(leases), "Ok");
+  ASSERT_EQ(leases->size(), 1U);
+  EXPECT_EQ(leases->front().traceparent, kSampled);
+  EXPECT_EQ(leases->front().request_id, "lease-1");
+  client_->SetNames({.traceparent = kSampled, .request_id = "lease-3"});
+  ASSERT_EQ(MessageOf(client_->AcquireLease("agent", spec)), "Ok");
+  client_->SetNames({});
+  writing.reset();
+  EXPECT_TRUE(IsLogged("fence of allocation web is done" +
+                       std::string(kTraceId) + "request_id=lease-3"));
+  EXPECT_TRUE(
+      IsLogged("mountd-exec: plan RemoveAllocation" + std::string(kTraceId)));
+  const auto fence = client_->GetFence("web");
+  ASSERT_EQ(MessageOf(fence), "Ok");
+  EXPECT_EQ(fence->traceparent, kSampled);
+  EXPECT_EQ(fence->request_id, "lease-3");
+  const auto receipt = client_->GetReceipt("web");
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  EXPECT_EQ(receipt->request_id, "lease-3");
 }
 
 TEST_F(NodeTraces, ASampledCallsSpansReachItsSubscriber) {

@@ -1510,6 +1510,10 @@ pub struct Lease {
     pub deadline_boottime: Option<u64>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -1595,6 +1599,10 @@ pub struct Fence {
     pub done_at: Option<u64>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 /// A dictionary of the contract; `None` stands for a key that is not there.
@@ -2826,21 +2834,23 @@ pub enum Signal {
         reason: String,
     },
     /// A lease has lapsed, and mountd fences its allocations. Its user and
-    /// administrators get this.
+    /// administrators get this. ListLeases has the traceparent and the request id of
+    /// its AcquireLease.
     LeaseLapsed {
         lease: String,
         uid: u32,
         reason: String,
     },
-    /// The fence of an allocation is done; GetFence has its receipt. The lease's user
-    /// and administrators get this. mountd sends this to a subscriber of the lease's
-    /// user at least once: if none is subscribed when the fence is done, or none takes
-    /// it, or mountd is killed then, the user's next subscriber gets it, also from a
-    /// later mountd. A signal counts as sent once the kernel has taken it for a
-    /// subscriber, who may end before reading it. So an agent calls GetFence at its
-    /// start for each allocation that had a lease. A subscriber may get the signal
-    /// twice, and also for a fence that was lifted since. mountd no longer sends it
-    /// once the receipt is gone.
+    /// The fence of an allocation is done; GetFence has its receipt, and the
+    /// traceparent and the request id of the AcquireLease. The lease's user and
+    /// administrators get this. mountd sends this to a subscriber of the lease's user
+    /// at least once: if none is subscribed when the fence is done, or none takes it,
+    /// or mountd is killed then, the user's next subscriber gets it, also from a later
+    /// mountd. A signal counts as sent once the kernel has taken it for a subscriber,
+    /// who may end before reading it. So an agent calls GetFence at its start for each
+    /// allocation that had a lease. A subscriber may get the signal twice, and also for
+    /// a fence that was lifted since. mountd no longer sends it once the receipt is
+    /// gone.
     FenceDone {
         allocation: String,
         lease: String,

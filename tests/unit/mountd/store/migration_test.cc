@@ -22,7 +22,7 @@ namespace mountd::store {
 namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
-constexpr int kStateVersions = 13;
+constexpr int kStateVersions = 14;
 constexpr int kBootVersions = 15;
 
 struct CloseRaw {

@@ -285,7 +285,7 @@ TEST_F(FenceTellerTest, ReceiptsAreOldByTheirOrderAlone) {
   ASSERT_THAT(database.Run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT "
                            "i+1 FROM n WHERE i<?1) INSERT INTO fences SELECT "
                            "'a' || i,1000,'lease','boot 1',1,0,0,2,0,'',0,0,0,"
-                           "0,0,0,i,1000000+i,0,'',0,0,'',0,0 FROM n",
+                           "0,0,0,i,1000000+i,0,'',0,0,'',0,0,'','' FROM n",
                            store::LeaseTable::kFencesPerUid),
               IsOk());
   PutReceipt("new");
