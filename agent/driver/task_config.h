@@ -41,9 +41,9 @@ struct TaskResources {
   std::uint32_t cpu_weight = 0;    // 1 to 10000
   std::uint64_t cpu_quota_us = 0;  // of each period
   std::uint64_t cpu_period_us = 100'000;
-  std::uint32_t pids_max = 0;
-  std::string cpuset{};       // a list as of cpuset.cpus, such as "0-3,8"
-  bool oom_kills_all = true;  // memory.oom.group
+  std::uint32_t pids_max = 0;  // 0: a driver's default, such as podman's 2048
+  std::string cpuset{};        // a list as of cpuset.cpus, such as "0-3,8"
+  bool oom_kills_all = true;   // memory.oom.group
 };
 
 enum class MountPropagation { kPrivate, kHostToTask, kBidirectional };

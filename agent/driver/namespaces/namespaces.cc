@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -195,6 +196,18 @@ Result<UniqueFd> UserNamespaceOf(int network) {
   UniqueFd user(::ioctl(network, NS_GET_USERNS));
   if (!user.valid()) {
     return ErrnoError(errno, "NS_GET_USERNS", "");
+  }
+  struct stat found = {};
+  struct stat own = {};
+  if (::fstat(user.get(), &found) != 0 ||
+      ::stat("/proc/self/ns/user", &own) != 0) {
+    return ErrnoError(errno, "stat", "the user namespace");
+  }
+  if (found.st_ino == own.st_ino && found.st_dev == own.st_dev) {
+    return MakeError(Code::kInvalidArgument, "NS_GET_USERNS", "",
+                     "the network namespace belongs to the host's own user "
+                     "namespace, which no container can enter; make the "
+                     "network within a user namespace of the user's");
   }
   return user;
 }

@@ -35,7 +35,8 @@ Result<NewNamespaces> MakeNamespaces(
     std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 // Returns the user namespace that owns this network namespace, NS_GET_USERNS of
-// ioctl_ns(2). InvalidArgument if the fd is no network namespace.
+// ioctl_ns(2). InvalidArgument if the fd is no network namespace, or one of the
+// process's own user namespace, which no task can join.
 // PermissionDenied if the user namespace is not beneath the process's own.
 Result<UniqueFd> UserNamespaceOf(int network);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/driver/oci/config_document.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "agent/driver/bundle/checks.h"
 #include "agent/driver/images/digest.h"
@@ -76,16 +78,55 @@ Result<void> CheckNetwork(const NetworkIsolation& network) {
   return Ok();
 }
 
+// The path without its symlinks; what is not there yet stays as it is.
+std::string RealPath(const std::string& path) {
+  std::error_code failed;
+  const auto real = std::filesystem::weakly_canonical(path, failed);
+  return failed ? path : real.string();
+}
+
+bool IsWithin(const std::string& path, const std::string& directory) {
+  return path == directory || directory == "/" ||
+         path.starts_with(directory + "/");
+}
+
+// The shim opens the files by their path at each rotation. A task that writes
+// to a directory above them could lead the shim to other files of the user.
+Result<void> CheckNoTaskMoves(const TaskConfig& config, const char* member,
+                              const std::string& path) {
+  MOUNTD_TRY(CheckPath(member, path));
+  const TaskDirectories& own = config.directories;
+  std::vector<std::string> writable = {own.alloc, own.local, own.secrets};
+  for (const Mount& mount : config.mounts) {
+    if (!mount.read_only) {
+      writable.push_back(mount.host_path);
+    }
+  }
+  const std::string real = RealPath(path);
+  for (const std::string& directory : writable) {
+    if (!directory.empty() && IsWithin(real, RealPath(directory))) {
+      return Wrong(member, path,
+                   "is in " + directory +
+                       ", to which the task writes; choose a directory that no "
+                       "task sees");
+    }
+  }
+  return Ok();
+}
+
 Result<void> CheckLogs(const TaskConfig& config) {
   if (config.logs.mode == LogMode::kFiles) {
     if (config.logs.max_file_bytes == 0 || config.logs.max_files == 0) {
       return Wrong("logs", config.id, "a log has at least one byte and a file");
     }
-    return CheckPath("directories.logs", config.directories.logs);
+    return CheckNoTaskMoves(config, "directories.logs",
+                            config.directories.logs);
   }
   if (config.logs.mode == LogMode::kFifos) {
-    MOUNTD_TRY(CheckPath("logs.stdout_path", config.logs.stdout_path));
-    return CheckPath("logs.stderr_path", config.logs.stderr_path);
+    MOUNTD_TRY(
+        CheckNoTaskMoves(config, "logs.stdout_path", config.logs.stdout_path));
+    return CheckNoTaskMoves(config, "logs.stderr_path",
+                            config.logs.stderr_path);
   }
   return Ok();
 }

@@ -178,10 +178,11 @@ CgroupLimits LimitsOf(const TaskResources& resources) {
       resources.cpu_weight == 0 ? kDefaultWeight : resources.cpu_weight;
   limits.cpu_quota_us = or_none(resources.cpu_quota_us);
   limits.cpu_period_us = resources.cpu_period_us;
-  limits.pids_max = or_none(resources.pids_max);
-  if (!resources.cpuset.empty()) {
-    limits.cpuset_cpus = resources.cpuset;
-  }
+  // The user's processes are counted together, so a task without a limit of its
+  // own could keep the agent from forking.
+  limits.pids_max = resources.pids_max == 0 ? kDefaultPids : resources.pids_max;
+  // The kernel takes an empty line for each processor of the parent.
+  limits.cpuset_cpus = resources.cpuset.empty() ? "\n" : resources.cpuset;
   return limits;
 }
 

@@ -29,7 +29,11 @@ struct ContainerPlan {
 Result<ContainerPlan> PlanContainer(Host& host, const TaskConfig& config,
                                     TaskPlace& place);
 
-// The limits of the kernel's interface; 0, or "", is no limit. A limit that is
+// podman's default.
+inline constexpr std::uint32_t kDefaultPids = 2048;
+
+// The limits of the kernel's interface; 0, or "", is no limit, but pids_max
+// is kDefaultPids then. A limit that is
 // absent is written, too, so that an update takes it off.
 CgroupLimits LimitsOf(const TaskResources& resources);
 

@@ -59,6 +59,12 @@ Message ExitedMessage(int status) {
   return message;
 }
 
+bool EndedBySigkill(int status) {
+  constexpr int kCodeOfShell = 128 + SIGKILL;
+  return WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL
+                             : WEXITSTATUS(status) == kCodeOfShell;
+}
+
 Shim::Shim(Setup setup)
     : setup_(std::move(setup)),
       output_(&setup_.standard_output),
@@ -175,6 +181,7 @@ void Shim::WaitAndServe() {
     kill_at_.reset();
     KillTask();
   }
+  KillHungDeletes();
   // Requests come before the ends of processes, so that a request finds the
   // state that its caller has seen.
   std::size_t place = 4;
@@ -198,8 +205,27 @@ void Shim::PumpLogs() {
   error_.Pump(now);
 }
 
+// A runtime can wait for ever, such as for a disk. The container has ended by
+// then, and the driver removes the runtime's state by itself.
+void Shim::KillHungDeletes() {
+  if (!delete_until_ || *delete_until_ > MonotonicNow()) {
+    return;
+  }
+  delete_until_.reset();
+  has_delete_hung_ = true;
+  for (const Program& program : programs_) {
+    if (program.purpose == Purpose::kDelete ||
+        program.purpose == Purpose::kCleanUp) {
+      ::kill(program.run.pid, SIGKILL);
+    }
+  }
+}
+
 std::optional<Milliseconds> Shim::NextWake() const {
   std::optional<Milliseconds> first = kill_at_;
+  if (delete_until_) {
+    first = std::min(first.value_or(*delete_until_), *delete_until_);
+  }
   for (const LogPump* pump : {&output_, &error_}) {
     if (const auto wake = pump->WakeAt()) {
       first = std::min(first.value_or(*wake), *wake);
@@ -321,6 +347,7 @@ void Shim::OnCreateEnded(const RuntimeRun& run, int status) {
                             {null.get(), null.get(), null.get()});
   if (clean) {
     programs_.push_back({Purpose::kCleanUp, *std::move(clean)});
+    delete_until_ = MonotonicNow() + kDeletePatienceMs;
   } else {
     GiveUp(*failure_);
   }
@@ -421,8 +448,8 @@ void Shim::OnInitEnded(int status) {
   kill_at_.reset();
   PumpLogs();
   Message record = ExitedMessage(status);
-  record.Add(Tag::kOomKilled,
-             std::uint64_t{OomKills() > oom_kills_before_ ? 1U : 0U});
+  const bool by_oom = OomKills() > oom_kills_before_ && EndedBySigkill(status);
+  record.Add(Tag::kOomKilled, std::uint64_t{by_oom ? 1U : 0U});
   // A caller learns the status even if the disk fails, because the shim then
   // has the only copy.
   IgnoreBecauseBestEffort(WriteExit(record));
@@ -434,7 +461,8 @@ void Shim::OnInitEnded(int status) {
 }
 
 void Shim::OnDeleteEnded(const RuntimeRun& run, int status) {
-  if (status != 0) {
+  delete_until_.reset();
+  if (status != 0 && !has_delete_hung_) {
     AnswerAll(&Connection::awaits_deleted,
               Message::Failed(RunError(run, status, "delete")));
     return;

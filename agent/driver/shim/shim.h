@@ -69,6 +69,7 @@ class Shim {
   Result<void> StartCreate();
   void WaitAndServe();
   void PumpLogs();
+  void KillHungDeletes();
   std::optional<Milliseconds> NextWake() const;
   void ReadSignals();
   void Reap();
@@ -138,15 +139,25 @@ class Shim {
   UniqueFd exec_fifo_;         // during kStart
   bool writer_waits_ = false;  // the task's first process writes to exec.fifo
   std::uint64_t oom_kills_before_ = 0;
-  std::optional<Milliseconds> kill_at_;  // of kStop
+  std::optional<Milliseconds> kill_at_;       // of kStop
+  std::optional<Milliseconds> delete_until_;  // of kDelete and kCleanUp
+  bool has_delete_hung_ = false;
   std::optional<Message> exit_;
 };
+
+// A program that deletes a container takes milliseconds.
+constexpr Milliseconds kDeletePatienceMs = 10'000;
 
 // Returns CLOCK_MONOTONIC.
 Milliseconds MonotonicNow();
 
 // Returns kExited with the process's code or signal, as waitpid(2) gives them.
 Message ExitedMessage(int status);
+
+// Says whether a status of waitpid(2) tells of SIGKILL, or of a shell whose
+// command got it. The kernel may kill a process of exec long before the task
+// ends by itself, so its count alone says nothing about the task's end.
+bool EndedBySigkill(int status);
 
 // Returns "oom_kill" of a cgroup's memory.events; 0 if it is not there.
 std::uint64_t ParseOomKills(std::string_view events);

@@ -239,6 +239,7 @@ void Shim::StartDelete() {
     return AnswerAll(&Connection::awaits_deleted, Message::Failed(run.error()));
   }
   programs_.push_back({Purpose::kDelete, *std::move(run)});
+  delete_until_ = MonotonicNow() + kDeletePatienceMs;
 }
 
 void Shim::Answer(Connection& connection, const Message& message,

@@ -96,6 +96,19 @@ TEST_F(TaskShimRuntime, DeletesATaskWhoseRuntimeHangs) {
   EXPECT_EQ(record->kind(), Kind::kFailed);
 }
 
+// A naive shim waits for the runtime for ever, and nobody ever deletes the
+// task.
+TEST_F(TaskShimRuntime, DeletesATaskWhoseDeleteHangs) {
+  runtime_ = "/run/hanging-delete";
+  std::ofstream(runtime_) << "#!/bin/sh\n"
+                             "case \"$*\" in *delete*) exec sleep 1000;; esac\n"
+                             "exec crun \"$@\"\n";
+  ASSERT_EQ(::chmod(runtime_.c_str(), 0755), 0);
+  const Task task = Run("web", "exec sleep 10000");
+  EXPECT_EQ(Delete(task, true), "Ok");
+  EXPECT_FALSE(IsPopulated("web"));
+}
+
 TEST_F(TaskShimRuntime, TellsThatTheKernelHadNoMemory) {
   const Task task = MakeTask("web");
   if (!LimitMemory("web", "33554432")) {

@@ -397,11 +397,10 @@ TEST_F(DriverNamespaces, OnlyANetworkNamespaceHasAnOwnerToTell) {
       RunAsUser([]() -> std::string {
         const UniqueFd host(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
         const auto owner = UserNamespaceOf(host.get());
-        // The initial user namespace is not beneath the user's own, unless
-        // both are one.
+        // No task can join the namespace in which its driver is.
         return owner ? "" : std::string(CodeName(owner.error().code));
       }),
-      "");
+      CodeName(Code::kInvalidArgument));
 }
 
 }  // namespace

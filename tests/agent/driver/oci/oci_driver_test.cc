@@ -109,7 +109,7 @@ TEST_F(OciDriverTest, LeavesNothingOfATaskThatCannotStart) {
     EXPECT_THAT(driver->StartTask(config), IsErr(Code::kNotFound));
     config.user = "";
     config.mounts.push_back(
-        {"/data", "/tmp", false, false, MountPropagation::kBidirectional, ""});
+        {"/data", "/var", false, false, MountPropagation::kBidirectional, ""});
     EXPECT_THAT(driver->StartTask(config),
                 IsErrOf(Code::kNotSupported, "bidirectional"));
     config.mounts.pop_back();
@@ -177,6 +177,7 @@ TEST_F(OciDriverTest, NoSymlinkOfAnImageLeadsAMountOverProc) {
   AsUser(
       [this] {
         const auto driver = MakeDriver();
+        fs::create_directory(path("volume"));
         int number = 0;
         for (const auto& [target, destination] :
              {std::pair("proc", "/data"), std::pair("/proc", "/data"),
@@ -188,7 +189,7 @@ TEST_F(OciDriverTest, NoSymlinkOfAnImageLeadsAMountOverProc) {
           fs::create_symlink(target, path("image/data"));
           TaskConfig config =
               Shell("link-" + std::to_string(++number), "exit 0");
-          config.mounts.push_back({destination, path("logs"), false, false,
+          config.mounts.push_back({destination, path("volume"), false, false,
                                    MountPropagation::kPrivate, ""});
           EXPECT_THAT(driver->StartTask(config),
                       IsErrOf(Code::kInvalidArgument, "symlink"))
@@ -198,8 +199,8 @@ TEST_F(OciDriverTest, NoSymlinkOfAnImageLeadsAMountOverProc) {
         fs::remove(path("image/data"));
         fs::create_symlink("tmp", path("image/data"));
         TaskConfig config = Shell("link", "ls /tmp");
-        std::ofstream(path("logs/seen")) << "x" << std::flush;
-        config.mounts.push_back({"/data", path("logs"), false, false,
+        std::ofstream(path("volume/seen")) << "x" << std::flush;
+        config.mounts.push_back({"/data", path("volume"), false, false,
                                  MountPropagation::kPrivate, ""});
         ASSERT_THAT(driver->StartTask(config), IsOk());
         EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 0");

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <set>
 
+#include "agent/driver/oci/container_plan.h"
 #include "tests/agent/driver/oci/oci_fixture.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
@@ -68,11 +69,41 @@ TEST_F(OciLimits, ChangeWhileTheTaskRuns) {
     expect("pids", "pids.max", "30");
     EXPECT_THAT(driver->UpdateTask(config.id, more), IsOk());
     expect("memory", "memory.max", "100663296");
-    expect("pids", "pids.max", "max");
+    // No task is without a limit, because the user's processes are counted
+    // together.
+    expect("pids", "pids.max", "2048");
     more.cpu_weight = 10'001;
     EXPECT_THAT(driver->UpdateTask(config.id, more),
                 IsErr(Code::kInvalidArgument));
     EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+// This machine may delegate no controller, so the limits themselves count.
+TEST_F(OciLimits, EachTaskHasABoundOfProcesses) {
+  EXPECT_EQ(LimitsOf({}).pids_max, kDefaultPids);
+  TaskResources resources;
+  resources.pids_max = 100'000;
+  EXPECT_EQ(LimitsOf(resources).pids_max, 100'000U);
+}
+
+// A naive update leaves the processors of before.
+TEST_F(OciLimits, AnUpdateWithoutACpusetWidensTheTask) {
+  TaskResources resources;
+  resources.cpuset = "0";
+  EXPECT_EQ(LimitsOf(resources).cpuset_cpus, "0");
+  EXPECT_EQ(LimitsOf({}).cpuset_cpus, "\n");
+}
+
+TEST_F(OciLimits, TheHostsNetworkNamespaceIsNoGroups) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    TaskConfig config = Shell("hosts", "exit 0");
+    config.network.mode = NetworkMode::kGroup;
+    config.network.namespace_path = "/proc/self/ns/net";
+    EXPECT_THAT(driver->StartTask(config),
+                IsErrOf(Code::kInvalidArgument, "host's own user namespace"));
     EXPECT_EQ(Leftovers(), "");
   });
 }

@@ -17,6 +17,16 @@ TEST(TaskShim, TellsACodeFromASignal) {
   EXPECT_EQ(ExitedMessage(6 | 0x80).Number(Tag::kExitSignal), 6U);
 }
 
+// A naive shim blames the OOM kill of an earlier exec for each end.
+TEST(TaskShim, OnlySigkillIsAnEndForLackOfMemory) {
+  EXPECT_TRUE(EndedBySigkill(9));
+  EXPECT_TRUE(EndedBySigkill(137 << 8));  // a shell whose command was killed
+  EXPECT_FALSE(EndedBySigkill(0));
+  EXPECT_FALSE(EndedBySigkill(1 << 8));
+  EXPECT_FALSE(EndedBySigkill(15));
+  EXPECT_FALSE(EndedBySigkill(9 << 8));
+}
+
 TEST(TaskShim, CountsOomKills) {
   EXPECT_EQ(ParseOomKills("low 0\nhigh 0\nmax 31\noom 2\noom_kill 2\n"
                           "oom_group_kill 1\n"),
