@@ -363,6 +363,14 @@ TEST_F(TaskCommandsTest, ReconcileKeepsAllocationsWhoseTasksRun) {
   EXPECT_THAT(server_.script().last_call(), HasSubstr("[] 5 mine web "));
 }
 
+TEST_F(TaskCommandsTest, BracketsOfAListStay) {
+  const Outcome outcome = Run({"reconcile", "[web]", "[a,b]", "\x01[c]",
+                               "--scope", "[s]", "--epoch", "5"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(server_.script().last_call(),
+              HasSubstr("[[s]] 5 [web] [a,b] \x01[c] "));
+}
+
 TEST_F(TaskCommandsTest, AReleaseThatFailsKeepsTheJob) {
   Start("web", "server");
   server_.script().Fail("ReleaseAllocation",

@@ -10,6 +10,38 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+// CLI11 takes a list's word "[a,b]" for two words, and "[a]" for "a". A word
+// with this mark before it is neither.
+constexpr char kMark = '\x01';
+
+void MarkBrackets(Words& words) {
+  for (std::string& word : words) {
+    if (word.starts_with('[') || word.starts_with(kMark)) {
+      word.insert(word.begin(), kMark);
+    }
+  }
+}
+
+std::string WithoutMark(std::string word) {
+  if (word.starts_with(kMark)) {
+    word.erase(0, 1);
+  }
+  return word;
+}
+
+// Lets each option of `app` and of its commands read marked words.
+void ReadMarks(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() > 0) {
+      option->transform(&WithoutMark);
+    }
+  }
+  for (CLI::App* command :
+       app.get_subcommands([](CLI::App*) { return true; })) {
+    ReadMarks(*command);
+  }
+}
+
 // Null if `app` has no such command.
 const CLI::App* Subcommand(const CLI::App& app, const std::string& name) {
   const std::vector<const CLI::App*> found = app.get_subcommands(
@@ -61,6 +93,8 @@ void ReadCommandLine(CLI::App& app, Context& context, Words arguments) {
       arguments.emplace_back("COMMAND");
     }
   }
+  ReadMarks(app);
+  MarkBrackets(arguments);
   std::reverse(arguments.begin(), arguments.end());
   app.parse(std::move(arguments));
 }

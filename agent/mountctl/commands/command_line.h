@@ -11,9 +11,10 @@ namespace mountd::agent {
 
 // Reads the arguments without the program's name. The words after "--" of a
 // command that runs a command, such as `exec`, go to `context.command` as they
-// are, because CLI11 changes words such as "[a]". Throws CLI::ParseError.
+// are. A word such as "[a,b]" stays one word everywhere. Throws
+// CLI::ParseError.
 void ReadCommandLine(CLI::App& app, Context& context,
-                      std::vector<std::string> arguments);
+                     std::vector<std::string> arguments);
 
 // Returns the whole command: the words that CLI11 has read, and those after
 // "--".
