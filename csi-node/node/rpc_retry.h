@@ -40,7 +40,8 @@ inline void PauseUnlessCancelled(Clock::time_point end,
 
 // Calls `call()` until it succeeds, fails finally (RpcError::IsFinal), or is
 // cancelled, or until `budget` is over; then no further try begins. A timeout
-// is not final, so a NodePublishVolume that timed out is called again. Waits
+// is not final, so this function calls a NodePublishVolume that timed out
+// again. Waits
 // between two tries, first 100 ms, doubling to 5 s, with jitter (CSI spec:
 // ABORTED and similar codes are retried with exponential back-off). Returns the
 // last outcome. `call` must look up the plugin's channel each time, because

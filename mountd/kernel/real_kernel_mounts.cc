@@ -74,7 +74,7 @@ Sys<void> RealKernel::AttachTree(int tree, int target) {
 }
 
 Sys<void> RealKernel::AttachBeneath(int tree, int target) {
-  // Linux 6.5 has MOVE_MOUNT_BENEATH first.
+  // Linux has MOVE_MOUNT_BENEATH since 6.5.
   return Done(::move_mount(tree, "", target, "",
                            MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH |
                                abi::kMoveMountBeneath));

@@ -29,7 +29,8 @@ void VolumeRestorer::Look(const std::string& plugin) {
   strands_.Submit(VolumesStrand(plugin), [this, plugin] {
     {
       const std::lock_guard lock(mutex_);
-      // A request from now on needs another look.
+      // Before the look, because a request that comes during the look needs
+      // another one.
       waiting_.erase(plugin);
     }
     LookNow(plugin);
@@ -66,7 +67,7 @@ void VolumeRestorer::Repair(const PublicationRecord& published) {
 bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
   const auto still = volumes_.Get(published.allocation, published.alias);
   if (still && !*still) {
-    return true;  // its mounts ended with it
+    return true;  // the mounts ended with the publication
   }
   const Result<void> repaired = verbs_.RepairMountsOf(published);
   if (!repaired) {

@@ -20,7 +20,8 @@
 namespace mountd::cni {
 namespace {
 
-constexpr char kSeparator = '@';  // not allowed in either name
+// mountd accepts no '@' in a container id, nor in an interface name.
+constexpr char kSeparator = '@';
 constexpr char kAll[] = "@";
 constexpr mode_t kOwnersOnly = S_IRUSR | S_IWUSR;
 
@@ -44,7 +45,7 @@ std::optional<Attachment> AttachmentOf(const std::string& file) {
 Result<void> Replace(int directory, const Record& record, bool on_disk) {
   const std::string name = FileOf(record.attachment);
   const std::string object = record.attachment.ToText();
-  // Only the holder of the lock writes this file; a leftover is overwritten.
+  // The holder of the lock alone writes this file.
   const std::string fresh = "." + name;
   const std::string text = ToText(ToJson(record));
   if (text.size() > kRecordBounds.max_bytes) {
@@ -143,9 +144,9 @@ Result<void> StateDir::Keep(const Record& record) const {
   return kept_.valid() ? Replace(kept_.get(), record, /*on_disk=*/true) : Ok();
 }
 
-// Removes this boot's record first. If only that is gone, the other one looks
-// like an earlier boot's, and the attachment is detached once more, which does
-// no harm.
+// Removes this boot's record before the kept record. A kill between the two
+// leaves the kept record alone, so the attachment looks like one of an earlier
+// boot. mountd then detaches the attachment again, which does no harm.
 Result<void> StateDir::Remove(const Attachment& attachment) const {
   const std::string name = FileOf(attachment);
   for (const int directory : {records_.get(), kept_.get()}) {
@@ -200,7 +201,7 @@ Result<UniqueFd> StateDir::LockAll(Share share, const Deadline& deadline,
 
 Result<UniqueFd> StateDir::LockFile(const std::string& name, int operation,
                                     const Deadline& deadline, int stop) const {
-  // Poll, because flock(2) cannot wait until a deadline.
+  // Polls, because flock(2) cannot wait until a deadline.
   constexpr int kPauseMs = 5;
   for (;;) {
     UniqueFd file(::openat(locks_.get(), name.c_str(),

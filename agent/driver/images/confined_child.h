@@ -8,11 +8,12 @@
 namespace mountd::driver {
 
 // All that the child of RunConfined needs. The child allocates nothing and
-// takes no lock, because this process may have had threads at the fork.
+// takes no lock, because a thread that the parent had at the fork may have held
+// the lock.
 struct ChildPlan {
-  int user_namespace = -1;
-  const char* writable = nullptr;  // nullptr: none
-  int inherited = -1;
+  int user_namespace = -1;         // the child joins it
+  const char* writable = nullptr;  // an absolute path; nullptr: none
+  int inherited = -1;              // the program keeps this fd; -1: none
   std::uint64_t max_file_bytes = 0;
   char* const* argv = nullptr;
   char* const* environment = nullptr;
@@ -31,8 +32,9 @@ struct ConfinedReport {
 // Returns the name of a step, for an error.
 const char* ChildStepName(int step);
 
-// Takes the steps of `plan`, and becomes the program. Never returns. Async-
-// signal-safe (signal-safety(7)).
+// Enters the namespaces, drops the rights that the program may not have, and
+// executes the program of `plan`. Never returns. Async-signal-safe
+// (signal-safety(7)).
 [[noreturn]] void BecomeConfined(const ChildPlan& plan);
 
 }  // namespace mountd::driver

@@ -35,6 +35,7 @@ bool IsThere(int directory, const std::string& name) {
 
 Result<std::string> ReadFile(int directory, const std::string& name,
                              std::size_t most) {
+  // O_NONBLOCK, because open(2) of a FIFO would wait for a writer.
   const UniqueFd file(::openat(directory, name.c_str(),
                                O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.valid()) {
@@ -53,6 +54,9 @@ Result<void> WriteFile(int directory, const std::string& name,
     return ErrnoError(errno, "open", beside);
   }
   MOUNTD_TRY(WriteAll(file.get(), text, name));
+  // The file is on the disk before it has its name, because a loss of power
+  // could otherwise leave an empty file. A directory's entry needs a sync of
+  // its own (fsync(2)).
   if (::fsync(file.get()) != 0 ||
       ::renameat(directory, beside.c_str(), directory, name.c_str()) != 0 ||
       ::fsync(directory) != 0) {

@@ -27,7 +27,7 @@ std::string AddressList(const NetworkGrant& network) {
   return Join(ranges);
 }
 
-// Returns the ids of the first source, because all sources have the same.
+// Returns the ids of the first source, because all sources have the same ids.
 std::string IdsOf(const GrantReport& report) {
   if (!report.host_volumes.empty()) {
     return RangeList(report.host_volumes.front().source.ids);
