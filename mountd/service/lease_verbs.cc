@@ -100,8 +100,11 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
   if (!may) {
     if (before && may.error().code != Code::kNotFound) {
       // A call that fails must not end a lease, because nobody would fence the
-      // allocations then. The lease stays, with the right of before.
+      // allocations then. The lease stays, with the right and the names of
+      // before.
       wanted.lease.stop_tasks = before->stop_tasks;
+      wanted.lease.traceparent = before->traceparent;
+      wanted.lease.request_id = before->request_id;
       IgnoreBecauseBestEffort(leases_.Acquire(std::move(wanted)));
     } else {
       IgnoreBecauseBestEffort(leases_.Release(acquired.key));
