@@ -171,6 +171,8 @@ void ForgetConnectionsOf(const Context& context, Access* access,
       ForgetIf(context, access->netfilter, tuple, plan.ipv6, all);
     }
   }
+  // Kept for UpdatePorts alone, which asks at each change of a port.
+  context.kept.connections.reset();
 }
 
 }  // namespace mountd::netns
