@@ -210,7 +210,8 @@ Result<void> FlushConnections(Channel* netfilter, const Ipv4& ipv4,
       messages.push_back(FlushOne(tuple, ipv6));
     }
   }
-  MOUNTD_TRY(netfilter->Exchange(messages, messages.size() - 1));
+  // EINVAL: the kernel wants the whole tuple.
+  MOUNTD_TRY(netfilter->Ask(messages, "IPCTNL_MSG_CT_DELETE", "connections"));
   return Ok();
 }
 
