@@ -16,29 +16,25 @@
 
 #include "netns/address/address.h"
 #include "netns/events/attributes.h"
-#include "netns/plans/ruleset.h"
 
 namespace mountd::netns {
 namespace {
 
 constexpr std::size_t kConnectionsAtOnce = 256;
 
-// Asks for the connections whose `tuple` has this source: CTA_TUPLE_ORIG for
+nfgenmsg HeaderOfFamily(bool is_v4) {
+  nfgenmsg header = {};
+  header.nfgen_family = is_v4 ? AF_INET : AF_INET6;
+  return header;
+}
+
+// Selects the connections whose `tuple` has this source: CTA_TUPLE_ORIG for
 // those that the container began, CTA_TUPLE_REPLY for those that it answers.
 template <typename Address>
-Message ListConnections(int tuple, const Address& container) {
+void SelectBySource(int tuple, const Address& container, Message* message) {
   constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
   constexpr std::uint32_t kMatchSource = 1;  // CTA_FILTER_FLAG(CTA_IP_SRC)
-  nfgenmsg header = {};
-  header.nfgen_family = kIsV4 ? AF_INET : AF_INET6;
-  Message message((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET, NLM_F_DUMP,
-                  header);
-  // Linux 6.1 leaves out exactly the IPv6 addresses that match, so the executor
-  // selects these by itself.
-  if (!kIsV4) {
-    return message;
-  }
-  message.Begin(tuple)
+  message->Begin(tuple)
       .Begin(CTA_TUPLE_IP)
       .Put(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, container)
       .End()
@@ -48,6 +44,26 @@ Message ListConnections(int tuple, const Address& container) {
                                    : CTA_FILTER_REPLY_FLAGS,
            kMatchSource)
       .End();
+}
+
+template <typename Address>
+Message DeleteBySource(int tuple, const Address& container) {
+  Message message((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE, 0,
+                  HeaderOfFamily(sizeof(Address) == sizeof(Ipv4)));
+  SelectBySource(tuple, container, &message);
+  return message;
+}
+
+// Linux 6.1 leaves out exactly the IPv6 addresses that match, so the executor
+// selects these by itself.
+template <typename Address>
+Message ListConnections(int tuple, const Address& container) {
+  constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
+  Message message((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET, NLM_F_DUMP,
+                  HeaderOfFamily(kIsV4));
+  if (kIsV4) {
+    SelectBySource(tuple, container, &message);
+  }
   return message;
 }
 
@@ -141,6 +157,24 @@ void ForgetLed(const Context& context, Channel* nft, const ElementKeys& gone,
            [&](const Attributes& connection) {
              return IsLedBy(gone, connection, container);
            });
+}
+
+// Makes the kernel forget the connections of these addresses. Fails before
+// Linux 6.8, which cannot select connections by address.
+Result<void> FlushConnections(Channel* netfilter, const Ipv4& ipv4,
+                              const Ipv6& ipv6) {
+  std::vector<Message> messages;
+  for (const int tuple : {CTA_TUPLE_ORIG, CTA_TUPLE_REPLY}) {
+    if (!IsNone(ipv4)) {
+      messages.push_back(DeleteBySource(tuple, ipv4));
+    }
+    if (!IsNone(ipv6)) {
+      messages.push_back(DeleteBySource(tuple, ipv6));
+    }
+  }
+  // EINVAL: the kernel wants the whole tuple.
+  MOUNTD_TRY(netfilter->Ask(messages, "IPCTNL_MSG_CT_DELETE", "connections"));
+  return Ok();
 }
 
 }  // namespace

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "netns/plans/ruleset.h"
 
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netfilter/nfnetlink_conntrack.h>
-#include <sys/socket.h>
-
 #include "netns/plans/elements.h"
 
 namespace mountd::netns {
@@ -143,28 +139,6 @@ std::uint32_t Fnv1a(const std::string& text) {
   return hash;
 }
 
-// Makes a request to delete the connections whose `tuple` has this source.
-template <typename Address>
-Message FlushOne(int tuple, const Address& address) {
-  constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
-  constexpr std::uint32_t kMatchSource = 1;  // CTA_FILTER_FLAG(CTA_IP_SRC)
-  nfgenmsg header = {};
-  header.nfgen_family = kIsV4 ? AF_INET : AF_INET6;
-  Message message((NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE, 0,
-                  header);
-  message.Begin(tuple)
-      .Begin(CTA_TUPLE_IP)
-      .Put(kIsV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, address)
-      .End()
-      .End()
-      .Begin(CTA_FILTER)
-      .Put(tuple == CTA_TUPLE_ORIG ? CTA_FILTER_ORIG_FLAGS
-                                   : CTA_FILTER_REPLY_FLAGS,
-           kMatchSource)
-      .End();
-  return message;
-}
-
 }  // namespace
 
 Ruleset RulesetFor(const Config& config) {
@@ -197,22 +171,6 @@ Result<void> PrepareRuleset(exec::Kernel& kernel, Channel* nft,
     return Ok();
   }
   return exec::Named(kernel.RunNft(ruleset.commands), "nft", "ruleset");
-}
-
-Result<void> FlushConnections(Channel* netfilter, const Ipv4& ipv4,
-                              const Ipv6& ipv6) {
-  std::vector<Message> messages;
-  for (const int tuple : {CTA_TUPLE_ORIG, CTA_TUPLE_REPLY}) {
-    if (!IsNone(ipv4)) {
-      messages.push_back(FlushOne(tuple, ipv4));
-    }
-    if (!IsNone(ipv6)) {
-      messages.push_back(FlushOne(tuple, ipv6));
-    }
-  }
-  // EINVAL: the kernel wants the whole tuple.
-  MOUNTD_TRY(netfilter->Ask(messages, "IPCTNL_MSG_CT_DELETE", "connections"));
-  return Ok();
 }
 
 }  // namespace mountd::netns

@@ -23,9 +23,4 @@ Ruleset RulesetFor(const Config& config);
 Result<void> PrepareRuleset(exec::Kernel& kernel, Channel* nft,
                             const Config& config, bool anew);
 
-// Makes the kernel forget the connections of these addresses. Fails before
-// Linux 6.8, which cannot select connections by address.
-Result<void> FlushConnections(Channel* netfilter, const Ipv4& ipv4,
-                              const Ipv6& ipv6);
-
 }  // namespace mountd::netns
