@@ -9,6 +9,7 @@
 #include "agent/driver/images/digest.h"
 #include "agent/driver/images/image_reference.h"
 #include "mountd/base/names.h"
+#include "mountd/base/paths.h"
 
 namespace mountd::driver {
 namespace {
@@ -85,11 +86,6 @@ std::string RealPath(const std::string& path) {
   return failed ? path : real.string();
 }
 
-bool IsWithin(const std::string& path, const std::string& directory) {
-  return path == directory || directory == "/" ||
-         path.starts_with(directory + "/");
-}
-
 // The shim opens the files by their path at each rotation. A task that writes
 // to a directory above them could lead the shim to other files of the user.
 Result<void> CheckNoTaskMoves(const TaskConfig& config, const char* member,
@@ -104,7 +100,7 @@ Result<void> CheckNoTaskMoves(const TaskConfig& config, const char* member,
   }
   const std::string real = RealPath(path);
   for (const std::string& directory : writable) {
-    if (!directory.empty() && IsWithin(real, RealPath(directory))) {
+    if (!directory.empty() && paths::IsAtOrBelow(real, RealPath(directory))) {
       return Wrong(member, path,
                    "is in " + directory +
                        ", to which the task writes; choose a directory that no "

@@ -32,9 +32,9 @@ Result<ContainerPlan> PlanContainer(Host& host, const TaskConfig& config,
 // podman's default.
 inline constexpr std::uint32_t kDefaultPids = 2048;
 
-// The limits of the kernel's interface; 0, or "", is no limit, but pids_max
-// is kDefaultPids then. A limit that is
-// absent is written, too, so that an update takes it off.
+// The limits of the kernel's interface; 0, or "", is no limit, but pids_max is
+// kDefaultPids then. A limit that is absent is written, too, so that an update
+// takes it off.
 CgroupLimits LimitsOf(const TaskResources& resources);
 
 // The program and its arguments: the task's, or else the image's. An entrypoint
