@@ -26,6 +26,13 @@ void EraseEmptyTexts(Json& json, std::initializer_list<const char*> keys) {
   }
 }
 
+template <typename T>
+Json WithoutEmptyNames(const T& value) {
+  Json json = ToJson<T>(value);
+  EraseEmptyTexts(json, {"traceparent", "request_id"});
+  return json;
+}
+
 }  // namespace
 
 Json ToJson(const OwedTeardown& owed) {
@@ -58,23 +65,11 @@ Json ToJson(const OperationStatus& operation) {
   return json;
 }
 
-Json ToJson(const Receipt& receipt) {
-  Json json = ToJson<Receipt>(receipt);
-  EraseEmptyTexts(json, {"traceparent", "request_id"});
-  return json;
-}
+Json ToJson(const Receipt& receipt) { return WithoutEmptyNames(receipt); }
 
-Json ToJson(const Lease& lease) {
-  Json json = ToJson<Lease>(lease);
-  EraseEmptyTexts(json, {"traceparent", "request_id"});
-  return json;
-}
+Json ToJson(const Lease& lease) { return WithoutEmptyNames(lease); }
 
-Json ToJson(const Fence& fence) {
-  Json json = ToJson<Fence>(fence);
-  EraseEmptyTexts(json, {"traceparent", "request_id"});
-  return json;
-}
+Json ToJson(const Fence& fence) { return WithoutEmptyNames(fence); }
 
 Json ToJson(const StagedVolume& volume) {
   return WithoutConditionUnlessKnown(volume);

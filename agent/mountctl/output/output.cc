@@ -310,17 +310,22 @@ void PrintPlugin(std::ostream& out, const PluginStatus& plugin) {
   table.Print(out, "  ");
 }
 
+void PrintNames(std::ostream& out, const std::string& traceparent,
+                const std::string& request_id) {
+  if (!traceparent.empty()) {
+    PrintField(out, "traceparent", traceparent);
+  }
+  if (!request_id.empty()) {
+    PrintField(out, "request id", request_id);
+  }
+}
+
 void PrintReceipt(std::ostream& out, const Receipt& receipt) {
   out << "released " << Printable(receipt.allocation) << '\n';
   PrintField(out, "at", Time(receipt.released_at));
   PrintField(out, "node detached", YesNo(receipt.node_detached));
   PrintField(out, "serial", std::to_string(receipt.serial));
-  if (!receipt.traceparent.empty()) {
-    PrintField(out, "traceparent", receipt.traceparent);
-  }
-  if (!receipt.request_id.empty()) {
-    PrintField(out, "request id", receipt.request_id);
-  }
+  PrintNames(out, receipt.traceparent, receipt.request_id);
   Table table({"PLUGIN", "VOLUME", "UNSTAGED"});
   for (const ReleasedVolume& volume : receipt.volumes) {
     table.Add({volume.plugin, volume.volume, YesNo(volume.unstaged)});

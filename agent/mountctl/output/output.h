@@ -36,6 +36,9 @@ std::string OrDash(const std::string& text);
 // Prints a line "  name          value".
 void PrintField(std::ostream& out, std::string_view name,
                 const std::string& value);
+// Prints the names that a caller gave its call, each only if there is one.
+void PrintNames(std::ostream& out, const std::string& traceparent,
+                const std::string& request_id);
 // "1.5 GiB"
 std::string Size(std::int64_t bytes);
 // "1.23 ms"

@@ -48,12 +48,7 @@ void PrintFence(std::ostream& out, const Fence& fence) {
   PrintField(out, "lifted", YesNo(fence.lifted));
   PrintField(out, "attempts", std::to_string(fence.attempts));
   PrintField(out, "error", fence.error);
-  if (!fence.traceparent.empty()) {
-    PrintField(out, "traceparent", fence.traceparent);
-  }
-  if (!fence.request_id.empty()) {
-    PrintField(out, "request id", fence.request_id);
-  }
+  PrintNames(out, fence.traceparent, fence.request_id);
 }
 
 }  // namespace mountd::agent
