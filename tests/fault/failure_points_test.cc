@@ -129,9 +129,9 @@ bool FailurePoints::CutOff(const Fault& fault) {
       << agent_->told();
   // An RPC that got the errno of another step, EIO for one, has answered
   // NOT_FOUND without having deleted the volume.
-  // mountd is away if the fault hit a step of its own after the answer.
   if (told == "Ok" && is_of_step) {
     std::string missing;
+    // mountd is away if the fault hit a step of its own after the answer.
     Eventually([&] {
       missing = operation().missing(*agent_);
       return missing.find("Unavailable") == std::string::npos;
