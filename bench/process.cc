@@ -159,8 +159,8 @@ class Process {
         [this, plan = Plan()] { return Send(ends_[0], ends_[1], plan); });
     Add("plan answered", [this] { return Answer(reply_); });
     Add("policy decision", [this] {
-      return policy_->MayMountHostVolume(caller_, "volume-99", true,
-                                         exec::Propagation::kHostToTask);
+      return policy_->mounts().MayMountHostVolume(
+          caller_, "volume-99", true, exec::Propagation::kHostToTask);
     });
     // Changes the record each time, because SQLite does not write a page that
     // is unchanged.

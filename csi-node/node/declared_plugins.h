@@ -8,7 +8,7 @@
 #include "csi-node/node/plugins.h"
 #include "mountd/base/result.h"
 #include "mountd/config/config.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/plugin_executor.h"
 
 namespace mountd::csi {
 
@@ -21,7 +21,7 @@ namespace mountd::csi {
 class DeclaredPlugins {
  public:
   DeclaredPlugins(const std::map<std::string, PluginConfig>& declared,
-                  exec::Executor& executor, Plugins& plugins)
+                  exec::PluginExecutor& executor, Plugins& plugins)
       : declared_(declared), executor_(executor), plugins_(plugins) {}
 
   // Returns the plugins that are declared, and those that were.
@@ -35,7 +35,7 @@ class DeclaredPlugins {
   Result<void> LetGo(const std::string& name);
 
   const std::map<std::string, PluginConfig>& declared_;
-  exec::Executor& executor_;
+  exec::PluginExecutor& executor_;
   Plugins& plugins_;
 };
 

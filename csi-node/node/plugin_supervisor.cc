@@ -283,7 +283,7 @@ PluginSupervisor::Attempt PluginSupervisor::Failed(Attempt attempt,
   return attempt;
 }
 
-Result<exec::Executor::PluginConnection> PluginSupervisor::Connect() {
+Result<exec::PluginExecutor::PluginConnection> PluginSupervisor::Connect() {
   exec::PluginSocketPlan plan = SocketPlan();
   MOUNTD_ASSIGN(plan.cgroup, parts_.cgroup());
   const std::lock_guard lock(directory_mutex_);
@@ -298,7 +298,7 @@ Result<exec::Executor::PluginConnection> PluginSupervisor::Connect() {
     MOUNTD_TRY(parts_.executor.PreparePlugin({plan.plugin}));
     prepared_ = true;
   }
-  Result<exec::Executor::PluginConnection> connected =
+  Result<exec::PluginExecutor::PluginConnection> connected =
       parts_.executor.ConnectPlugin(plan);
   // Unavailable only means that nobody listens. After any other error the next
   // attempt prepares the directory again.
@@ -317,7 +317,7 @@ PluginSupervisor::Attempt PluginSupervisor::ConnectAndFingerprint() {
   if (ref.generation != 0) {
     parts_.client.Close(ref);
   }
-  Result<exec::Executor::PluginConnection> connected = Connect();
+  Result<exec::PluginExecutor::PluginConnection> connected = Connect();
   if (!connected) {
     const bool absent = connected.error().code == Code::kUnavailable;
     std::string why;

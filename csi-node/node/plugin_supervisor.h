@@ -14,7 +14,7 @@
 #include "csi-node/types/csi_client.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/config/config.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/plugin_executor.h"
 #include "mountd/store/state_store.h"
 
 namespace mountd::csi {
@@ -34,7 +34,7 @@ class PluginSupervisor {
  public:
   struct Parts {
     const TimeoutsConfig& timeouts;
-    exec::Executor& executor;
+    exec::PluginExecutor& executor;
     CsiClient& client;
     store::StateStore& store;
     std::shared_ptr<std::atomic<std::uint64_t>> generations;
@@ -81,7 +81,7 @@ class PluginSupervisor {
   void Run();
   void SetAttempted();
   Attempt ConnectAndFingerprint();
-  Result<exec::Executor::PluginConnection> Connect();
+  Result<exec::PluginExecutor::PluginConnection> Connect();
   // Returns the time until the next attempt.
   std::chrono::milliseconds PauseAfter(Attempt attempt) const;
   Attempt Failed(Attempt attempt, const std::string& reason);

@@ -59,7 +59,7 @@ Result<bool> IsOrphan(store::StateStore& store, const PluginRecord& record) {
 
 }  // namespace
 
-Plugins::Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
+Plugins::Plugins(const TimeoutsConfig& timeouts, exec::PluginExecutor& executor,
                  CsiClient& client, store::StateStore& store,
                  OnPluginChange on_change)
     : timeouts_(timeouts),

@@ -14,7 +14,7 @@
 #include "csi-node/types/csi_client.h"
 #include "mountd/base/result.h"
 #include "mountd/config/config.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/plugin_executor.h"
 #include "mountd/store/state_store.h"
 
 namespace mountd::csi {
@@ -54,7 +54,7 @@ class PluginSupervisor;
 // not call back.
 class Plugins {
  public:
-  Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
+  Plugins(const TimeoutsConfig& timeouts, exec::PluginExecutor& executor,
           CsiClient& client, store::StateStore& store,
           OnPluginChange on_change);
   ~Plugins();
@@ -162,7 +162,7 @@ class Plugins {
   void TellLocked(const PluginChange& change);
 
   const TimeoutsConfig& timeouts_;
-  exec::Executor& executor_;
+  exec::PluginExecutor& executor_;
   CsiClient& client_;
   store::StateStore& store_;
   const OnPluginChange on_change_;

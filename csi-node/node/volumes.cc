@@ -94,11 +94,13 @@ std::string_view PublicationStateName(PublicationState state) {
   return "uncertain";
 }
 
-Volumes::Volumes(const Config& config, exec::Executor& executor,
-                 CsiClient& client, Plugins& plugins, store::StateStore& store,
+Volumes::Volumes(const Config& config, exec::PluginExecutor& executor,
+                 exec::TaskExecutor& searches, CsiClient& client,
+                 Plugins& plugins, store::StateStore& store,
                  VolumeEvents events)
     : config_(config),
       executor_(executor),
+      searches_(searches),
       client_(client),
       plugins_(plugins),
       store_(store),

@@ -20,7 +20,8 @@
 #include "mountd/base/unique_fd.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/config/config.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/plugin_executor.h"
+#include "mountd/plan/task_executor.h"
 #include "mountd/store/state_store.h"
 
 namespace mountd::csi {
@@ -46,9 +47,9 @@ namespace mountd::csi {
 // class orders the calls for one volume.
 class Volumes {
  public:
-  Volumes(const Config& config, exec::Executor& executor, CsiClient& client,
-          Plugins& plugins, store::StateStore& store,
-          VolumeEvents events = VolumeEvents());
+  Volumes(const Config& config, exec::PluginExecutor& executor,
+          exec::TaskExecutor& searches, CsiClient& client, Plugins& plugins,
+          store::StateStore& store, VolumeEvents events = VolumeEvents());
 
   // Makes uncertain what was under way, and what is no longer mounted as
   // recorded. Needs no plugin.
@@ -235,7 +236,8 @@ class Volumes {
       const VolumeRecord& volume, const std::vector<PublicationRecord>& users);
 
   const Config& config_;
-  exec::Executor& executor_;
+  exec::PluginExecutor& executor_;
+  exec::TaskExecutor& searches_;
   CsiClient& client_;
   Plugins& plugins_;
   store::StateStore& store_;

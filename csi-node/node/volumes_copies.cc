@@ -36,7 +36,7 @@ Result<void> Volumes::CheckBefore(const VolumeRecord& volume,
     plan.scope = users.size() > 1 ? exec::HolderScope::kCgroup
                                   : exec::HolderScope::kNode;
   }
-  MOUNTD_ASSIGN(const exec::CopiesState state, FindCopies(executor_, plan));
+  MOUNTD_ASSIGN(const exec::CopiesState state, FindCopies(searches_, plan));
   publication->file_system = state.found;
   return CheckNoCopies(state.holders, "unpublish",
                        Described(publication->allocation, publication->alias));
@@ -50,7 +50,7 @@ Result<void> Volumes::CheckDeparted(const VolumeRecord& volume,
                 store_.volumes.UsersOf(volume.key));
   plan.scope =
       users.size() > 1 ? exec::HolderScope::kCgroup : exec::HolderScope::kNode;
-  MOUNTD_ASSIGN(const exec::CopiesState state, FindCopies(executor_, plan));
+  MOUNTD_ASSIGN(const exec::CopiesState state, FindCopies(searches_, plan));
   return CheckNoCopies(state.holders, "unpublish",
                        "a volume of " + departed.allocation);
 }
@@ -66,7 +66,7 @@ Result<void> Volumes::CheckAfter(const VolumeRecord& volume,
   }
   exec::CopiesPlan plan = CopiesOf(volume, allocation, before, cgroup);
   plan.scope = exec::HolderScope::kNode;
-  MOUNTD_ASSIGN(const exec::CopiesState state, FindCopies(executor_, plan));
+  MOUNTD_ASSIGN(const exec::CopiesState state, FindCopies(searches_, plan));
   return CheckNoCopies(state.holders, "unstage", "a volume of " + allocation);
 }
 

@@ -81,13 +81,13 @@ class ExecutorPool final : public Executor {
   Result<void> PrepareAllocation(const AllocationPlan& plan) override;
   Result<void> RemoveAllocation(const AllocationPlan& plan) override;
   Result<MountState> Attach(const AttachPlan& plan, int fd) override;
-  Result<HandedOut> OpenTree(const OpenTreePlan& plan) override;
+  Result<HandedOutFd> OpenTree(const OpenTreePlan& plan) override;
   Result<void> Detach(const DetachPlan& plan) override;
   Result<MountState> InspectTarget(const TargetPlan& plan) override;
   Result<void> ReleaseAnchor(const AnchorPlan& plan) override;
   Result<void> PrepareInbox(const TaskPlan& plan) override;
   Result<void> RemoveInbox(const TaskPlan& plan) override;
-  Result<HandedOut> OpenInbox(const TaskPlan& plan) override;
+  Result<HandedOutFd> OpenInbox(const TaskPlan& plan) override;
   Result<MountState> PreparePlugin(const PluginPlan& plan) override;
   Result<void> RemovePlugin(const PluginPlan& plan) override;
   Result<PluginConnection> ConnectPlugin(const PluginSocketPlan& plan) override;
@@ -106,7 +106,7 @@ class ExecutorPool final : public Executor {
   Result<void> DeleteNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> RepairNetwork(const NetworkPlan& plan) override;
-  Result<HandedOut> OpenNamespace(const NetworkPlan& plan) override;
+  Result<HandedOutFd> OpenNamespace(const NetworkPlan& plan) override;
   Result<NetworkState> UpdatePorts(const PortsPlan& plan) override;
   Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) override;
   Result<void> WriteNetworkFile(const NetworkFilePlan& plan,
@@ -148,7 +148,8 @@ class ExecutorPool final : public Executor {
                      std::span<const int> fds = {});
   Result<Answer> RunInTurn(ExecutorLane& lane, const Request& request,
                            std::span<const int> fds);
-  Result<HandedOut> RunForHandedOut(ExecutorLane& lane, const Request& request);
+  Result<HandedOutFd> RunForHandedOut(ExecutorLane& lane,
+                                      const Request& request);
   Result<UniqueFd> RunForFd(ExecutorLane& lane, const Request& request,
                             std::span<const int> fds = {});
   std::chrono::milliseconds DeadlineOf(PlanKind kind) const;

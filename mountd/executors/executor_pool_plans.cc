@@ -64,14 +64,14 @@ Result<UniqueFd> ExecutorPool::RunForFd(ExecutorLane& lane,
   return std::move(answer.fd);
 }
 
-Result<Executor::HandedOut> ExecutorPool::RunForHandedOut(
-    ExecutorLane& lane, const Request& request) {
+Result<HandedOutFd> ExecutorPool::RunForHandedOut(ExecutorLane& lane,
+                                                  const Request& request) {
   MOUNTD_ASSIGN(Answer answer, Run(lane, request));
   if (!answer.fd.valid()) {
     return MakeError(Code::kInternal, "plan", "executor",
                      "did not send the file descriptor");
   }
-  return HandedOut{std::move(answer.fd), answer.reply.body.handed_out};
+  return HandedOutFd{std::move(answer.fd), answer.reply.body.handed_out};
 }
 
 Result<HelloReply> ExecutorPool::Hello() {
@@ -103,7 +103,7 @@ Result<MountState> ExecutorPool::Attach(const AttachPlan& plan, int fd) {
   return answer.reply.body.mount;
 }
 
-Result<Executor::HandedOut> ExecutorPool::OpenTree(const OpenTreePlan& plan) {
+Result<HandedOutFd> ExecutorPool::OpenTree(const OpenTreePlan& plan) {
   return RunForHandedOut(
       mounts_, MakeRequest(PlanKind::kOpenTree, &PlanBody::open_tree, plan));
 }
@@ -133,7 +133,7 @@ Result<void> ExecutorPool::RemoveInbox(const TaskPlan& plan) {
       mounts_, MakeRequest(PlanKind::kRemoveInbox, &PlanBody::task, plan));
 }
 
-Result<Executor::HandedOut> ExecutorPool::OpenInbox(const TaskPlan& plan) {
+Result<HandedOutFd> ExecutorPool::OpenInbox(const TaskPlan& plan) {
   return RunForHandedOut(
       mounts_, MakeRequest(PlanKind::kOpenInbox, &PlanBody::task, plan));
 }
@@ -148,7 +148,7 @@ Result<void> ExecutorPool::RemovePlugin(const PluginPlan& plan) {
       mounts_, MakeRequest(PlanKind::kRemovePlugin, &PlanBody::plugin, plan));
 }
 
-Result<Executor::PluginConnection> ExecutorPool::ConnectPlugin(
+Result<PluginExecutor::PluginConnection> ExecutorPool::ConnectPlugin(
     const PluginSocketPlan& plan) {
   MOUNTD_ASSIGN(Answer answer,
                 Run(mounts_, MakeRequest(PlanKind::kConnectPlugin,
@@ -247,8 +247,7 @@ Result<void> ExecutorPool::RemoveNetworkFiles(const NetworkFilePlan& plan) {
                                             &PlanBody::network_file, plan));
 }
 
-Result<Executor::HandedOut> ExecutorPool::OpenNamespace(
-    const NetworkPlan& plan) {
+Result<HandedOutFd> ExecutorPool::OpenNamespace(const NetworkPlan& plan) {
   return RunForHandedOut(networks_, MakeRequest(PlanKind::kOpenNamespace,
                                                 &PlanBody::network, plan));
 }
@@ -355,13 +354,13 @@ Result<TreeReply> ExecutorPool::ChownTree(const TreePlan& plan, int directory) {
   return RunOnTree(PlanKind::kChownTree, plan, directory);
 }
 
-Result<Executor::MountWatch> ExecutorPool::WatchMounts() {
+Result<MountExecutor::MountWatch> ExecutorPool::WatchMounts() {
   MOUNTD_ASSIGN(Answer answer,
                 Run(mounts_, MakeRequest(PlanKind::kWatchMounts)));
   return MountWatch{std::move(answer.fd), answer.reply.body.watch};
 }
 
-Result<Executor::MountList> ExecutorPool::ListMounts() {
+Result<MountExecutor::MountList> ExecutorPool::ListMounts() {
   MOUNTD_ASSIGN(Answer answer,
                 Run(mounts_, MakeRequest(PlanKind::kListMounts)));
   return MountList{std::move(answer.fd), answer.reply.body.mount_list};

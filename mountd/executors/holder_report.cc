@@ -61,7 +61,7 @@ HolderReport ReportOf(const exec::HoldersState& state, std::uint32_t mount) {
   return report;
 }
 
-std::optional<HolderReport> HoldersIn(exec::Executor& executor,
+std::optional<HolderReport> HoldersIn(exec::TaskExecutor& executor,
                                       std::uint64_t cgroup,
                                       std::uint64_t mount_id) {
   constexpr std::uint32_t kBudgetMs = 500;

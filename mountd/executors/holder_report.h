@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "mountd/plan/executor.h"
+#include "mountd/plan/task_executor.h"
 
 // Processes that use a mount, as text.
 namespace mountd {
@@ -38,7 +38,7 @@ HolderReport ReportOf(const exec::HoldersState& state, std::uint32_t mount = 0);
 // Returns the processes in `cgroup` that use the mount, as far as half a second
 // of search shows. Nothing without a cgroup or a mount, or if the search
 // failed.
-std::optional<HolderReport> HoldersIn(exec::Executor& executor,
+std::optional<HolderReport> HoldersIn(exec::TaskExecutor& executor,
                                       std::uint64_t cgroup,
                                       std::uint64_t mount_id);
 

@@ -42,7 +42,7 @@ Error OfTheSearch(Error error) {
 
 }  // namespace
 
-Result<exec::CopiesState> FindCopies(exec::Executor& executor,
+Result<exec::CopiesState> FindCopies(exec::TaskExecutor& executor,
                                      exec::CopiesPlan plan) {
   Result<exec::CopiesState> found = executor.FindCopies(plan);
   if (!found && plan.cgroup != 0 &&

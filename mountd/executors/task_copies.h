@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "mountd/executors/holder_report.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/task_executor.h"
 
 // Tasks' own copies of a mount or volume (propagation/look/copies.h), which
 // detaching does not remove from the tasks.
@@ -25,7 +25,7 @@ Result<OnTasks> ParseOnTasks(std::string_view name);
 // Returns the executor's answer. If no rule grants the cgroup any more,
 // searches the whole node. Unavailable if a search is refused for another
 // reason.
-Result<exec::CopiesState> FindCopies(exec::Executor& executor,
+Result<exec::CopiesState> FindCopies(exec::TaskExecutor& executor,
                                      exec::CopiesPlan plan);
 
 // Ok if nobody has copies. Busy, with the processes that have them, otherwise,

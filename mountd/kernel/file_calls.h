@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +12,7 @@
 #include "mountd/base/unique_fd.h"
 #include "mountd/kernel/sys.h"
 
-// The part of the seam to the kernel that reads and changes files.
+// The part of the seam to the kernel that finds, names and changes files.
 namespace mountd::exec {
 
 // The answer of statx(2) without asking a file system's server
@@ -43,8 +42,8 @@ struct OrderedName {
 // As `dir`: the path is absolute.
 inline constexpr int kFromRoot = -1;
 
-// Files, directories and memory. A `name` is one path component, and no call
-// follows a link at it. "" names `dir` itself.
+// Files and directories, without their content. A `name` is one path component,
+// and no call follows a link at it. "" names `dir` itself.
 class FileCalls {
  public:
   virtual ~FileCalls() = default;
@@ -88,25 +87,6 @@ class FileCalls {
   // mountd that asked for the plan is gone by then, because another mountd may
   // have changed the object meanwhile.
   virtual Sys<void> Lock(int fd) = 0;
-  // Reads all of a kernel's file. EFBIG if it holds more than `limit` bytes.
-  virtual Sys<std::string> ReadFile(int dir, const std::string& name,
-                                    std::size_t limit) = 0;
-  // ENOSPC if the kernel writes only a part.
-  virtual Sys<void> Write(int fd, std::string_view text) = 0;
-  // Writes to the file with the rights of user `uid` alone, because the file
-  // may be that user's and this process has no right to override modes. The
-  // file is no link, and on a file system of the kernel.
-  virtual Sys<void> WriteAs(int dir, const std::string& name, uid_t uid,
-                            std::string_view text) = 0;
-  // Returns whether the fd is a file of memory (memfd_create(2), tmpfs), which
-  // no server can delay.
-  virtual Sys<bool> IsMemory(int fd) = 0;
-  // Reads all of a memfd. EFBIG if it holds more than `limit` bytes.
-  virtual Sys<std::string> ReadMemory(int fd, std::size_t limit) = 0;
-  virtual Sys<std::string> ReadSetting(const char* path) = 0;
-  virtual Sys<void> WriteSetting(const char* path, std::string_view text) = 0;
-  // Returns a memfd that holds `content`.
-  virtual Sys<UniqueFd> MakeMemory(std::span<const std::byte> content) = 0;
 
   // Opens as O_PATH the file of a kernfs (such as cgroupfs) with this inode
   // number, by open_by_handle_at(2). `fs` is an fd on that kernfs, not O_PATH.

@@ -5,8 +5,10 @@
 #include <string>
 
 #include "mountd/base/result.h"
+#include "mountd/kernel/content_calls.h"
 #include "mountd/kernel/file_calls.h"
 #include "mountd/kernel/mount_calls.h"
+#include "mountd/kernel/mount_namespace_calls.h"
 #include "mountd/kernel/network_calls.h"
 #include "mountd/kernel/process_calls.h"
 #include "mountd/kernel/sys.h"
@@ -22,6 +24,8 @@ namespace mountd::exec {
 // most.
 class Kernel : public FileCalls,
                public MountCalls,
+               public ContentCalls,
+               public MountNamespaceCalls,
                public ProcessCalls,
                public NetworkCalls {};
 

@@ -25,12 +25,6 @@ struct MountFacts {
   std::string point;             // path in this namespace
 };
 
-// A mount namespace as ioctl_nsfs(2) names it.
-struct MountNamespaceName {
-  std::uint64_t inode = 0;
-  std::uint64_t id = 0;
-};
-
 // A change for mount_setattr(2). A propagation of 0 leaves it unchanged.
 struct MountChange {
   std::uint64_t set = 0;
@@ -45,7 +39,7 @@ struct ProbeOutcome {
   std::uint32_t lost_children = 0;  // killed children that have not ended yet
 };
 
-// Mounts, mount namespaces, and mounts' presence and health.
+// Mounts, and their presence and health.
 class MountCalls {
  public:
   virtual ~MountCalls() = default;
@@ -76,24 +70,6 @@ class MountCalls {
   // without looking at them.
   virtual Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id,
                                                       std::uint64_t after) = 0;
-  // Returns the id of the mount namespace of a process or thread; `process` is
-  // its directory in /proc. ENOTTY before Linux 6.11.
-  virtual Sys<std::uint64_t> MountNamespaceOf(int process) = 0;
-  // Returns all mount namespaces of the machine except this process's own,
-  // including those without a process. ENOTTY before Linux 6.12; EPERM where
-  // the kernel shows them to nobody in this pid namespace.
-  virtual Sys<std::vector<MountNamespaceName>> MountNamespaces() = 0;
-  // Returns the mounts of the mount namespace with that id (Linux 6.11), with
-  // mountinfo's ids and with points in that namespace. ENOENT if it is gone.
-  virtual Sys<std::vector<MountFacts>> MountsOfNamespace(std::uint64_t id) = 0;
-
-  // Moves the process into a copy of its mount namespace that can be pinned in
-  // the old one. The kernel pins only a younger namespace, because it fears a
-  // loop. On an error the process stays where it was.
-  virtual Sys<void> NewMountNamespace() = 0;
-  // Enters a namespace by setns(2), which sets root and working directory to
-  // its root. Only a child of RunChild may enter a namespace of others.
-  virtual Sys<void> EnterMountNamespace(int mount_namespace) = 0;
 
   // Returns a fanotify group that reports mounts and unmounts in the namespace
   // (Linux 6.15; EINVAL before). Reading it needs no right.

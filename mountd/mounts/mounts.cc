@@ -356,8 +356,7 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
 // Opens the tree. The executor removes the anchor that it makes for a source
 // without one. An executor that is cut off does not, so the anchor is recorded
 // as doubtful first.
-Result<exec::Executor::HandedOut> Mounts::OpenTree(
-    const BindMountRequest& request) {
+Result<exec::HandedOutFd> Mounts::OpenTree(const BindMountRequest& request) {
   exec::OpenTreePlan plan;
   plan.allocation = exec::ToWire(request.allocation);
   plan.source = PlanOf(request).source;
@@ -373,7 +372,7 @@ Result<exec::Executor::HandedOut> Mounts::OpenTree(
   if (!known) {
     MOUNTD_TRY(store_.anchors.DoubtAnchor(*anchor));
   }
-  Result<exec::Executor::HandedOut> tree = executor_.OpenTree(plan);
+  Result<exec::HandedOutFd> tree = executor_.OpenTree(plan);
   ReleaseAnchorIfUnused(*anchor);
   return tree;
 }

@@ -14,7 +14,7 @@
 #include "mountd/config/config.h"
 #include "mountd/executors/holder_report.h"
 #include "mountd/mounts/mount_request.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/mount_executor.h"
 #include "mountd/store/boot_store.h"
 
 namespace mountd {
@@ -35,7 +35,7 @@ namespace mountd {
 // Methods block. Calls for one allocation come one at a time, on its strand.
 class Mounts {
  public:
-  Mounts(const Config& config, exec::Executor& executor,
+  Mounts(const Config& config, exec::MountExecutor& executor,
          store::BootStore& store)
       : config_(config), executor_(executor), store_(store) {}
 
@@ -82,7 +82,7 @@ class Mounts {
                     const std::string& name);
   // Returns a detached mount of the request's source, which ends with its last
   // fd. The service records it.
-  Result<exec::Executor::HandedOut> OpenTree(const BindMountRequest& request);
+  Result<exec::HandedOutFd> OpenTree(const BindMountRequest& request);
   // Unmounts all mounts of an allocation, the last one first.
   Result<void> UnmountAll(const std::string& allocation,
                           const Progress& progress = Progress(),
@@ -103,7 +103,7 @@ class Mounts {
   // Prepares a task's inbox (propagation/inbox.h) and returns its path on the
   // host.
   Result<std::string> PrepareInbox(const InboxRecord& inbox);
-  Result<exec::Executor::HandedOut> OpenInbox(const InboxRecord& inbox);
+  Result<exec::HandedOutFd> OpenInbox(const InboxRecord& inbox);
   // Makes the inboxes of an allocation again.
   Result<void> RecoverInboxes(const std::string& allocation);
   // Busy while a mount is in the inbox; success if there is no inbox.
@@ -143,7 +143,7 @@ class Mounts {
   Result<void> ReleaseAnchorUnlessUsed(const AnchorKey& key);
 
   const Config& config_;
-  exec::Executor& executor_;
+  exec::MountExecutor& executor_;
   store::BootStore& store_;
   KeyedLocks sources_;  // host volumes and file systems
   Counted<std::uint32_t> of_users_;

@@ -25,7 +25,7 @@ Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
   return InboxPath(inbox);
 }
 
-Result<exec::Executor::HandedOut> Mounts::OpenInbox(const InboxRecord& inbox) {
+Result<exec::HandedOutFd> Mounts::OpenInbox(const InboxRecord& inbox) {
   return executor_.OpenInbox(
       {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)});
 }

@@ -9,7 +9,7 @@
 
 #include "mountd/base/result.h"
 #include "mountd/networks/cni_documents.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/network_executor.h"
 #include "mountd/store/boot_store.h"
 
 namespace mountd {
@@ -20,7 +20,7 @@ namespace mountd {
 // come one at a time, and those for different allocations side by side.
 class CniNetworks {
  public:
-  CniNetworks(exec::Executor& executor, store::BootStore& store)
+  CniNetworks(exec::NetworkExecutor& executor, store::BootStore& store)
       : executor_(executor), store_(store) {}
 
   // Attaches the network. All or nothing, unless the answer is lost; Detach
@@ -52,7 +52,7 @@ class CniNetworks {
   Result<std::string> Run(const exec::CniPlan& plan,
                           const std::string& request);
 
-  exec::Executor& executor_;
+  exec::NetworkExecutor& executor_;
   store::BootStore& store_;
   // GC holds it exclusively, because GC undoes attachments that it does not
   // know.

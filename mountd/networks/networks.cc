@@ -100,7 +100,7 @@ NetworkRecord RecordFor(const std::string& allocation,
 
 }  // namespace
 
-Networks::Networks(const Config& config, exec::Executor& executor,
+Networks::Networks(const Config& config, exec::NetworkExecutor& executor,
                    store::BootStore& store, Events events)
     : config_(config),
       executor_(executor),

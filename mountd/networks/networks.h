@@ -15,7 +15,7 @@
 #include "mountd/networks/cni_networks.h"
 #include "mountd/networks/network_request.h"
 #include "mountd/networks/network_room.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/network_executor.h"
 #include "mountd/store/boot_store.h"
 #include "netns/address/address_pool.h"
 #include "netns/address/port_table.h"
@@ -67,7 +67,7 @@ class Networks {
         [](const NetworkRecord&) { return true; };
   };
 
-  Networks(const Config& config, exec::Executor& executor,
+  Networks(const Config& config, exec::NetworkExecutor& executor,
            store::BootStore& store, Events events);
 
   // Takes the addresses and ports of the records, and rolls back networks that
@@ -106,8 +106,8 @@ class Networks {
                             const std::string& interface);
   // Opens the namespace of the network. FailedPrecondition if the network is
   // the host's, or if its namespace is gone.
-  Result<exec::Executor::HandedOut> OpenNamespace(const std::string& allocation,
-                                                  const NetworkStatus& network);
+  Result<exec::HandedOutFd> OpenNamespace(const std::string& allocation,
+                                          const NetworkStatus& network);
   // Returns the interfaces in an order in which each can be removed.
   Result<std::vector<std::string>> TeardownOrder(const std::string& allocation);
 
@@ -210,7 +210,7 @@ class Networks {
                       const Progress& progress);
 
   const Config& config_;
-  exec::Executor& executor_;
+  exec::NetworkExecutor& executor_;
   store::BootStore& store_;
   const Events events_;
   CniNetworks cni_;

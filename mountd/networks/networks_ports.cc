@@ -37,7 +37,7 @@ NetworkRecord WithoutIfFree(NetworkRecord record) {
 }
 
 // Returns whether the network has all of the record's ports, and its link.
-Result<bool> IsWholeThere(exec::Executor& executor,
+Result<bool> IsWholeThere(exec::NetworkExecutor& executor,
                           const NetworkRecord& record) {
   MOUNTD_ASSIGN(const exec::NetworkState there,
                 executor.InspectNetwork(

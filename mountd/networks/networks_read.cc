@@ -44,7 +44,7 @@ Result<NetworkStatus> Networks::Get(const std::string& allocation,
   return *found;
 }
 
-Result<exec::Executor::HandedOut> Networks::OpenNamespace(
+Result<exec::HandedOutFd> Networks::OpenNamespace(
     const std::string& allocation, const NetworkStatus& network) {
   if (!HasNamespace(network.mode)) {
     return MakeError(Code::kFailedPrecondition, "open",

@@ -81,7 +81,7 @@ bool Grants::Fill(const std::string& name, const Declared& source,
                   const std::vector<std::string>& options, const MayMount& may,
                   SourceGrant& grant) const {
   for (const exec::Propagation mode : kPropagationModes) {
-    if (!Policy::NeedsWriteAccess(mode) && may(true, mode)) {
+    if (!MountPolicy::NeedsWriteAccess(mode) && may(true, mode)) {
       grant.read_only.push_back(mode);
     }
     if (may(false, mode)) {
@@ -93,7 +93,7 @@ bool Grants::Fill(const std::string& name, const Declared& source,
   }
   grant.name = name;
   grant.attributes = AttributesOf(source.read_only, options);
-  grant.ids = WithoutNested(policy_.IdsOf(caller_));
+  grant.ids = WithoutNested(policy_.mounts().IdsOf(caller_));
   if (is_of_all_users_) {
     grant.uids = source.uids;
   }
@@ -117,14 +117,15 @@ std::vector<HostVolumeGrant> Grants::HostVolumes() const {
             Code::kNotSupported, "bind-mount", name,
             "is not bidirectional in mountd's own mount namespace");
       }
-      return policy_.MayMountHostVolume(caller_, name, read_only, mode);
+      return policy_.mounts().MayMountHostVolume(caller_, name, read_only,
+                                                 mode);
     };
     HostVolumeGrant grant;
     if (Fill(name, volume, {}, may, grant)) {
       grant.path = volume.path;
       const auto may_show_root = [&](bool read_only) {
         return may(read_only, exec::Propagation::kPrivate) &&
-               policy_.MayShowRoot(
+               policy_.mounts().MayShowRoot(
                    caller_, {exec::SourceKind::kHostVolume, name, read_only});
       };
       grant.read_only_root_as_caller = may_show_root(true);
@@ -141,7 +142,8 @@ std::vector<FilesystemGrant> Grants::Filesystems() const {
     const std::string& name = entry.first;
     const FilesystemConfig& filesystem = entry.second;
     const auto may = [&](bool read_only, exec::Propagation mode) {
-      return policy_.MayMountFilesystem(caller_, name, read_only, mode);
+      return policy_.mounts().MayMountFilesystem(caller_, name, read_only,
+                                                 mode);
     };
     FilesystemGrant grant;
     if (!Fill(name, filesystem, filesystem.options, may, grant)) {
@@ -159,14 +161,14 @@ std::vector<FilesystemGrant> Grants::Filesystems() const {
 }
 
 bool Grants::MayBeInSomeCni() const {
-  return declared_->cni.enabled() && policy_.MayBeInSomeCni(caller_);
+  return declared_->cni.enabled() && policy_.networks().MayBeInSomeCni(caller_);
 }
 
 bool Grants::MayBeIn(NetworkMode mode, const std::string& network) const {
   NetworkRequest request;
   request.mode = mode;
   request.network = network;
-  return policy_.MayUseNetwork(caller_, request).has_value();
+  return policy_.networks().MayUseNetwork(caller_, request).has_value();
 }
 
 NetworkGrant Grants::NetworkOf(NetworkMode mode,
@@ -174,8 +176,8 @@ NetworkGrant Grants::NetworkOf(NetworkMode mode,
   NetworkGrant grant;
   grant.mode = mode;
   grant.network = network;
-  grant.host_ports = WithoutNested(policy_.HostPortsOf(caller_));
-  grant.host_namespaces = policy_.MayPassHostNamespaces(caller_);
+  grant.host_ports = WithoutNested(policy_.networks().HostPortsOf(caller_));
+  grant.host_namespaces = policy_.networks().MayPassHostNamespaces(caller_);
   const LimitsConfig& limits = declared_->limits;
   grant.limits = {
       {"namespaces_per_uid", limits.namespaces_per_uid},

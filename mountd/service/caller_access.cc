@@ -15,8 +15,8 @@ bool CallerAccess::Sees(const Caller& caller, std::uint32_t uid) const {
 bool CallerAccess::SeesPlugin(const Caller& caller,
                               const PluginRecord& plugin) const {
   return Sees(caller, plugin.uid) ||
-         PolicyNow().MayUsePlugin(caller, plugin.id) ||
-         PolicyNow().MayControlPlugin(caller, plugin.id);
+         PolicyNow().plugins().MayUsePlugin(caller, plugin.id) ||
+         PolicyNow().plugins().MayControlPlugin(caller, plugin.id);
 }
 
 bool CallerAccess::Sees(const CallContext& call, std::uint32_t uid) const {
@@ -32,8 +32,8 @@ bool CallerAccess::Sees(const CallContext& call, std::uint32_t uid) const {
 
 bool CallerAccess::SeesPlugin(const CallContext& call,
                               const PluginRecord& plugin) const {
-  return PolicyNow().MayUsePlugin(call.caller, plugin.id) ||
-         PolicyNow().MayControlPlugin(call.caller, plugin.id) ||
+  return PolicyNow().plugins().MayUsePlugin(call.caller, plugin.id) ||
+         PolicyNow().plugins().MayControlPlugin(call.caller, plugin.id) ||
          Sees(call, plugin.uid);
 }
 
@@ -41,7 +41,7 @@ bool CallerAccess::SeesNetwork(const Caller& caller,
                                const std::string& network) const {
   NetworkRequest request;
   request.network = network;
-  return PolicyNow().MayUseNetwork(caller, request).has_value();
+  return PolicyNow().networks().MayUseNetwork(caller, request).has_value();
 }
 
 Result<AllocationRecord> CallerAccess::Find(

@@ -7,6 +7,7 @@
 #include "mountd/base/caller.h"
 #include "mountd/executors/holder_report.h"
 #include "mountd/policy/policy.h"
+#include "mountd/service/lease_checks.h"
 #include "mountd/service/service_parts.h"
 
 namespace mountd {
@@ -17,7 +18,7 @@ namespace mountd {
 // once. Never changes an object.
 class CallerAccess {
  public:
-  CallerAccess(const ServiceParts& parts, const Leases& leases)
+  CallerAccess(const ServiceParts& parts, const LeaseChecks& leases)
       : parts_(parts), leases_(leases) {}
 
   // Returns the policy now in force. Records its decisions for the call's log
@@ -37,9 +38,9 @@ class CallerAccess {
   // As FindUnreleased. FailedPrecondition once a lease has lapsed.
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation) const;
-  // Returns the leases. A verb that makes something asks them once more at its
-  // end, because a lease may have lapsed meanwhile.
-  const Leases& leases() const { return leases_; }
+  // Returns the checks of leases. A verb that makes something asks them once
+  // more at its end, because a lease may have lapsed meanwhile.
+  const LeaseChecks& leases() const { return leases_; }
   // Returns the receipt if the caller may use it. NotFound, PermissionDenied.
   Result<ReceiptRecord> FindReceipt(const CallContext& call,
                                     const std::string& allocation) const;
@@ -62,7 +63,7 @@ class CallerAccess {
 
  private:
   const ServiceParts& parts_;
-  const Leases& leases_;
+  const LeaseChecks& leases_;
 };
 
 }  // namespace mountd

@@ -67,7 +67,8 @@ void CapabilityVerbs::AddNetworks(const Caller& caller,
   capabilities->Set("bridge", has_bridge,
                     "the configuration declares no [network.<name>]");
   capabilities->networks = parts_.networks.GetUsage();
-  for (const PortRange& range : access_.PolicyNow().HostPortsOf(caller)) {
+  for (const PortRange& range :
+       access_.PolicyNow().networks().HostPortsOf(caller)) {
     capabilities->host_ports.push_back(
         {range, parts_.networks.CountFreePorts(range.first, range.last)});
   }
@@ -80,7 +81,7 @@ void CapabilityVerbs::AddCniNetworks(const Caller& caller,
     capabilities->Set("cni", false, "the configuration has no [cni] section");
     return;
   }
-  if (!access_.PolicyNow().MayBeInSomeCni(caller)) {
+  if (!access_.PolicyNow().networks().MayBeInSomeCni(caller)) {
     capabilities->Set("cni", false, "no rule grants this user any CNI network");
     return;
   }
@@ -95,7 +96,7 @@ void CapabilityVerbs::AddCniNetworks(const Caller& caller,
     NetworkRequest request;
     request.mode = NetworkMode::kCni;
     request.network = name;
-    if (!access_.PolicyNow().MayUseNetwork(caller, request)) {
+    if (!access_.PolicyNow().networks().MayUseNetwork(caller, request)) {
       continue;
     }
     const std::string mode = ModeText(request.mode, name);

@@ -6,7 +6,8 @@ namespace mountd {
 Result<StringMap> ControllerVerbs::ControllerPublish(
     const CallContext& call, const std::string& plugin,
     const csi::ControllerPublishRequest& request, const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayControlPlugin(call.caller, plugin));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).plugins().MayControlPlugin(call.caller, plugin));
   return parts_.controller.Publish(plugin, request,
                                    {secrets, call.cancelled, call.progress});
 }
@@ -14,7 +15,8 @@ Result<StringMap> ControllerVerbs::ControllerPublish(
 Result<void> ControllerVerbs::ControllerUnpublish(
     const CallContext& call, const std::string& plugin,
     const csi::ControllerUnpublishRequest& request, const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayControlPlugin(call.caller, plugin));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).plugins().MayControlPlugin(call.caller, plugin));
   return parts_.controller.Unpublish(plugin, request,
                                      {secrets, call.cancelled, call.progress});
 }
@@ -22,7 +24,8 @@ Result<void> ControllerVerbs::ControllerUnpublish(
 Result<csi::Validation> ControllerVerbs::ValidateVolume(
     const CallContext& call, const std::string& plugin,
     const csi::ValidateRequest& request, const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayControlPlugin(call.caller, plugin));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).plugins().MayControlPlugin(call.caller, plugin));
   return parts_.controller.Validate(plugin, request,
                                     {secrets, call.cancelled, call.progress});
 }
@@ -30,7 +33,8 @@ Result<csi::Validation> ControllerVerbs::ValidateVolume(
 Result<csi::ControllerVolume> ControllerVerbs::CreateVolume(
     const CallContext& call, const std::string& plugin,
     const csi::CreateVolumeRequest& request, const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayControlPlugin(call.caller, plugin));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).plugins().MayControlPlugin(call.caller, plugin));
   return parts_.controller.Create(plugin, request,
                                   {secrets, call.cancelled, call.progress});
 }
@@ -38,7 +42,8 @@ Result<csi::ControllerVolume> ControllerVerbs::CreateVolume(
 Result<void> ControllerVerbs::DeleteVolume(
     const CallContext& call, const std::string& plugin,
     const csi::DeleteVolumeRequest& request, const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayControlPlugin(call.caller, plugin));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).plugins().MayControlPlugin(call.caller, plugin));
   return parts_.controller.Delete(plugin, request,
                                   {secrets, call.cancelled, call.progress});
 }
@@ -46,7 +51,8 @@ Result<void> ControllerVerbs::DeleteVolume(
 Result<csi::ControllerExpansion> ControllerVerbs::ControllerExpand(
     const CallContext& call, const std::string& plugin,
     const csi::ControllerExpandRequest& request, const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayControlPlugin(call.caller, plugin));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).plugins().MayControlPlugin(call.caller, plugin));
   return parts_.controller.Expand(plugin, request,
                                   {secrets, call.cancelled, call.progress});
 }
@@ -54,7 +60,8 @@ Result<csi::ControllerExpansion> ControllerVerbs::ControllerExpand(
 Result<csi::VolumePage> ControllerVerbs::ListPluginVolumes(
     const CallContext& call, const std::string& plugin,
     const csi::ListVolumesRequest& request, const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayControlPlugin(call.caller, plugin));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).plugins().MayControlPlugin(call.caller, plugin));
   return parts_.controller.List(plugin, request,
                                 {secrets, call.cancelled, call.progress});
 }
@@ -62,7 +69,8 @@ Result<csi::VolumePage> ControllerVerbs::ListPluginVolumes(
 Result<csi::Capacity> ControllerVerbs::GetCapacity(
     const CallContext& call, const std::string& plugin,
     const csi::GetCapacityRequest& request, const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayControlPlugin(call.caller, plugin));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).plugins().MayControlPlugin(call.caller, plugin));
   return parts_.controller.GetCapacity(
       plugin, request, {secrets, call.cancelled, call.progress});
 }
@@ -72,7 +80,8 @@ Result<std::string> ControllerVerbs::CallController(const CallContext& call,
                                                     const std::string& rpc,
                                                     const std::string& request,
                                                     const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayControlPlugin(call.caller, plugin));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).plugins().MayControlPlugin(call.caller, plugin));
   return parts_.controller.HandOn(plugin, rpc, request,
                                   {secrets, call.cancelled, call.progress});
 }

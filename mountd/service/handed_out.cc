@@ -122,9 +122,9 @@ Result<void> MakeRoomFor(const ServiceParts& parts,
 // record, because a later mount may have the same id.
 Result<UniqueFd> HandOut(
     const ServiceParts& parts, HandedOutRecord record,
-    const std::function<Result<exec::Executor::HandedOut>()>& open) {
+    const std::function<Result<exec::HandedOutFd>()>& open) {
   MOUNTD_TRY(MakeRoomFor(parts, record));
-  MOUNTD_ASSIGN(exec::Executor::HandedOut opened, open());
+  MOUNTD_ASSIGN(exec::HandedOutFd opened, open());
   record.mount = opened.mount;
   if (record.mount.mount_id != 0) {
     MOUNTD_TRY(parts.boot.handed_out.PutHandedOut(record));

@@ -37,6 +37,6 @@ Result<void> MakeRoomFor(const ServiceParts& parts,
 // ResourceExhausted as MakeRoomFor.
 Result<UniqueFd> HandOut(
     const ServiceParts& parts, HandedOutRecord record,
-    const std::function<Result<exec::Executor::HandedOut>()>& open);
+    const std::function<Result<exec::HandedOutFd>()>& open);
 
 }  // namespace mountd

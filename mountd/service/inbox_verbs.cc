@@ -14,7 +14,7 @@ Result<InboxVerbs::Inbox> InboxVerbs::PrepareInbox(const CallContext& call,
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 access_.FindPrepared(call, record.allocation));
   if (open) {
-    MOUNTD_TRY(access_.PolicyFor(call).MayOpenTree(call.caller));
+    MOUNTD_TRY(access_.PolicyFor(call).mounts().MayOpenTree(call.caller));
   }
   Inbox inbox;
   MOUNTD_ASSIGN(inbox.host_path, parts_.mounts.PrepareInbox(record));

@@ -13,33 +13,24 @@
 #include <utility>
 #include <vector>
 
-#include "mountd/base/boot_clock.h"
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
-#include "mountd/base/wall_clock.h"
+#include "mountd/service/lease_checks.h"
 #include "mountd/store/boot_store.h"
 #include "mountd/store/state_store.h"
 
 namespace mountd {
 
-struct LeaseClocks {
-  std::function<std::uint64_t()> boot_us = BootMicroseconds;
-  std::function<std::uint64_t()> wall_us = NowMicroseconds;
-};
-
-// Owns the leases and the fences, in memory and in the stores. Knows no policy
-// and runs no plan.
+// Changes the leases and the fences, in memory and in the stores. Knows no
+// policy and runs no plan.
 //
 //   Acquire --> held --deadline, pipe closed, other boot--> lapsed
 //                ^                                            | fences begun
 //                +------ Acquire, once the fences are done ---+
 //
-// A lease counts as lapsed from the moment of its deadline on, whether or not
-// Lapse has run. So no call uses an allocation between the two.
-//
 // Thread-safe. The functions that change something block; the others answer at
 // once, also on the loop's thread.
-class Leases {
+class Leases : public LeaseChecks {
  public:
   Leases(store::StateStore& state, store::BootStore& boot,
          LeaseClocks clocks = {});
@@ -71,20 +62,6 @@ class Leases {
   std::vector<LeaseRecord> List() const;
   std::optional<LeaseRecord> Find(const LeaseKey& key) const;
 
-  // Ok unless a lease of the allocation has lapsed or the allocation is fenced.
-  // FailedPrecondition, "lease lapsed", otherwise.
-  Result<void> CheckUsable(const AllocationRecord& record) const;
-  // As CheckUsable. Also FailedPrecondition if the allocation needs a lease and
-  // none is held.
-  Result<void> CheckHeld(const AllocationRecord& record) const;
-  // Returns whether mountd may stage, publish or mount something for the
-  // allocation by itself: as CheckHeld says. False if the store cannot be read.
-  bool MayRestore(const std::string& allocation) const;
-  // Returns whether the allocation has a lease or a fence. Calls of others
-  // never need to look back for a lapse.
-  bool IsBound(const AllocationRecord& record) const;
-  // Returns how a fence of the allocation would stop tasks.
-  exec::TaskStop StopOf(const AllocationRecord& record) const;
   // Makes room for another allocation of this name: removes the user's receipt
   // of a fence. FailedPrecondition while the fence is not done. AlreadyExists
   // if another user has such a receipt.
@@ -129,21 +106,8 @@ class Leases {
   const std::string& boot_id() const { return boot_id_; }
 
  private:
-  struct Entry {
-    LeaseRecord record;
-    std::shared_ptr<UniqueFd> pipe{};
-    std::uint64_t serial = 0;
-    std::string doomed{};  // why it is due whatever its deadline says
-  };
-  using Entries = std::map<LeaseKey, Entry>;
-
-  static Error LapsedError(const std::string& op, const std::string& object,
-                           const std::string& lease);
   // Called with mutex_.
-  const Entry* OfSubject(const LeaseRecord& lease) const;
-  std::vector<const Entry*> Covering(const AllocationRecord& record) const;
-  bool IsHeld(const Entry& entry) const;
-  std::string WhyDue(const Entry& entry) const;
+  static std::string WhyDue(const Entry& entry);
   bool IsFencing(const LeaseKey& key) const;
   Result<void> CheckAcquirable(const Wanted& wanted) const;
 
@@ -157,20 +121,11 @@ class Leases {
   void Put(Entry entry);
   void Erase(const LeaseKey& key);
 
-  store::StateStore& state_;
   store::BootStore& boot_;
-  const LeaseClocks clocks_;
   std::string boot_id_;
   std::mutex change_;  // one change at a time; taken before mutex_
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  Entries entries_;
-  std::map<std::string, LeaseKey> by_allocation_;
-  std::map<std::pair<std::uint32_t, std::string>, LeaseKey> by_scope_;
-  // The fences that are not done, and those of allocations that still exist,
-  // unless they are lifted.
-  std::map<std::string, FenceRecord> fences_;
   // Leases that lapsed during another lease's fence, by the fence's allocation.
+  // Guarded by mutex_.
   std::map<std::string, std::set<LeaseKey>> merged_;
   std::uint64_t last_serial_ = 0;
 };

@@ -7,14 +7,6 @@
 
 namespace mountd {
 
-Error Leases::LapsedError(const std::string& op, const std::string& object,
-                          const std::string& lease) {
-  return MakeError(Code::kFailedPrecondition, op, object,
-                   "lease lapsed: " + lease +
-                       "; GetFence says when its fence is done, and then "
-                       "AcquireLease makes it usable again");
-}
-
 bool Leases::IsFencing(const LeaseKey& key) const {
   return std::any_of(fences_.begin(), fences_.end(), [&](const auto& one) {
     const auto merged = merged_.find(one.first);

@@ -118,7 +118,7 @@ Result<void> MountAdmission::AuthoriseIds(const CallContext& call,
   const bool is_host =
       request.wish.source_kind == exec::SourceKind::kHostVolume;
   MOUNTD_ASSIGN(request.caller,
-                access_.PolicyFor(call).MayMapIds(
+                access_.PolicyFor(call).mounts().MayMapIds(
                     call.caller, request.wish.ids,
                     {request.wish.source_kind,
                      is_host ? request.wish.source : request.plugin,
@@ -130,13 +130,14 @@ Result<void> MountAdmission::AuthoriseTarget(const CallContext& call,
                                              const AllocationRecord& owner,
                                              BindMountRequest& request) const {
   if (request.wish.target_kind == exec::TargetKind::kDirectory) {
-    MOUNTD_ASSIGN(request.caller,
-                  access_.PolicyFor(call).MayPassDirectory(call.caller));
+    MOUNTD_ASSIGN(
+        request.caller,
+        access_.PolicyFor(call).mounts().MayPassDirectory(call.caller));
   }
   if (request.wish.target_kind == exec::TargetKind::kContainer) {
     MOUNTD_ASSIGN(const exec::CgroupState task,
                   parts_.executor.InspectTask(request.fd->get()));
-    MOUNTD_TRY(access_.PolicyFor(call).MayMountIn(
+    MOUNTD_TRY(access_.PolicyFor(call).mounts().MayMountIn(
         call.caller, task.path.data(),
         request.wish.source_kind == exec::SourceKind::kTmpfs));
     MOUNTD_ASSIGN(request.caller_pid, LivingPidOf(call.caller));
@@ -153,7 +154,7 @@ Result<void> MountAdmission::Authorise(const CallContext& call,
                                        const AllocationRecord& owner,
                                        BindMountRequest& request) const {
   const bool read_only = (request.wish.attributes & exec::kReadOnly) != 0;
-  if (Policy::NeedsWriteAccess(request.wish.propagation) && read_only) {
+  if (MountPolicy::NeedsWriteAccess(request.wish.propagation) && read_only) {
     return MakeError(
         Code::kFailedPrecondition, "bind-mount",
         request.allocation + "/" + request.task + "/" + request.name,
@@ -196,7 +197,7 @@ Result<void> MountAdmission::AuthoriseDirectory(
                      "volume");
   }
   MOUNTD_ASSIGN(request.caller,
-                access_.PolicyFor(call).MayPassDirectory(call.caller));
+                access_.PolicyFor(call).mounts().MayPassDirectory(call.caller));
   return Ok();
 }
 
@@ -206,17 +207,17 @@ Result<void> MountAdmission::AuthoriseSource(const CallContext& call,
   const bool read_only = (request.wish.attributes & exec::kReadOnly) != 0;
   switch (request.wish.source_kind) {
     case exec::SourceKind::kHostVolume:
-      return access_.PolicyFor(call).MayMountHostVolume(
+      return access_.PolicyFor(call).mounts().MayMountHostVolume(
           call.caller, request.wish.source, read_only,
           request.wish.propagation);
     case exec::SourceKind::kFilesystem:
-      return access_.PolicyFor(call).MayMountFilesystem(
+      return access_.PolicyFor(call).mounts().MayMountFilesystem(
           call.caller, request.wish.source, read_only,
           request.wish.propagation);
     case exec::SourceKind::kPublishedVolume:
       MOUNTD_TRY(CheckVolumeSource(request));
-      return access_.PolicyFor(call).MayPropagate(call.caller,
-                                                  request.wish.propagation);
+      return access_.PolicyFor(call).mounts().MayPropagate(
+          call.caller, request.wish.propagation);
     case exec::SourceKind::kTmpfs:
       return CompleteTmpfs(owner, request);
     case exec::SourceKind::kDirectory:

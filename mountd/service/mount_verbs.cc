@@ -234,7 +234,7 @@ Result<UniqueFd> MountVerbs::OpenTree(const CallContext& call,
                                       BindMountRequest request) {
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 access_.FindPrepared(call, request.allocation));
-  MOUNTD_TRY(access_.PolicyFor(call).MayOpenTree(call.caller));
+  MOUNTD_TRY(access_.PolicyFor(call).mounts().MayOpenTree(call.caller));
   const auto refused = [&](Code code, const char* why) {
     return MakeError(code, "open-tree",
                      request.allocation + "/" + request.wish.source, why);

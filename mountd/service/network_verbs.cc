@@ -14,13 +14,14 @@ Result<NetworkStatus> NetworkVerbs::SetupNetwork(const CallContext& call,
                                                  const Name& allocation,
                                                  const NetworkRequest& request,
                                                  GivenNetns given) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayUseNetwork(call.caller, request));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).networks().MayUseNetwork(call.caller, request));
   MOUNTD_ASSIGN(const AllocationRecord record,
                 access_.FindPrepared(call, allocation.str()));
   given.owner_uid = call.caller.uid;
   given.may_be_hosts =
       given.valid() &&
-      access_.PolicyFor(call).MayPassHostNamespaces(call.caller);
+      access_.PolicyFor(call).networks().MayPassHostNamespaces(call.caller);
   std::vector<NetworkStatus> before;
   if (access_.leases().IsBound(record)) {
     MOUNTD_ASSIGN(before, parts_.networks.Of(allocation.str()));
@@ -91,7 +92,8 @@ Result<NetworkStatus> NetworkVerbs::UpdatePorts(
   request.mode = status.mode;
   request.network = status.network;
   request.ports = ports;
-  MOUNTD_TRY(access_.PolicyFor(call).MayUseNetwork(call.caller, request));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).networks().MayUseNetwork(call.caller, request));
   MOUNTD_ASSIGN(NetworkStatus updated,
                 parts_.networks.UpdatePorts(allocation.str(), status.interface,
                                             ports, call.progress));
@@ -118,11 +120,12 @@ bool NetworkVerbs::GrantsPorts(const NetworkRecord& record) const {
   Caller caller;
   caller.uid = (*owner)->uid;
   caller.gid = (*owner)->gid;
-  if (access_.PolicyNow().MayUseNetwork(caller, request)) {
+  if (access_.PolicyNow().networks().MayUseNetwork(caller, request)) {
     return true;
   }
   const Result<CallContext> call = OwnersCall(**owner);
-  return call && access_.PolicyNow().MayUseNetwork(call->caller, request);
+  return call &&
+         access_.PolicyNow().networks().MayUseNetwork(call->caller, request);
 }
 
 Result<void> NetworkVerbs::TeardownNetwork(const CallContext& call,

@@ -9,7 +9,8 @@ namespace mountd {
 
 Result<csi::PluginRegistration> PluginVerbs::RegisterPlugin(
     const CallContext& call, PluginRecord record) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayRegisterPlugin(call.caller, record.id));
+  MOUNTD_TRY(access_.PolicyFor(call).plugins().MayRegisterPlugin(call.caller,
+                                                                 record.id));
   MOUNTD_TRY(CheckNotDeclared("register", record.id));
   std::optional<AllocationRecord> owner;
   if (!record.allocation.empty()) {

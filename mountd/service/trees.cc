@@ -28,7 +28,8 @@ Result<TreeResult> Repeat(const CallContext& call, const char* op,
 
 }  // namespace
 
-Result<TreeResult> RemoveTree(exec::Executor& executor, const CallContext& call,
+Result<TreeResult> RemoveTree(exec::TreeExecutor& executor,
+                              const CallContext& call,
                               const exec::TreePlan& plan,
                               const UniqueFd& directory) {
   return Repeat(call, "remove", plan, [&](const exec::TreePlan& part) {
@@ -36,7 +37,8 @@ Result<TreeResult> RemoveTree(exec::Executor& executor, const CallContext& call,
   });
 }
 
-Result<TreeResult> ChownTree(exec::Executor& executor, const CallContext& call,
+Result<TreeResult> ChownTree(exec::TreeExecutor& executor,
+                             const CallContext& call,
                              const exec::TreePlan& plan,
                              const UniqueFd& directory) {
   return Repeat(call, "chown", plan, [&](const exec::TreePlan& part) {

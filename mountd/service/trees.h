@@ -6,7 +6,7 @@
 #include "mountd/base/caller.h"
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/tree_executor.h"
 
 namespace mountd {
 
@@ -22,10 +22,12 @@ struct TreeResult {
 // continues with the rest.
 //
 // Blocks. Runs on a worker, on the strand of the directory.
-Result<TreeResult> RemoveTree(exec::Executor& executor, const CallContext& call,
+Result<TreeResult> RemoveTree(exec::TreeExecutor& executor,
+                              const CallContext& call,
                               const exec::TreePlan& plan,
                               const UniqueFd& directory);
-Result<TreeResult> ChownTree(exec::Executor& executor, const CallContext& call,
+Result<TreeResult> ChownTree(exec::TreeExecutor& executor,
+                             const CallContext& call,
                              const exec::TreePlan& plan,
                              const UniqueFd& directory);
 

@@ -9,7 +9,8 @@ namespace mountd {
 
 Result<csi::PublishedVolume> VolumeVerbs::PublishVolume(
     const CallContext& call, csi::PublishSpec spec, const UniqueFd& secrets) {
-  MOUNTD_TRY(access_.PolicyFor(call).MayUsePlugin(call.caller, spec.plugin));
+  MOUNTD_TRY(
+      access_.PolicyFor(call).plugins().MayUsePlugin(call.caller, spec.plugin));
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 access_.FindPrepared(call, spec.allocation));
   MOUNTD_TRY(access_.leases().CheckHeld(owner));

@@ -11,7 +11,7 @@
 #include "mountd/base/loop.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/mounts/mount_healths.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/mount_executor.h"
 #include "mountd/store/boot_store.h"
 
 namespace mountd {
@@ -35,7 +35,7 @@ class MountProber {
   struct Parts {
     Loop& loop;
     Strands& strands;
-    exec::Executor& executor;
+    exec::MountExecutor& executor;
     store::BootStore& store;
     MountHealths& healths;
   };

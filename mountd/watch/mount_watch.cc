@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kBetweenCounts{1000};
 
 // Reads the ids that the executor wrote into a memfd.
 Result<std::vector<std::uint64_t>> ReadIds(
-    const exec::Executor::MountList& list) {
+    const exec::MountExecutor::MountList& list) {
   std::vector<std::uint64_t> ids(list.reply.count);
   const std::size_t size = ids.size() * sizeof(std::uint64_t);
   MOUNTD_ASSIGN(const std::string bytes, ReadMemory(list.ids.get(), size));
@@ -41,7 +41,8 @@ Result<std::vector<std::uint64_t>> ReadIds(
 
 void MountWatch::Arm() {
   parts_.strands.Submit(kStrand, [this] {
-    Result<exec::Executor::MountWatch> watch = parts_.executor.WatchMounts();
+    Result<exec::MountExecutor::MountWatch> watch =
+        parts_.executor.WatchMounts();
     if (!watch) {
       spdlog::warn("mountd cannot watch the mounts: {}",
                    watch.error().Message());
@@ -50,12 +51,12 @@ void MountWatch::Arm() {
       return;
     }
     auto shared =
-        std::make_shared<exec::Executor::MountWatch>(std::move(*watch));
+        std::make_shared<exec::MountExecutor::MountWatch>(std::move(*watch));
     parts_.loop.Post([this, shared] { Armed(*shared); });
   });
 }
 
-void MountWatch::Armed(exec::Executor::MountWatch& watch) {
+void MountWatch::Armed(exec::MountExecutor::MountWatch& watch) {
   source_.reset();
   fd_ = std::move(watch.fd);
   tells_ids_ = watch.reply.tells_ids != 0;
@@ -149,7 +150,7 @@ void MountWatch::Compare() {
 
 void MountWatch::CompareNow() {
   const auto list_all = [&]() -> Result<void> {
-    MOUNTD_ASSIGN(const exec::Executor::MountList list,
+    MOUNTD_ASSIGN(const exec::MountExecutor::MountList list,
                   parts_.executor.ListMounts());
     MOUNTD_ASSIGN(const std::vector<std::uint64_t> ids, ReadIds(list));
     MOUNTD_ASSIGN(const std::vector<MountRecord> records,

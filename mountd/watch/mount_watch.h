@@ -12,7 +12,7 @@
 #include "mountd/base/worker_pool.h"
 #include "mountd/mounts/mount_room.h"
 #include "mountd/mounts/mounts.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/mount_executor.h"
 #include "mountd/store/boot_store.h"
 #include "mountd/store/state_store.h"
 #include "mountd/watch/mount_events.h"
@@ -47,7 +47,7 @@ class MountWatch {
   struct Parts {
     Loop& loop;
     Strands& strands;
-    exec::Executor& executor;
+    exec::MountExecutor& executor;
     store::StateStore& state;
     store::BootStore& store;
     Mounts& mounts;
@@ -64,7 +64,7 @@ class MountWatch {
 
  private:
   void Arm();
-  void Armed(exec::Executor::MountWatch& watch);
+  void Armed(exec::MountExecutor::MountWatch& watch);
   void Watch();
   void OnReadable();
   bool Read();  // false: the fd is broken

@@ -16,7 +16,7 @@
 #include "mountd/base/unique_fd.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/networks/networks.h"
-#include "mountd/plan/executor.h"
+#include "mountd/plan/network_executor.h"
 #include "mountd/store/boot_store.h"
 #include "netns/events/events.h"
 
@@ -55,7 +55,7 @@ class NetworkWatch {
   struct Parts {
     Loop& loop;
     Strands& strands;
-    exec::Executor& executor;
+    exec::NetworkExecutor& executor;
     store::BootStore& store;
     Networks& networks;
     bool forward_rules = false;  // keep our rules in iptables' chain FORWARD

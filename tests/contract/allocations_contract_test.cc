@@ -130,7 +130,7 @@ TEST_F(InboxesContract, OpenGivesAnFdAndNeedsAnInbox) {
   Attach(Bind("data"));
   EXPECT_THAT(executor().OpenInbox(Task()), IsErr(Code::kFailedPrecondition));
   ASSERT_THAT(executor().PrepareInbox(Task()), IsOk());
-  ASSERT_OK_AND_ASSIGN(const exec::Executor::HandedOut opened,
+  ASSERT_OK_AND_ASSIGN(const exec::HandedOutFd opened,
                        executor().OpenInbox(Task()));
   EXPECT_TRUE(opened.fd.valid());
 }

@@ -220,7 +220,7 @@ TEST_F(NetworksContract, OnlyTheRecordedNamespaceIsOpened) {
   open.origin = exec::NamespaceOrigin::kExisting;
   open.netns_inode = made.netns_inode;
   const auto before = machine().Made();
-  ASSERT_OK_AND_ASSIGN(const exec::Executor::HandedOut opened,
+  ASSERT_OK_AND_ASSIGN(const exec::HandedOutFd opened,
                        executor().OpenNamespace(open));
   EXPECT_TRUE(opened.fd.valid());
   // Its holders are found by the mount alone, which only the host has.

@@ -114,9 +114,8 @@ def missing_overlaps(reports):
 def main():
     reports, sources = sys.argv[1], pathlib.Path(sys.argv[2])
     xml = sources / "dbus/org.mountd1.Manager.xml"
-    kernel = [sources / "mountd/kernel" / f"{subject}_calls.h"
-              for subject in ("file", "mount", "process", "network")]
-    executor = sources / "mountd/plan/executor.h"
+    kernel = sorted((sources / "mountd/kernel").glob("*_calls.h"))
+    executors = sorted((sources / "mountd/plan").glob("*executor.h"))
     csi = sources / "csi-node/types/csi_client.h"
     operations = sources / "tests/fault/operations.cc"
     lines = [json.loads(path.read_text())
@@ -158,7 +157,7 @@ def main():
         if line["process"] == "mountd" and not line["steps"]:
             missing.append(f"any step of {line['operation']} in mountd")
     wanted = {"kernel": set().union(*map(methods, kernel)),
-              "plan": methods(executor), "rpc": methods(csi)}
+              "plan": set().union(*map(methods, executors)), "rpc": methods(csi)}
     for seam, names in wanted.items():
         for name in sorted(names - ELSEWHERE[seam]):
             if not seams[seam].get(name):

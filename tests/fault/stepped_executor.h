@@ -38,9 +38,9 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<exec::MountState>("Attach",
                                   [&] { return executor_.Attach(plan, fd); });
   }
-  Result<HandedOut> OpenTree(const exec::OpenTreePlan& plan) override {
-    return Pass<HandedOut>("OpenTree",
-                           [&] { return executor_.OpenTree(plan); });
+  Result<exec::HandedOutFd> OpenTree(const exec::OpenTreePlan& plan) override {
+    return Pass<exec::HandedOutFd>("OpenTree",
+                                   [&] { return executor_.OpenTree(plan); });
   }
   Result<void> Detach(const exec::DetachPlan& plan) override {
     return Pass<void>("Detach", [&] { return executor_.Detach(plan); });
@@ -54,9 +54,9 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<void>("PrepareInbox",
                       [&] { return executor_.PrepareInbox(plan); });
   }
-  Result<HandedOut> OpenInbox(const exec::TaskPlan& plan) override {
-    return Pass<HandedOut>("OpenInbox",
-                           [&] { return executor_.OpenInbox(plan); });
+  Result<exec::HandedOutFd> OpenInbox(const exec::TaskPlan& plan) override {
+    return Pass<exec::HandedOutFd>("OpenInbox",
+                                   [&] { return executor_.OpenInbox(plan); });
   }
   Result<void> RemoveInbox(const exec::TaskPlan& plan) override {
     return Pass<void>("RemoveInbox",
@@ -140,9 +140,10 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<exec::NetworkState>(
         "RepairNetwork", [&] { return executor_.RepairNetwork(plan); });
   }
-  Result<HandedOut> OpenNamespace(const exec::NetworkPlan& plan) override {
-    return Pass<HandedOut>("OpenNamespace",
-                           [&] { return executor_.OpenNamespace(plan); });
+  Result<exec::HandedOutFd> OpenNamespace(
+      const exec::NetworkPlan& plan) override {
+    return Pass<exec::HandedOutFd>(
+        "OpenNamespace", [&] { return executor_.OpenNamespace(plan); });
   }
   Result<exec::NetworkState> UpdatePorts(const exec::PortsPlan& plan) override {
     return Pass<exec::NetworkState>(

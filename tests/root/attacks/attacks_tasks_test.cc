@@ -166,7 +166,7 @@ TEST_F(TaskAttacks, WhoMayOnlyReadGetsNoLaterMountsToWriteTo) {
   caller.uid = kAttacker;
   const auto allowed = [&](Propagation mode) {
     const Result<void> may =
-        policy.MayMountHostVolume(caller, "data", true, mode);
+        policy.mounts().MayMountHostVolume(caller, "data", true, mode);
     return may ? "" : std::string(CodeName(may.error().code));
   };
   EXPECT_EQ(allowed(Propagation::kHostToTask), "PermissionDenied");

@@ -171,8 +171,9 @@ void Core::Start() {
   volume_events.may_restore = [this](const std::string& allocation) {
     return services->leases.MayRestore(allocation);
   };
-  volumes = std::make_unique<csi::Volumes>(config, *plans, *rpcs, *plugins,
-                                           *state, std::move(volume_events));
+  volumes =
+      std::make_unique<csi::Volumes>(config, *plans, *plans, *rpcs, *plugins,
+                                     *state, std::move(volume_events));
   controller = std::make_unique<csi::Controller>(config.timeouts, *rpcs,
                                                  *plugins, *volumes);
   ServiceParts parts{live_config, *plans,    *state,   *boot,

@@ -254,14 +254,14 @@ void FakeExecutor::TakeUniqueIds() {
 }
 
 // A memfd stands for the tree, because only the kernel looks at an fd's kind.
-Result<Executor::HandedOut> FakeExecutor::OpenTree(const OpenTreePlan& plan) {
+Result<HandedOutFd> FakeExecutor::OpenTree(const OpenTreePlan& plan) {
   PlanBody body;
   body.open_tree = plan;
-  return Run<Result<HandedOut>>(
+  return Run<Result<HandedOutFd>>(
       PlanKind::kOpenTree, "OpenTree", Text(plan.allocation), body,
-      [&]() -> Result<HandedOut> {
-        return HandedOut{UniqueFd(memfd_create("tree", MFD_CLOEXEC)),
-                         HandedOutLocked()};
+      [&]() -> Result<HandedOutFd> {
+        return HandedOutFd{UniqueFd(memfd_create("tree", MFD_CLOEXEC)),
+                           HandedOutLocked()};
       });
 }
 
@@ -358,13 +358,13 @@ Result<void> FakeExecutor::RemoveInbox(const TaskPlan& plan) {
       });
 }
 
-Result<Executor::HandedOut> FakeExecutor::OpenInbox(const TaskPlan& plan) {
+Result<HandedOutFd> FakeExecutor::OpenInbox(const TaskPlan& plan) {
   PlanBody body;
   body.task = plan;
   const std::string inbox = Text(plan.allocation) + "/" + Text(plan.task);
-  return Run<Result<HandedOut>>(
+  return Run<Result<HandedOutFd>>(
       PlanKind::kOpenInbox, "OpenInbox", inbox, body,
-      [&]() -> Result<HandedOut> {
+      [&]() -> Result<HandedOutFd> {
         if (!inboxes_.contains(inbox)) {
           // The directory is there while a mount is in it.
           const auto below = mounts_.lower_bound(inbox + "/");
@@ -374,8 +374,8 @@ Result<Executor::HandedOut> FakeExecutor::OpenInbox(const TaskPlan& plan) {
                                       inbox, "the task has no inbox")
                           : ErrnoError(ENOENT, "openat2", inbox);
         }
-        return HandedOut{UniqueFd(memfd_create("inbox", MFD_CLOEXEC)),
-                         HandedOutLocked()};
+        return HandedOutFd{UniqueFd(memfd_create("inbox", MFD_CLOEXEC)),
+                           HandedOutLocked()};
       });
 }
 

@@ -99,7 +99,7 @@ void FakeExecutor::SetHealth(const std::string& source, MountHealth health) {
   health_[source] = health;
 }
 
-Result<Executor::MountWatch> FakeExecutor::WatchMounts() {
+Result<MountExecutor::MountWatch> FakeExecutor::WatchMounts() {
   return Run<Result<MountWatch>>(
       PlanKind::kWatchMounts, "WatchMounts", "", PlanBody(),
       [&]() -> Result<MountWatch> {
@@ -124,7 +124,7 @@ Result<Executor::MountWatch> FakeExecutor::WatchMounts() {
       });
 }
 
-Result<Executor::MountList> FakeExecutor::ListMounts() {
+Result<MountExecutor::MountList> FakeExecutor::ListMounts() {
   return Run<Result<MountList>>(
       PlanKind::kListMounts, "ListMounts", "", PlanBody(),
       [&]() -> Result<MountList> {

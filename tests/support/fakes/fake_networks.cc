@@ -381,12 +381,11 @@ Result<NetworkState> FakeExecutor::UpdatePorts(const PortsPlan& plan) {
 
 // A memfd stands for the namespace, because only the kernel looks at an fd's
 // kind.
-Result<Executor::HandedOut> FakeExecutor::OpenNamespace(
-    const NetworkPlan& plan) {
+Result<HandedOutFd> FakeExecutor::OpenNamespace(const NetworkPlan& plan) {
   const std::string id = Text(plan.allocation);
-  return Run<Result<HandedOut>>(
+  return Run<Result<HandedOutFd>>(
       PlanKind::kOpenNamespace, "OpenNamespace", id, BodyOf(plan),
-      [&]() -> Result<HandedOut> {
+      [&]() -> Result<HandedOutFd> {
         const auto found = networks_.find(id);
         if (found == networks_.end() || found->second != plan.netns_inode) {
           return MakeError(Code::kFailedPrecondition, "open namespace", id,
@@ -395,7 +394,7 @@ Result<Executor::HandedOut> FakeExecutor::OpenNamespace(
         }
         HandedOutMount mount;
         mount.mount_id = HandedOutLocked().mount_id;
-        return HandedOut{UniqueFd(memfd_create("netns", MFD_CLOEXEC)), mount};
+        return HandedOutFd{UniqueFd(memfd_create("netns", MFD_CLOEXEC)), mount};
       });
 }
 

@@ -75,7 +75,7 @@ Result<void> FakeExecutor::RemovePlugin(const PluginPlan& plan) {
       });
 }
 
-Result<Executor::PluginConnection> FakeExecutor::ConnectPlugin(
+Result<PluginExecutor::PluginConnection> FakeExecutor::ConnectPlugin(
     const PluginSocketPlan& plan) {
   PlanBody body;
   body.plugin_socket = plan;

@@ -56,7 +56,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
               }
             });
           })),
-      volumes_(options_.config, executor_, csi_, *plugins_, *state_,
+      volumes_(options_.config, executor_, executor_, csi_, *plugins_, *state_,
                EventsOfVolumes()),
       controller_(options_.config.timeouts, csi_, *plugins_, volumes_),
       mounts_(options_.config, executor_, *boot_),

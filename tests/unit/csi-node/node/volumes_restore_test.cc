@@ -33,8 +33,9 @@ class RestoreTest : public VolumesTest {
       told_.push_back(volume.volume_id + " needs secrets for " +
                       user.allocation + "/" + user.alias);
     };
-    volumes_ = std::make_unique<Volumes>(core_.config, executor(), client(),
-                                         *core_.plugins, *core_.state, events);
+    volumes_ = std::make_unique<Volumes>(core_.config, executor(), executor(),
+                                         client(), *core_.plugins, *core_.state,
+                                         events);
   }
   static PublishSpec Plain(const std::string& allocation = "web") {
     PublishSpec spec = Spec(allocation);
@@ -144,8 +145,8 @@ TEST_F(RestoreTest, WhatWasUnderWayWhenMountdEndedIsFinished) {
   EXPECT_EQ(Outcome(volumes_->Publish(Plain(), UniqueFd(), nullptr)),
             "DeadlineExceeded");
   client().script().Clear();
-  volumes_ = std::make_unique<Volumes>(core_.config, executor(), client(),
-                                       *core_.plugins, *core_.state);
+  volumes_ = std::make_unique<Volumes>(core_.config, executor(), executor(),
+                                       client(), *core_.plugins, *core_.state);
   ASSERT_EQ(MessageOf(volumes_->Recover()), "Ok");
   ASSERT_EQ(volumes_->RestoreDead("nfs")->restored.size(), 1U);
   EXPECT_EQ(Publication()->state, PublicationState::kPublished);

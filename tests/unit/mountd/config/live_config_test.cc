@@ -73,16 +73,16 @@ TEST(LiveConfig, WhichRulesAllowACallIsWrittenDown) {
   const auto decisions = std::make_shared<Decisions>();
   const Policy policy(live.Get(), decisions);
   Caller root;
-  EXPECT_EQ(MessageOf(policy.MayMountHostVolume(root, "data", true,
-                                                exec::Propagation::kPrivate)),
+  EXPECT_EQ(MessageOf(policy.mounts().MayMountHostVolume(
+                root, "data", true, exec::Propagation::kPrivate)),
             "Ok");
   EXPECT_EQ(decisions->Rules(), "8");
-  EXPECT_EQ(
-      MessageOf(policy.MayPropagate(root, exec::Propagation::kBidirectional)),
-      "Ok");
+  EXPECT_EQ(MessageOf(policy.mounts().MayPropagate(
+                root, exec::Propagation::kBidirectional)),
+            "Ok");
   EXPECT_EQ(decisions->Rules(), "8,11");
   // A refused call rests on no rule.
-  EXPECT_EQ(Outcome(policy.MayOpenTree(root)), "PermissionDenied");
+  EXPECT_EQ(Outcome(policy.mounts().MayOpenTree(root)), "PermissionDenied");
   EXPECT_EQ(decisions->Rules(), "");
 }
 

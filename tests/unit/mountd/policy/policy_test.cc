@@ -42,8 +42,8 @@ class PolicyTest : public ::testing::Test {
   }
   std::string Mount(const std::string& volume, bool read_only,
                     Propagation propagation = Propagation::kPrivate) const {
-    return Outcome(PolicyNow().MayMountHostVolume(By(kUser), volume, read_only,
-                                                  propagation));
+    return Outcome(PolicyNow().mounts().MayMountHostVolume(
+        By(kUser), volume, read_only, propagation));
   }
   std::string Network(const std::string& network,
                       const std::vector<std::uint16_t>& ports = {}) const {
@@ -52,7 +52,7 @@ class PolicyTest : public ::testing::Test {
     for (const std::uint16_t port : ports) {
       spec.ports.push_back({"", port, 80, exec::kTcp});
     }
-    return Outcome(PolicyNow().MayUseNetwork(By(kUser), spec));
+    return Outcome(PolicyNow().networks().MayUseNetwork(By(kUser), spec));
   }
 
   Policy PolicyNow() const {
@@ -80,7 +80,7 @@ TEST_F(PolicyTest, ContainersAreGrantedWithTheirCgroups) {
   rule.cgroups = {"/a/b"};
   const auto may = [&](const Caller& caller, const char* path,
                        bool tmpfs = false) {
-    return Outcome(PolicyNow().MayMountIn(caller, path, tmpfs));
+    return Outcome(PolicyNow().mounts().MayMountIn(caller, path, tmpfs));
   };
   EXPECT_EQ(may(By(kUser), "/a/b/c"), kDenied);
   rule.containers = true;
@@ -95,7 +95,7 @@ TEST_F(PolicyTest, ATmpfsInAContainerIsARightOfItsOwn) {
   RuleConfig& rule = Rule();
   rule.cgroups = {"/a/b"};
   const auto may = [&](bool tmpfs) {
-    return Outcome(PolicyNow().MayMountIn(By(kUser), "/a/b", tmpfs));
+    return Outcome(PolicyNow().mounts().MayMountIn(By(kUser), "/a/b", tmpfs));
   };
   rule.container_tmpfs = true;
   EXPECT_EQ(may(true), kDenied);  // the right does not include `containers`
@@ -134,15 +134,18 @@ TEST_F(PolicyTest, NothingIsAllowedWithoutARule) {
   for (const std::uint32_t uid : {kUser, 0U}) {
     const Caller caller = By(uid, 0);
     EXPECT_EQ(Outcome(PolicyNow().MayPrepare(caller)), kDenied);
-    EXPECT_EQ(Outcome(PolicyNow().MayMountHostVolume(caller, "data", true,
-                                                     Propagation::kPrivate)),
+    EXPECT_EQ(Outcome(PolicyNow().mounts().MayMountHostVolume(
+                  caller, "data", true, Propagation::kPrivate)),
               kDenied);
-    EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(caller, "nfs")), kDenied);
-    EXPECT_EQ(Outcome(PolicyNow().MayRegisterPlugin(caller, "nfs")), kDenied);
-    EXPECT_EQ(Outcome(PolicyNow().MayUseNetwork(caller, {})), kDenied);
-    EXPECT_EQ(
-        Outcome(PolicyNow().MayPropagate(caller, Propagation::kBidirectional)),
-        kDenied);
+    EXPECT_EQ(Outcome(PolicyNow().plugins().MayUsePlugin(caller, "nfs")),
+              kDenied);
+    EXPECT_EQ(Outcome(PolicyNow().plugins().MayRegisterPlugin(caller, "nfs")),
+              kDenied);
+    EXPECT_EQ(Outcome(PolicyNow().networks().MayUseNetwork(caller, {})),
+              kDenied);
+    EXPECT_EQ(Outcome(PolicyNow().mounts().MayPropagate(
+                  caller, Propagation::kBidirectional)),
+              kDenied);
   }
 }
 
@@ -162,9 +165,10 @@ TEST_F(PolicyTest, RulesAddUp) {
   Rule().plugins = {"ebs"};
   config_.rules.emplace_back().uids = {1};
   config_.rules.back().plugins = {"secret"};
-  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kOk);
-  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "ebs")), kOk);
-  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "secret")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayUsePlugin(By(kUser), "nfs")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayUsePlugin(By(kUser), "ebs")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayUsePlugin(By(kUser), "secret")),
+            kDenied);
 }
 
 TEST_F(PolicyTest, AHostVolumeByName) {
@@ -211,8 +215,8 @@ TEST_F(PolicyTest, AVolumeOfOtherUsersIsNobodyElses) {
 
 TEST_F(PolicyTest, AFilesystemIsHeldToTheSameAsAHostVolume) {
   const auto mount = [&](const std::string& name, bool read_only) {
-    return Outcome(PolicyNow().MayMountFilesystem(By(kUser), name, read_only,
-                                                  Propagation::kPrivate));
+    return Outcome(PolicyNow().mounts().MayMountFilesystem(
+        By(kUser), name, read_only, Propagation::kPrivate));
   };
   config_.filesystems["homes"] = {"nfs", "server:/homes"};
   Rule().host_volumes = {"*"};
@@ -255,37 +259,45 @@ TEST_F(PolicyTest, BidirectionalNeedsARuleToo) {
   Rule().host_volumes = {"*"};
   EXPECT_EQ(Mount("data", false, Propagation::kHostToTask), kOk);
   EXPECT_EQ(Mount("data", false, Propagation::kBidirectional), kDenied);
-  EXPECT_EQ(
-      Outcome(PolicyNow().MayPropagate(By(kUser), Propagation::kBidirectional)),
-      kDenied);
-  EXPECT_EQ(
-      Outcome(PolicyNow().MayPropagate(By(kUser), Propagation::kHostToTask)),
-      kOk);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayPropagate(
+                By(kUser), Propagation::kBidirectional)),
+            kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayPropagate(
+                By(kUser), Propagation::kHostToTask)),
+            kOk);
   Rule().bidirectional = true;
   EXPECT_EQ(Mount("data", false, Propagation::kBidirectional), kOk);
 }
 
 TEST_F(PolicyTest, UsingAPluginIsNotRegisteringIt) {
   Rule().plugins = {"nfs"};
-  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kOk);
-  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs2")), kDenied);
-  EXPECT_EQ(Outcome(PolicyNow().MayRegisterPlugin(By(kUser), "nfs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayUsePlugin(By(kUser), "nfs")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayUsePlugin(By(kUser), "nfs2")),
+            kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayRegisterPlugin(By(kUser), "nfs")),
+            kDenied);
   config_.rules[0] = {};
   Rule().register_plugins = {"*"};
-  EXPECT_EQ(Outcome(PolicyNow().MayRegisterPlugin(By(kUser), "nfs")), kOk);
-  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayRegisterPlugin(By(kUser), "nfs")),
+            kOk);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayUsePlugin(By(kUser), "nfs")),
+            kDenied);
 }
 
 TEST_F(PolicyTest, ControllingAPluginIsAnotherThingThanUsingIt) {
   RuleConfig& user = Rule();
   user.plugins = {"*"};
   user.register_plugins = {"*"};
-  EXPECT_EQ(Outcome(PolicyNow().MayControlPlugin(By(kUser), "nfs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayControlPlugin(By(kUser), "nfs")),
+            kDenied);
   config_.rules[0] = {};
   Rule().control_plugins = {"nfs"};
-  EXPECT_EQ(Outcome(PolicyNow().MayControlPlugin(By(kUser), "nfs")), kOk);
-  EXPECT_EQ(Outcome(PolicyNow().MayControlPlugin(By(kUser), "ebs")), kDenied);
-  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayControlPlugin(By(kUser), "nfs")),
+            kOk);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayControlPlugin(By(kUser), "ebs")),
+            kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayUsePlugin(By(kUser), "nfs")),
+            kDenied);
 }
 
 TEST_F(PolicyTest, IdsMustLieInOneRange) {
@@ -293,10 +305,10 @@ TEST_F(PolicyTest, IdsMustLieInOneRange) {
     exec::IdMapPlan ids;
     ids.count = 1;
     ids.extents[0] = {on_disk, 1, count};
-    return Outcome(PolicyNow().MayMapIds(By(kUser), ids));
+    return Outcome(PolicyNow().mounts().MayMapIds(By(kUser), ids));
   };
   Rule();
-  EXPECT_EQ(Outcome(PolicyNow().MayMapIds(By(kUser), {})), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayMapIds(By(kUser), {})), kOk);
   EXPECT_EQ(map(1000, 1), kDenied);
   config_.rules[0].ids = {{1000, 1009}, {1010, 1019}};
   EXPECT_EQ(map(1000, 10), kOk);
@@ -317,7 +329,7 @@ TEST_F(PolicyTest, OnesOwnIdsAreMappedWithoutARule) {
     ids.extents[0] = user;
     ids.gid_count = 1;
     ids.gids[0] = group;
-    return Outcome(PolicyNow().MayMapIds(caller, ids));
+    return Outcome(PolicyNow().mounts().MayMapIds(caller, ids));
   };
   Rule();
   const Caller user = By(kUser, kGroup, {3000});
@@ -340,9 +352,10 @@ TEST_F(PolicyTest, OnesOwnIdsAreMappedWithoutARule) {
   exec::IdMapPlan both;
   both.count = 1;
   both.extents[0] = own_user;
-  EXPECT_EQ(Outcome(PolicyNow().MayMapIds(user, both)), kDenied)
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayMapIds(user, both)), kDenied)
       << "a group of the user's number";
-  EXPECT_EQ(Outcome(PolicyNow().MayMapIds(By(kUser, kUser), both)), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayMapIds(By(kUser, kUser), both)),
+            kOk);
 }
 
 TEST_F(PolicyTest, RootsFilesAreTheCallersInVolumesOfTheSameRule) {
@@ -351,7 +364,7 @@ TEST_F(PolicyTest, RootsFilesAreTheCallersInVolumesOfTheSameRule) {
     exec::IdMapPlan ids;
     ids.count = 1;
     ids.extents[0] = extent;
-    return Outcome(PolicyNow().MayMapIds(caller, ids, source));
+    return Outcome(PolicyNow().mounts().MayMapIds(caller, ids, source));
   };
   using exec::SourceKind;
   const IdsSource data{SourceKind::kHostVolume, "data"};
@@ -390,7 +403,7 @@ TEST_F(PolicyTest, TheExecutorIsToldWhoseIdsTheyAre) {
   RuleConfig& by_group = config_.rules.emplace_back();
   by_group.gids = {3000};
   const Result<exec::CallerPlan> plan =
-      PolicyNow().MayMapIds(By(kUser, kGroup, {2999, 3000}), {});
+      PolicyNow().mounts().MayMapIds(By(kUser, kGroup, {2999, 3000}), {});
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->uid, kUser);
   ASSERT_EQ(plan->gid_count, 2U);
@@ -423,7 +436,7 @@ TEST_F(PolicyTest, CniNetworksAreGrantedByNamesOfTheirOwn) {
     NetworkRequest spec;
     spec.mode = NetworkMode::kCni;
     spec.network = "net";
-    return Outcome(PolicyNow().MayUseNetwork(By(kUser), spec));
+    return Outcome(PolicyNow().networks().MayUseNetwork(By(kUser), spec));
   };
   EXPECT_EQ(network("cni/net"), kOk);
   EXPECT_EQ(network("cni/*"), kOk);
@@ -444,10 +457,10 @@ TEST_F(PolicyTest, EveryPortMustLieInARange) {
 
 TEST_F(PolicyTest, DirectoriesOnlyWithAllocRoots) {
   RuleConfig& rule = Rule();
-  EXPECT_EQ(Outcome(PolicyNow().MayPassDirectory(By(kUser))), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayPassDirectory(By(kUser))), kDenied);
   rule.alloc_roots = {"/alloc"};
-  EXPECT_EQ(Outcome(PolicyNow().MayPassDirectory(By(kUser))), kOk);
-  EXPECT_EQ(Outcome(PolicyNow().MayPassDirectory(By(1))), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayPassDirectory(By(kUser))), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayPassDirectory(By(1))), kDenied);
 }
 
 TEST_F(PolicyTest, TheExecutorIsToldTheGroupsThatRulesName) {
@@ -455,13 +468,13 @@ TEST_F(PolicyTest, TheExecutorIsToldTheGroupsThatRulesName) {
   config_.rules.emplace_back().gids = {kGroup};
   std::vector<std::uint32_t> groups(100, 7);
   groups.push_back(kGroup);
-  const auto plan = PolicyNow().MayPassDirectory(By(kUser, 5, groups));
+  const auto plan = PolicyNow().mounts().MayPassDirectory(By(kUser, 5, groups));
   ASSERT_EQ(Outcome(plan), kOk);
   EXPECT_EQ(plan->uid, kUser);
   ASSERT_EQ(plan->gid_count, 2U);
   EXPECT_EQ(plan->gids[0], 5U);
   EXPECT_EQ(plan->gids[1], kGroup);
-  const auto full = PolicyNow().MayPassDirectory(
+  const auto full = PolicyNow().mounts().MayPassDirectory(
       By(kUser, 5, std::vector<std::uint32_t>(100, kGroup)));
   EXPECT_EQ(full->gid_count, full->gids.size());
 }
@@ -469,17 +482,24 @@ TEST_F(PolicyTest, TheExecutorIsToldTheGroupsThatRulesName) {
 TEST_F(PolicyTest, FilesAreGivenToOnesOwnIdsAndThoseOfRules) {
   RuleConfig& rule = Rule();
   const Caller caller = By(kUser, 5, {6, 7});
-  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, kUser, 5)), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayGiveFilesTo(caller, kUser, 5)),
+            kDenied);
   rule.alloc_roots = {"/alloc"};
-  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, kUser, 5)), kOk);
-  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, kUser, 8)), kDenied);
-  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, 70000, 5)), kDenied);
-  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, 0, 0)), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayGiveFilesTo(caller, kUser, 5)),
+            kOk);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayGiveFilesTo(caller, kUser, 8)),
+            kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayGiveFilesTo(caller, 70000, 5)),
+            kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayGiveFilesTo(caller, 0, 0)),
+            kDenied);
   rule.ids = {{70000, 70001}};
-  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, 70000, 70001)), kOk);
-  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, 70002, 70001)), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayGiveFilesTo(caller, 70000, 70001)),
+            kOk);
+  EXPECT_EQ(Outcome(PolicyNow().mounts().MayGiveFilesTo(caller, 70002, 70001)),
+            kDenied);
   // The plan names the group to the executor, because no rule names it.
-  const auto plan = PolicyNow().MayGiveFilesTo(caller, kUser, 7);
+  const auto plan = PolicyNow().mounts().MayGiveFilesTo(caller, kUser, 7);
   ASSERT_EQ(Outcome(plan), kOk);
   ASSERT_EQ(plan->gid_count, 2U);
   EXPECT_EQ(plan->gids[1], 7U);
@@ -496,7 +516,8 @@ TEST_F(PolicyTest, OwnersAndAdministratorsUseAThing) {
   EXPECT_TRUE(PolicyNow().MayAdminister(By(kUser)));
   EXPECT_EQ(Outcome(PolicyNow().MayUse(By(kUser), 1, "it")), kOk);
   // An administrator is still bound by the rules for plugins.
-  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().plugins().MayUsePlugin(By(kUser), "nfs")),
+            kDenied);
 }
 
 // The authority holds for one call, and is recorded beside the rules.
@@ -512,7 +533,7 @@ TEST_F(PolicyTest, AnAuthorityMakesAnAdministratorAndNoMore) {
   EXPECT_EQ(Outcome(policy.MayUse(allowed, 1, "it")), kOk);
   EXPECT_EQ(decisions->Rules(), "org.mountd1.release");
   EXPECT_EQ(Outcome(policy.MustAdminister(allowed, "see", "it")), kOk);
-  const auto plugin = policy.MayUsePlugin(allowed, "nfs");
+  const auto plugin = policy.plugins().MayUsePlugin(allowed, "nfs");
   ASSERT_EQ(Outcome(plugin), kDenied);
   EXPECT_FALSE(plugin.error().administrator_may);
   EXPECT_EQ(decisions->Rules(), "");
@@ -525,7 +546,7 @@ TEST_F(PolicyTest, ARefusalSaysWhatIsMissing) {
   Rule().networks = {"default"};
   NetworkRequest spec;
   spec.ports = {{"", 81, 80, exec::kTcp}};
-  const auto refused = PolicyNow().MayUseNetwork(By(kUser), spec);
+  const auto refused = PolicyNow().networks().MayUseNetwork(By(kUser), spec);
   EXPECT_EQ(MessageOf(refused),
             "map host port 81: no rule grants it to this user; add it to "
             "host_ports in mountd.toml");

@@ -153,6 +153,7 @@ class GrantsTest : public CoreFixture {
     }
     const bool may = services()
                          .access.PolicyFor(call)
+                         .networks()
                          .MayUseNetwork(call.caller, request)
                          .has_value();
     ++(may ? granted_ : denied_);
@@ -225,7 +226,8 @@ class GrantsTest : public CoreFixture {
     if (found != list.end()) {
       EXPECT_EQ(
           found->host_namespaces,
-          services().access.PolicyFor(call).MayPassHostNamespaces(call.caller));
+          services().access.PolicyFor(call).networks().MayPassHostNamespaces(
+              call.caller));
     }
   }
   void CompareAll(const CallContext& call);
