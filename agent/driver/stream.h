@@ -7,7 +7,7 @@
 
 namespace mountd::driver {
 
-// Values that a driver tells one after the other, such as a task's statistics.
+// A sequence of values that a driver sends, such as a task's statistics.
 // The caller owns the stream; destroying the stream ends it.
 //
 // One thread calls Next, and any thread calls Cancel.
