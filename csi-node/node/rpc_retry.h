@@ -41,12 +41,11 @@ inline void PauseUnlessCancelled(Clock::time_point end,
 // Calls `call()` until it succeeds, fails finally (RpcError::IsFinal), or is
 // cancelled, or until `budget` is over; then no further try begins. A timeout
 // is not final, so this function calls a NodePublishVolume that timed out
-// again. Waits
-// between two tries, first 100 ms, doubling to 5 s, with jitter (CSI spec:
-// ABORTED and similar codes are retried with exponential back-off). Returns the
-// last outcome. `call` must look up the plugin's channel each time, because
-// UNAVAILABLE often comes from a channel that is being replaced. Reports to
-// `progress` the number of the try, and why the try before failed.
+// again. Waits between two tries, first 100 ms, doubling to 5 s, with jitter
+// (CSI spec: ABORTED and similar codes are retried with exponential back-off).
+// Returns the last outcome. `call` must look up the plugin's channel each time,
+// because UNAVAILABLE often comes from a channel that is being replaced.
+// Reports to `progress` the number of the try, and why the try before failed.
 template <typename F>
 auto RetryUntilFinal(std::chrono::milliseconds budget,
                      const CancelToken& cancelled, F call,

@@ -30,7 +30,7 @@ void VolumeRestorer::Look(const std::string& plugin) {
     {
       const std::lock_guard lock(mutex_);
       // Before the look, because a request that comes during the look needs
-      // another one.
+      // another look.
       waiting_.erase(plugin);
     }
     LookNow(plugin);
