@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "mountd/base/pipe.h"
 #include "mountd/base/unique_fd.h"
 #include "netns/cni/descendants.h"
 #include "netns/cni/documents/limits.h"
@@ -27,19 +28,6 @@ using End = ChildOutcome::End;
 // The time that killed processes may take to be gone.
 constexpr std::chrono::milliseconds kKillGrace(2000);
 
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-
-Result<Pipe> MakePipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return ErrnoError(errno, "pipe", "");
-  }
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
 struct Pipes {
   Pipe in;
   Pipe out;
@@ -48,9 +36,9 @@ struct Pipes {
 
 Result<Pipes> MakePipes() {
   Pipes pipes;
-  MOUNTD_ASSIGN(pipes.in, MakePipe());
-  MOUNTD_ASSIGN(pipes.out, MakePipe());
-  MOUNTD_ASSIGN(pipes.err, MakePipe());
+  MOUNTD_ASSIGN(pipes.in, MakePipe(""));
+  MOUNTD_ASSIGN(pipes.out, MakePipe(""));
+  MOUNTD_ASSIGN(pipes.err, MakePipe(""));
   // Our ends must not block, because one loop serves all three.
   for (const UniqueFd* ours :
        {&pipes.in.write, &pipes.out.read, &pipes.err.read}) {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "agent/driver/images/confined_child.h"
+#include "mountd/base/pipe.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::driver {
@@ -28,19 +29,10 @@ constexpr auto kShortestPause = std::chrono::milliseconds(100);
 constexpr int kPauseFactor = 9;
 constexpr int kReadsPerTurn = 64;
 
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-
-// Both ends are close-on-exec and 3 or higher, even in a process that has
-// closed its standard files.
-Result<Pipe> MakePipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return ErrnoError(errno, "pipe2", "");
-  }
-  Pipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+// Makes a pipe whose ends are 3 or higher, even in a process that has closed
+// its standard files. Reads do not block.
+Result<Pipe> MakeHighPipe() {
+  MOUNTD_ASSIGN(Pipe pipe, MakePipe(""));
   pipe.read.reset(::fcntl(pipe.read.get(), F_DUPFD_CLOEXEC, 3));
   pipe.write.reset(::fcntl(pipe.write.get(), F_DUPFD_CLOEXEC, 3));
   if (!pipe.read.valid() || !pipe.write.valid() ||
@@ -95,9 +87,9 @@ struct Files {
 
 Result<Files> MakeFiles() {
   Files files;
-  MOUNTD_ASSIGN(files.out, MakePipe());
-  MOUNTD_ASSIGN(files.error, MakePipe());
-  MOUNTD_ASSIGN(files.report, MakePipe());
+  MOUNTD_ASSIGN(files.out, MakeHighPipe());
+  MOUNTD_ASSIGN(files.error, MakeHighPipe());
+  MOUNTD_ASSIGN(files.report, MakeHighPipe());
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   files.null.reset(::fcntl(null.get(), F_DUPFD_CLOEXEC, 3));
   if (!files.null.valid()) {
