@@ -14,21 +14,6 @@
 
 namespace mountd::csi {
 
-inline bool IsCancelled(const CancelToken& cancelled) {
-  return cancelled != nullptr && *cancelled;
-}
-
-// Aborted if the call was cancelled before it has changed anything.
-inline Result<void> CheckNotCancelled(const CancelToken& cancelled,
-                                      const std::string& op,
-                                      const std::string& object) {
-  return IsCancelled(cancelled)
-             ? Result<void>(MakeError(
-                   Code::kAborted, op, object,
-                   "was cancelled before it began, so nothing changed"))
-             : Ok();
-}
-
 // Sleeps until `end`, or until the call is cancelled.
 inline void PauseUnlessCancelled(Clock::time_point end,
                                  const CancelToken& cancelled) {

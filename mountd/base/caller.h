@@ -41,6 +41,21 @@ Result<std::uint32_t> LivingPidOf(const Caller& caller);
 // Set once nobody waits for the work any more. Long retries check it.
 using CancelToken = std::shared_ptr<std::atomic<bool>>;
 
+inline bool IsCancelled(const CancelToken& cancelled) {
+  return cancelled != nullptr && *cancelled;
+}
+
+// Aborted if the call was cancelled before it has changed anything.
+inline Result<void> CheckNotCancelled(const CancelToken& cancelled,
+                                      const std::string& op,
+                                      const std::string& object) {
+  return IsCancelled(cancelled)
+             ? Result<void>(MakeError(
+                   Code::kAborted, op, object,
+                   "was cancelled before it began, so nothing changed"))
+             : Ok();
+}
+
 struct CallContext {
   Caller caller;
   CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);

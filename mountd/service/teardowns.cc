@@ -223,11 +223,8 @@ Result<void> Teardowns::Await(const Manner& manner,
   Result<void> outcome = look();
   while (!outcome && outcome.error().code == Code::kBusy &&
          manner.on_tasks == OnTasks::kWait && Clock::now() < deadline) {
-    if (manner.cancelled != nullptr && manner.cancelled->load()) {
-      return MakeError(Code::kAborted, outcome.error().op,
-                       outcome.error().object,
-                       "was cancelled before it began, so nothing changed");
-    }
+    MOUNTD_TRY(CheckNotCancelled(manner.cancelled, outcome.error().op,
+                                 outcome.error().object));
     manner.progress.At(Step::kTasks);
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kMostPause);
