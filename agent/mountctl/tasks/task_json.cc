@@ -210,13 +210,19 @@ void from_json(const Json& json, TaskHandle& handle) {
 }  // namespace mountd::driver
 
 namespace mountd::agent {
+namespace {
+
+constexpr driver::Names<RestartMode, 2> kRestartModes{
+    {{RestartMode::kFail, "fail"}, {RestartMode::kDelay, "delay"}}};
+
+}  // namespace
 
 void to_json(nlohmann::json& json, const TaskSpec& spec) {
   json = {{"config", spec.config},
           {"attempts", spec.restart.attempts},
           {"interval_ms", spec.restart.interval.count()},
           {"delay_ms", spec.restart.delay.count()},
-          {"mode", spec.restart.mode == RestartMode::kDelay ? "delay" : "fail"},
+          {"mode", driver::NameOf(kRestartModes, spec.restart.mode)},
           {"kill_signal", spec.kill_signal},
           {"kill_timeout_ms", spec.kill_timeout.count()}};
 }
@@ -228,12 +234,7 @@ void from_json(const nlohmann::json& json, TaskSpec& spec) {
       std::chrono::milliseconds(json.at("interval_ms").get<std::int64_t>());
   spec.restart.delay =
       std::chrono::milliseconds(json.at("delay_ms").get<std::int64_t>());
-  const auto mode = json.at("mode").get<std::string>();
-  if (mode != "delay" && mode != "fail") {
-    (void)nlohmann::json::object().at(mode);  // throws
-  }
-  spec.restart.mode =
-      mode == "delay" ? RestartMode::kDelay : RestartMode::kFail;
+  spec.restart.mode = driver::ValueOf(kRestartModes, json.at("mode"));
   json.at("kill_signal").get_to(spec.kill_signal);
   spec.kill_timeout =
       std::chrono::milliseconds(json.at("kill_timeout_ms").get<std::int64_t>());
