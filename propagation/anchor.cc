@@ -167,6 +167,18 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
   return Ok();
 }
 
+// Opens the directory `name` in the volume's parent again, and reads the facts
+// of the mount that is there now.
+Result<void> OpenAgain(const Context& context, const std::string& volume,
+                       const std::string& name, Source* source) {
+  MOUNTD_ASSIGN(source->fd,
+                OpenBeneath(context, source->parent.get(), name, volume));
+  MOUNTD_ASSIGN(source->file, Named(context.kernel.Stat(source->fd.get(), ""),
+                                    "statx", volume));
+  MOUNTD_ASSIGN(source->mount, context.inspector.Facts(source->file.mount_id));
+  return Ok();
+}
+
 }  // namespace
 
 Result<void> AnchorHostVolume(const Context& context, const Base& base,
@@ -188,18 +200,9 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
   undo->Add([&context, source, volume] {
     RemoveIfEmpty(context, source->markers.get(), volume);
   });
-  const auto open_again = [&]() -> Result<void> {
-    MOUNTD_ASSIGN(source->fd,
-                  OpenBeneath(context, source->parent.get(), name, volume));
-    MOUNTD_ASSIGN(source->file, Named(context.kernel.Stat(source->fd.get(), ""),
-                                      "statx", volume));
-    MOUNTD_ASSIGN(source->mount,
-                  context.inspector.Facts(source->file.mount_id));
-    return Ok();
-  };
   // Look again under the lock, because another executor may have made the
   // anchor before this one got the lock.
-  MOUNTD_TRY(open_again());
+  MOUNTD_TRY(OpenAgain(context, volume, name, source));
   if (source->file.mount_root) {
     MOUNTD_ASSIGN(const bool ours, IsMarked(context, source->markers, volume,
                                             source->file.mount_id));
@@ -210,14 +213,14 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
       MOUNTD_TRY(Named(context.kernel.SetMount(source->fd.get(), false,
                                                {.propagation = MS_SHARED}),
                        "mount_setattr", volume));
-      MOUNTD_TRY(open_again());
+      MOUNTD_TRY(OpenAgain(context, volume, name, source));
     }
     return Ok();
   }
   const MountFacts holder = source->mount;
   MOUNTD_TRY(CheckNotElsewhere(context, source->markers, volume, path));
   MOUNTD_TRY(MakeAnchor(context, volume, path, source, undo));
-  MOUNTD_TRY(open_again());
+  MOUNTD_TRY(OpenAgain(context, volume, name, source));
   // The mount at the path must be the new anchor, on the mount seen before, in
   // a group of its own. Anything else means that somebody mounted or renamed
   // here.
