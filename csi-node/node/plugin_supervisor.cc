@@ -341,6 +341,10 @@ PluginSupervisor::Attempt PluginSupervisor::ConnectAndFingerprint() {
       !opened) {
     return Failed(Attempt::kFailed, Reason(opened.error()));
   }
+  return LearnReady(ref);
+}
+
+PluginSupervisor::Attempt PluginSupervisor::LearnReady(const ChannelRef& ref) {
   const RpcResult<bool> ready = parts_.client.Probe(ref, ProbeDeadline());
   if (!ready) {
     return Failed(Attempt::kFailed, Reason(ready.error()));

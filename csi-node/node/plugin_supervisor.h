@@ -81,6 +81,8 @@ class PluginSupervisor {
   void Run();
   void SetAttempted();
   Attempt ConnectAndFingerprint();
+  // Probes the connected plugin, and reads its fingerprint.
+  Attempt LearnReady(const ChannelRef& ref);
   Result<exec::PluginExecutor::PluginConnection> Connect();
   // Returns the time until the next attempt.
   std::chrono::milliseconds PauseAfter(Attempt attempt) const;
