@@ -353,12 +353,27 @@ void ForeignFds::LetGo(std::uint64_t id, UniqueFd fd) {
   CloseHeld(id, std::move(fd));
 }
 
+bool ForeignFds::HasRoom(std::uint64_t owner) const {
+  const auto of_owner = fds_of_.find(owner);
+  return fds_ < bounds_.fds &&
+         (of_owner == fds_of_.end() || of_owner->second < bounds_.fds_of_owner);
+}
+
+std::shared_ptr<UniqueFd> ForeignFds::Hold(std::uint64_t id,
+                                           std::uint64_t owner, UniqueFd fd) {
+  held_[id] = Held{fd.get(), owner, false};
+  ++fds_of_[owner];
+  ++fds_;
+  return {new UniqueFd(std::move(fd)), [this, id](UniqueFd* one) {
+            LetGo(id, std::move(*one));
+            delete one;
+          }};
+}
+
 Result<ForeignFds::Received, int> ForeignFds::Receive(
     std::uint64_t id, std::uint64_t owner, std::span<std::byte> into) {
   const std::lock_guard lock(mutex_);
-  const auto of_owner = fds_of_.find(owner);
-  if (fds_ >= bounds_.fds ||
-      (of_owner != fds_of_.end() && of_owner->second >= bounds_.fds_of_owner)) {
+  if (!HasRoom(owner)) {
     // EDQUOT is no errno of recvmsg(2), so the caller can tell it from those.
     return EDQUOT;
   }
@@ -391,15 +406,8 @@ Result<ForeignFds::Received, int> ForeignFds::Receive(
       }
       continue;
     }
-    UniqueFd fd = std::move(incoming->fds[next++]);
-    held_[fd_id] = Held{fd.get(), owner, false};
-    ++fds_of_[owner];
-    ++fds_;
-    received.fds.emplace_back(new UniqueFd(std::move(fd)),
-                              [this, fd_id](UniqueFd* one) {
-                                LetGo(fd_id, std::move(*one));
-                                delete one;
-                              });
+    received.fds.push_back(
+        Hold(fd_id, owner, std::move(incoming->fds[next++])));
   }
   if (reply.is_full != 0) {
     Replace();

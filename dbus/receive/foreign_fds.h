@@ -117,6 +117,11 @@ class ForeignFds {
   void Replace();
   void Watch();
   void SendDrop(std::uint64_t id);
+  // Returns whether the owner has fewer fds here than it may have.
+  bool HasRoom(std::uint64_t owner) const;
+  // Holds the fd until the returned pointer lets it go.
+  std::shared_ptr<UniqueFd> Hold(std::uint64_t id, std::uint64_t owner,
+                                 UniqueFd fd);
   Result<closer::Incoming, int> Ask(const closer::Request& request,
                                     closer::Reply* reply,
                                     std::span<std::byte> bytes);

@@ -53,6 +53,17 @@ std::uint64_t InodeOf(int fd) {
   return ::fstat(fd, &file) == 0 ? file.st_ino : 0;
 }
 
+// Puts the fds into the message's control buffer, which has room for them.
+void PutNumbers(const std::vector<int>& numbers, msghdr* message) {
+  const std::size_t bytes = numbers.size() * sizeof(int);
+  message->msg_controllen = CMSG_SPACE(bytes);
+  cmsghdr* const header = CMSG_FIRSTHDR(message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(header), numbers.data(), bytes);
+}
+
 ssize_t RawReceive(int socket, void* into, std::size_t size, int flags,
                    bool* has_fds) {
   iovec part = {into, size};
@@ -331,6 +342,27 @@ ssize_t Inbound::ReadWithFds(std::byte* into, std::size_t size,
   return static_cast<ssize_t>(received->size);
 }
 
+int Inbound::PutPlaceholder(std::shared_ptr<UniqueFd> fd,
+                            std::uint64_t* inode) {
+  UniqueFd own(::memfd_create("mountd-passed", MFD_CLOEXEC));
+  *inode = own.valid() ? InodeOf(own.get()) : 0;
+  if (*inode == 0) {
+    return -1;
+  }
+  if (fd != nullptr) {
+    State().passed[*inode] = std::move(fd);
+  }
+  // The bus daemon passes on no malformed message, so none is looked for.
+  // sd-bus may make some messages before earlier ones are decoded.
+  if (kind_ == Kind::kBus) {
+    delivered_.push_back(*inode);
+    Forget(kMostDeliveredOfBus);
+  } else {
+    placeholders_.push_back({own.get(), *inode, framing_.complete()});
+  }
+  return own.release();
+}
+
 bool Inbound::PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
                               msghdr* message) {
   if (fds.empty()) {
@@ -345,9 +377,9 @@ bool Inbound::PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
   std::vector<int> numbers;
   std::vector<std::uint64_t> inodes;
   for (std::shared_ptr<UniqueFd>& fd : fds) {
-    UniqueFd own(::memfd_create("mountd-passed", MFD_CLOEXEC));
-    const std::uint64_t inode = own.valid() ? InodeOf(own.get()) : 0;
-    if (inode == 0) {
+    std::uint64_t inode = 0;
+    const int number = PutPlaceholder(std::move(fd), &inode);
+    if (number < 0) {
       std::for_each(numbers.begin(), numbers.end(), ::close);
       // Nobody could take these by their placeholders any more.
       for (const std::uint64_t put : inodes) {
@@ -358,26 +390,10 @@ bool Inbound::PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
       }
       return false;
     }
-    if (fd != nullptr) {
-      State().passed[inode] = std::move(fd);
-    }
     inodes.push_back(inode);
-    // The bus daemon passes on no malformed message, so none is looked for.
-    // sd-bus may make some messages before earlier ones are decoded.
-    if (kind_ == Kind::kBus) {
-      delivered_.push_back(inode);
-      Forget(kMostDeliveredOfBus);
-    } else {
-      placeholders_.push_back({own.get(), inode, framing_.complete()});
-    }
-    numbers.push_back(own.release());
+    numbers.push_back(number);
   }
-  message->msg_controllen = CMSG_SPACE(bytes);
-  cmsghdr* const header = CMSG_FIRSTHDR(message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(bytes);
-  std::memcpy(CMSG_DATA(header), numbers.data(), bytes);
+  PutNumbers(numbers, message);
   if (kind_ == Kind::kPeer) {
     // NoteArray takes the next array of this size for sd-bus's.
     State().awaits_array = this;

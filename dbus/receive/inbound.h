@@ -108,6 +108,8 @@ class Inbound {
   ssize_t ReadWithFds(std::byte* into, std::size_t size, msghdr* message);
   bool PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
                        msghdr* message);
+  // Puts a memfd in the place of the fd. Returns -1 if there is no room.
+  int PutPlaceholder(std::shared_ptr<UniqueFd> fd, std::uint64_t* inode);
   void Consume(std::size_t size) const;
   ssize_t End(PeerDrop kind, std::string why);
   void MessageSeen();
