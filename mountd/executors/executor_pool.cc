@@ -306,6 +306,35 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
   return answer;
 }
 
+Result<ExecutorPool::Answer> ExecutorPool::Exchange(
+    UniqueFd& connection, const Request& request, std::span<const int> fds,
+    Clock::time_point deadline) const {
+  // Before sending anything, replaces an idle executor that was killed
+  // meanwhile, so that no plan fails by its death.
+  pollfd entry{connection.get(), POLLIN, 0};
+  if (connection.valid() && poll(&entry, 1, 0) != 0) {
+    connection.reset();
+  }
+  if (!connection.valid()) {
+    MOUNTD_ASSIGN(connection, connect_());
+  }
+  MOUNTD_TRY(SendRequest(connection.get(), request, fds));
+  MOUNTD_TRY(AwaitReadable(connection.get(), deadline));
+  Answer answer;
+  Result<Received, int> received = ReceiveWithFds(
+      connection.get(), std::as_writable_bytes(std::span(&answer.reply, 1)), 1);
+  if (!received || received->size != sizeof(Reply) ||
+      answer.reply.version != kProtocolVersion) {
+    return WithAway(Away::kRestarting,
+                    MakeError(Code::kUnavailable, "plan", "executor",
+                              "ended or is of another version; call again"));
+  }
+  if (!received->fds.empty()) {
+    answer.fd = std::move(received->fds.front());
+  }
+  return answer;
+}
+
 Result<ExecutorPool::Answer> ExecutorPool::RunInTurn(ExecutorLane& lane,
                                                      const Request& request,
                                                      std::span<const int> fds) {
@@ -320,35 +349,8 @@ Result<ExecutorPool::Answer> ExecutorPool::RunInTurn(ExecutorLane& lane,
   }
   UniqueFd& connection = turn.connection;
   // The plan's own time begins with its turn.
-  const auto deadline = Clock::now() + DeadlineOf(request.kind);
-  const auto attempt = [&]() -> Result<Answer> {
-    // Before sending anything, replaces an idle executor that was killed
-    // meanwhile, so that no plan fails by its death.
-    pollfd entry{connection.get(), POLLIN, 0};
-    if (connection.valid() && poll(&entry, 1, 0) != 0) {
-      connection.reset();
-    }
-    if (!connection.valid()) {
-      MOUNTD_ASSIGN(connection, connect_());
-    }
-    MOUNTD_TRY(SendRequest(connection.get(), request, fds));
-    MOUNTD_TRY(AwaitReadable(connection.get(), deadline));
-    Answer answer;
-    Result<Received, int> received =
-        ReceiveWithFds(connection.get(),
-                       std::as_writable_bytes(std::span(&answer.reply, 1)), 1);
-    if (!received || received->size != sizeof(Reply) ||
-        answer.reply.version != kProtocolVersion) {
-      return WithAway(Away::kRestarting,
-                      MakeError(Code::kUnavailable, "plan", "executor",
-                                "ended or is of another version; call again"));
-    }
-    if (!received->fds.empty()) {
-      answer.fd = std::move(received->fds.front());
-    }
-    return answer;
-  };
-  Result<Answer> answer = attempt();
+  Result<Answer> answer = Exchange(connection, request, fds,
+                                   Clock::now() + DeadlineOf(request.kind));
   if (!answer) {
     // Never reuses this connection, because a late answer would be taken for
     // the next plan's.

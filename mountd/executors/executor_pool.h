@@ -148,6 +148,11 @@ class ExecutorPool final : public Executor {
                      std::span<const int> fds = {});
   Result<Answer> RunInTurn(ExecutorLane& lane, const Request& request,
                            std::span<const int> fds);
+  // Sends the request on the connection, and receives the answer. Connects
+  // first if there is no connection, or its executor has ended.
+  Result<Answer> Exchange(UniqueFd& connection, const Request& request,
+                          std::span<const int> fds,
+                          std::chrono::steady_clock::time_point deadline) const;
   Result<HandedOutFd> RunForHandedOut(ExecutorLane& lane,
                                       const Request& request);
   Result<UniqueFd> RunForFd(ExecutorLane& lane, const Request& request,
