@@ -314,14 +314,12 @@ bool IsSame(const NetworkRecord& record, const NetworkRequest& request) {
          request.default_route.value_or(default_route) == default_route;
 }
 
-Result<void> CheckGoesWith(const std::string& allocation,
-                           const NetworkRequest& request,
-                           const GivenNetns& given,
-                           const std::vector<NetworkRecord>& others) {
-  const auto refuse = [&](const char* why) {
-    return MakeError(Code::kFailedPrecondition, "set up",
-                     "network of " + allocation, why);
-  };
+namespace {
+
+// Checks what the request asks for by itself.
+Result<void> CheckAlone(const std::string& allocation,
+                        const NetworkRequest& request,
+                        const GivenNetns& given) {
   if (request.mode == NetworkMode::kCni &&
       !(cni::IsContainerId(allocation) &&
         cni::IsNetworkName(request.network))) {
@@ -340,26 +338,47 @@ Result<void> CheckGoesWith(const std::string& allocation,
     return BadRequest("mode driver",
                       "needs the driver's namespace in the option netns");
   }
+  return Ok();
+}
+
+// Returns why the allocation's network `other` refuses the request; nullptr if
+// it does not.
+const char* ReasonAgainst(const NetworkRequest& request,
+                          const GivenNetns& given, const NetworkRecord& other) {
+  if (HasNamespace(other.mode) != HasNamespace(request.mode)) {
+    return "the allocation cannot use the host's namespace and its own at once";
+  }
+  if (given.valid() && given.inode != other.netns_inode) {
+    return "the allocation already has another namespace";
+  }
+  if (other.interface == request.interface) {
+    return nullptr;
+  }
+  if (request.mode == NetworkMode::kBridge &&
+      other.network == request.network) {
+    // Each interface would have a route to the range of the other's address.
+    return "the allocation is already in that network with another interface";
+  }
+  return !request.files.empty() && HasFiles(other)
+             ? "another network of the allocation already set its names and "
+               "resolvers"
+             : nullptr;
+}
+
+}  // namespace
+
+Result<void> CheckGoesWith(const std::string& allocation,
+                           const NetworkRequest& request,
+                           const GivenNetns& given,
+                           const std::vector<NetworkRecord>& others) {
+  const auto refuse = [&](const char* why) {
+    return MakeError(Code::kFailedPrecondition, "set up",
+                     "network of " + allocation, why);
+  };
+  MOUNTD_TRY(CheckAlone(allocation, request, given));
   for (const NetworkRecord& other : others) {
-    if (HasNamespace(other.mode) != HasNamespace(request.mode)) {
-      return refuse(
-          "the allocation cannot use the host's namespace and its own at once");
-    }
-    if (given.valid() && given.inode != other.netns_inode) {
-      return refuse("the allocation already has another namespace");
-    }
-    if (request.mode == NetworkMode::kBridge &&
-        other.network == request.network &&
-        other.interface != request.interface) {
-      // Each interface would have a route to the range of the other's address.
-      return refuse(
-          "the allocation is already in that network with another interface");
-    }
-    if (!request.files.empty() && HasFiles(other) &&
-        other.interface != request.interface) {
-      return refuse(
-          "another network of the allocation already set its names and "
-          "resolvers");
+    if (const char* const why = ReasonAgainst(request, given, other)) {
+      return refuse(why);
     }
   }
   // A mode without an interface stands for the whole namespace, so it allows no

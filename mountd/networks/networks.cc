@@ -141,6 +141,34 @@ Result<void> Networks::Recover() {
   return Ok();
 }
 
+namespace {
+
+Result<void> CheckSame(const NetworkRecord& record,
+                       const NetworkRequest& request) {
+  return IsSame(record, request)
+             ? Ok()
+             : Result<void>(MakeError(
+                   Code::kFailedPrecondition, "set up",
+                   "network of " + record.allocation,
+                   "has " + request.interface +
+                       ", set up with other options; tear it down first"));
+}
+
+}  // namespace
+
+Result<void> Networks::ReserveOrReap(const NetworkRequest& request,
+                                     NetworkRecord* record) {
+  Result<void> reserved = Reserve(request, record);
+  if (!reserved && reserved.error().code == Code::kAlreadyExists &&
+      !(netns::IsNone(request.ipv4) && netns::IsNone(request.ipv6))) {
+    // The same container may have had the address a moment ago. Its link is
+    // gone by now, but nobody has looked yet.
+    ReapQuarantine();
+    reserved = Reserve(request, record);
+  }
+  return reserved;
+}
+
 Result<NetworkStatus> Networks::Setup(const std::string& allocation,
                                       const NetworkRequest& asked,
                                       const GivenNetns& given,
@@ -176,24 +204,11 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   MOUNTD_TRY(CheckGoesWith(allocation, request, given, others));
   if (found) {
     MOUNTD_TRY(Settle(&*found));
-    if (!IsSame(*found, request)) {
-      return MakeError(Code::kFailedPrecondition, "set up",
-                       "network of " + allocation,
-                       "has " + request.interface +
-                           ", set up with other options; tear it down first");
-    }
+    MOUNTD_TRY(CheckSame(*found, request));
     return StatusOf(*found);
   }
   NetworkRecord record = RecordFor(allocation, request, given, others);
-  Result<void> reserved = Reserve(request, &record);
-  if (!reserved && reserved.error().code == Code::kAlreadyExists &&
-      !(netns::IsNone(request.ipv4) && netns::IsNone(request.ipv6))) {
-    // The same container may have had the address a moment ago. Its link is
-    // gone by now, but nobody has looked yet.
-    ReapQuarantine();
-    reserved = Reserve(request, &record);
-  }
-  MOUNTD_TRY(reserved);
+  MOUNTD_TRY(ReserveOrReap(request, &record));
   // Checked after the reservation, so that no other call can take the ports in
   // between.
   if (Result<void> free = CheckPorts(record, given); !free) {

@@ -161,6 +161,9 @@ class Networks {
   // Reserves ports and addresses in memory, and writes the addresses into the
   // record.
   Result<void> Reserve(const NetworkRequest& request, NetworkRecord* record);
+  // Reserves also an address whose earlier link has just ended.
+  Result<void> ReserveOrReap(const NetworkRequest& request,
+                             NetworkRecord* record);
   // AlreadyExists if a socket of the host listens on one of the ports.
   Result<void> CheckPorts(const NetworkRecord& record, const GivenNetns& given);
   Result<void> TakeAddresses(const NetworkRequest& request,
@@ -205,6 +208,8 @@ class Networks {
   Result<void> Make(const Making& making, NetworkRecord* record);
   Result<void> AttachCni(std::uint32_t uid, NetworkRecord* record);
   Result<void> WriteFiles(const NetworkRecord& record, std::uint32_t uid);
+  // Removes the parts of the network that the executor made.
+  Result<void> DeleteParts(const NetworkRecord& record, bool alone);
   // `alone`: the allocation has no other network.
   Result<void> Delete(NetworkRecord record, bool alone,
                       const Progress& progress);

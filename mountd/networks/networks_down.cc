@@ -10,6 +10,27 @@
 
 namespace mountd {
 
+Result<void> Networks::DeleteParts(const NetworkRecord& record, bool alone) {
+  if (record.next_ports) {
+    // The kernel may have these ports instead of those in the record.
+    NetworkRecord next = record;
+    next.ports = *record.next_ports;
+    MOUNTD_TRY(executor_.DeleteNetwork(
+        PlanOf(next, exec::NamespaceOrigin::kExisting)));
+  }
+  const bool ends_namespace = alone && HasNamespace(record.mode);
+  if (ends_namespace || record.mode == NetworkMode::kBridge) {
+    MOUNTD_TRY(
+        executor_.DeleteNetwork(PlanOf(record, OriginOf(record, alone))));
+  }
+  if (HasFiles(record)) {
+    exec::NetworkFilePlan files;
+    files.allocation = exec::ToWire(record.allocation);
+    MOUNTD_TRY(executor_.RemoveNetworkFiles(files));
+  }
+  return Ok();
+}
+
 Result<void> Networks::Delete(NetworkRecord record, bool alone,
                               const Progress& progress) {
   if (!alone && !HasInterface(record.mode)) {
@@ -27,23 +48,7 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
     MOUNTD_TRY(cni_.Detach(record));
   }
   progress.At(Step::kNetwork);
-  const bool ends_namespace = alone && HasNamespace(record.mode);
-  if (record.next_ports) {
-    // The kernel may have these ports instead of those in the record.
-    NetworkRecord next = record;
-    next.ports = *record.next_ports;
-    MOUNTD_TRY(executor_.DeleteNetwork(
-        PlanOf(next, exec::NamespaceOrigin::kExisting)));
-  }
-  if (ends_namespace || record.mode == NetworkMode::kBridge) {
-    MOUNTD_TRY(
-        executor_.DeleteNetwork(PlanOf(record, OriginOf(record, alone))));
-  }
-  if (HasFiles(record)) {
-    exec::NetworkFilePlan files;
-    files.allocation = exec::ToWire(record.allocation);
-    MOUNTD_TRY(executor_.RemoveNetworkFiles(files));
-  }
+  MOUNTD_TRY(DeleteParts(record, alone));
   // A link keeps its addresses until the kernel has ended it, so they wait in
   // quarantine.
   if (record.mode == NetworkMode::kBridge) {
