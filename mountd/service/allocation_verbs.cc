@@ -122,20 +122,23 @@ Result<std::string> AllocationVerbs::PrepareAllocation(
   // The record comes first, so that a start knows the directory's owner.
   MOUNTD_TRY(parts_.state.allocations.AddAllocation(record));
   prepared_.Note(record.id);
-  Result<void> made = MakeDirectory(record, group);
-  if (made) {
-    made = leases_.CheckUsable(record);
-  }
-  // The scope's lease may be younger than the check above.
-  if (made && leases_.StopOf(record) != exec::TaskStop::kNo) {
-    made = CheckCgroup(call, record, cgroup);
-  }
-  if (!made) {
+  if (Result<void> made = MakeUsable(call, record, group); !made) {
     Error error = std::move(made).error();
     IgnoreBecauseBestEffort(teardowns_.Release(record));
     return error;
   }
   return HostPath(record.id);
+}
+
+Result<void> AllocationVerbs::MakeUsable(const CallContext& call,
+                                         const AllocationRecord& record,
+                                         std::uint32_t group) {
+  MOUNTD_TRY(MakeDirectory(record, group));
+  MOUNTD_TRY(leases_.CheckUsable(record));
+  // The scope's lease may be younger than the check before the record.
+  return leases_.StopOf(record) == exec::TaskStop::kNo
+             ? Ok()
+             : CheckCgroup(call, record, record.cgroup);
 }
 
 // The directory itself keeps the group: a later plan without a group leaves the

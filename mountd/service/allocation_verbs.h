@@ -71,6 +71,9 @@ class AllocationVerbs {
                            std::uint64_t cgroup);
   Result<void> MakeDirectory(const AllocationRecord& record,
                              std::uint32_t group);
+  // Makes the directory of a new record, and checks the leases again.
+  Result<void> MakeUsable(const CallContext& call,
+                          const AllocationRecord& record, std::uint32_t group);
 
   const ServiceParts& parts_;
   const CallerAccess& access_;

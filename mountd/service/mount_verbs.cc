@@ -105,28 +105,38 @@ std::optional<HolderReport> MountVerbs::HoldersBefore(
              : std::nullopt;
 }
 
+namespace {
+
+// Refuses a mount that cannot take another mount's place.
+Result<void> CheckReplaces(const BindMountRequest& request) {
+  const auto refuse = [&](Code code, const char* why) {
+    return MakeError(code, "replace", Described(RecordOf(request)), why);
+  };
+  if (request.wish.source_kind == exec::SourceKind::kTmpfs) {
+    return refuse(Code::kNotSupported,
+                  "a tmpfs begins empty and cannot be replaced; unmount it and "
+                  "mount it again");
+  }
+  if (request.wish.source_kind == exec::SourceKind::kDirectory) {
+    return refuse(Code::kNotSupported,
+                  "a directory of the caller's cannot replace a mount; unmount "
+                  "it and mount it again");
+  }
+  if (request.wish.target_kind != exec::TargetKind::kInbox) {
+    return refuse(Code::kInvalidArgument,
+                  "a mount can be replaced only in an inbox");
+  }
+  return Ok();
+}
+
+}  // namespace
+
 Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
                                                   BindMountRequest request,
                                                   OnTasks on_tasks) {
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 access_.FindPrepared(call, request.allocation));
-  if (request.wish.source_kind == exec::SourceKind::kTmpfs) {
-    return MakeError(Code::kNotSupported, "replace",
-                     Described(RecordOf(request)),
-                     "a tmpfs begins empty and cannot be replaced; unmount it "
-                     "and mount it again");
-  }
-  if (request.wish.source_kind == exec::SourceKind::kDirectory) {
-    return MakeError(Code::kNotSupported, "replace",
-                     Described(RecordOf(request)),
-                     "a directory of the caller's cannot replace a mount; "
-                     "unmount it and mount it again");
-  }
-  if (request.wish.target_kind != exec::TargetKind::kInbox) {
-    return MakeError(Code::kInvalidArgument, "replace",
-                     Described(RecordOf(request)),
-                     "a mount can be replaced only in an inbox");
-  }
+  MOUNTD_TRY(CheckReplaces(request));
   MOUNTD_TRY(admission_.Authorise(call, owner, request));
   MOUNTD_ASSIGN(const std::optional<MountRecord> old,
                 parts_.boot.mounts.GetMount(request.allocation, request.task,

@@ -128,27 +128,28 @@ Result<ReconcileEntry> Reconciler::Sweep(const Sweeping& sweeping,
     return entry;
   }
   const Result<ReceiptRecord> released = teardowns_.Release(*record);
-  if (released) {
-    return entry;
-  }
-  MOUNTD_ASSIGN(const bool owed,
-                parts_.state.owed.IsOwed(OwedKind::kRelease, record->id));
-  const Code code = released.error().code;
-  // An error of the store says nothing about tasks.
-  if (!owed && released.error().op != "store" &&
-      (code == Code::kBusy || code == Code::kUnavailable ||
-       code == Code::kDeadlineExceeded)) {
-    // Nothing is removed: a process has copies, or may have.
-    entry.outcome = Outcome::kLive;
+  if (!released) {
+    MOUNTD_ASSIGN(entry.outcome, OutcomeOf(*record, released.error()));
     entry.reason = released.error().Message();
-    return entry;
   }
-  if (!owed) {
-    return released.error();
-  }
-  entry.outcome = Outcome::kOwed;
-  entry.reason = released.error().Message();
   return entry;
+}
+
+Result<Outcome> Reconciler::OutcomeOf(const AllocationRecord& record,
+                                      const Error& error) {
+  MOUNTD_ASSIGN(const bool owed,
+                parts_.state.owed.IsOwed(OwedKind::kRelease, record.id));
+  if (owed) {
+    return Outcome::kOwed;
+  }
+  // An error of the store says nothing about tasks. After another error nothing
+  // is removed: a process has copies, or may have.
+  if (error.op != "store" &&
+      (error.code == Code::kBusy || error.code == Code::kUnavailable ||
+       error.code == Code::kDeadlineExceeded)) {
+    return Outcome::kLive;
+  }
+  return error;
 }
 
 // Returns true also if a search cannot tell.

@@ -46,6 +46,10 @@ class Reconciler {
                         std::vector<ReconcileEntry>* entries);
   Result<ReconcileEntry> Sweep(const Sweeping& sweeping,
                                const std::string& allocation);
+  // Returns the outcome of a release that failed with `error`; `error` if the
+  // entry has none.
+  Result<ReconcileOutcome> OutcomeOf(const AllocationRecord& record,
+                                     const Error& error);
   bool Lives(const CallContext& call, const AllocationRecord& record,
              ReconcileEntry* entry);
   Result<ReconcileEntry> JudgeWanted(const AllocationRecord& record);

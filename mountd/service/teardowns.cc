@@ -60,6 +60,37 @@ exec::AllocationPlan PlanOf(const AllocationRecord& record) {
   return {exec::ToWire(record.id), record.uid};
 }
 
+Result<void> Teardowns::UnmountAllOf(const AllocationRecord& record,
+                                     const Manner& manner) {
+  Result<void> outcome = parts_.mounts.UnmountAll(
+      record.id, manner.progress,
+      // kIgnore goes on while a mount is used, so it only detaches it.
+      manner.on_tasks == OnTasks::kIgnore ? exec::UnmountMode::kDetach
+                                          : exec::UnmountMode::kPlain);
+  if (outcome || outcome.error().code != Code::kBusy) {
+    return outcome;
+  }
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.mounts.MountsOf(record.id));
+  const auto busy =
+      std::find_if(mounts.begin(), mounts.end(), [&](const MountRecord& mount) {
+        return Described(mount) == outcome.error().object;
+      });
+  return WithHolders(record, busy == mounts.end() ? 0 : busy->mount_id,
+                     std::move(outcome).error());
+}
+
+Result<void> Teardowns::UnpublishIfUnused(const AllocationRecord& record,
+                                          const PublicationRecord& publication,
+                                          const Manner& manner) {
+  const bool ignores = manner.on_tasks == OnTasks::kIgnore;
+  MOUNTD_TRY(CheckUnused(record.id, publication.alias));
+  return parts_.volumes.Unpublish(
+      record.id, publication.alias, manner.progress,
+      {record.cgroup, ignores,
+       /*was_looked_for=*/!ignores && publication.mount_id != 0});
+}
+
 // Removes tasks' mounts first, then their sources. Removes networks last, so
 // that a volume whose server is reached through one can still be unmounted. A
 // thing that cannot be removed keeps only the things that it depends on.
@@ -80,20 +111,7 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
     MOUNTD_TRY(NoteUnchecked(parts_, record, mounts));
   }
   progress.Expect(publications.size() + interfaces.size());
-  Result<void> outcome = parts_.mounts.UnmountAll(
-      record.id, progress,
-      // kIgnore goes on while a mount is used, so it only detaches it.
-      ignores ? exec::UnmountMode::kDetach : exec::UnmountMode::kPlain);
-  if (!outcome && outcome.error().code == Code::kBusy) {
-    MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                  parts_.boot.mounts.MountsOf(record.id));
-    const auto busy = std::find_if(
-        mounts.begin(), mounts.end(), [&](const MountRecord& mount) {
-          return Described(mount) == outcome.error().object;
-        });
-    outcome = WithHolders(record, busy == mounts.end() ? 0 : busy->mount_id,
-                          std::move(outcome).error());
-  }
+  Result<void> outcome = UnmountAllOf(record, manner);
   // Later steps go on after a failure, and the first error counts.
   const auto keep_first = [&outcome](Result<void> next) {
     if (!next && outcome) {
@@ -101,14 +119,7 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
     }
   };
   for (const PublicationRecord& publication : publications) {
-    Result<void> detached = CheckUnused(record.id, publication.alias);
-    if (detached) {
-      detached = parts_.volumes.Unpublish(
-          record.id, publication.alias, progress,
-          {record.cgroup, ignores,
-           /*was_looked_for=*/!ignores && publication.mount_id != 0});
-    }
-    keep_first(std::move(detached));
+    keep_first(UnpublishIfUnused(record, publication, manner));
     progress.Advance();
   }
   // Plugins end after the volumes, which may be of the allocation's own plugin.

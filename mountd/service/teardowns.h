@@ -89,6 +89,12 @@ class Teardowns {
 
  private:
   Result<void> Undo(const AllocationRecord& record, const Manner& manner);
+  // Unmounts all mounts. The error names the processes that use a mount.
+  Result<void> UnmountAllOf(const AllocationRecord& record,
+                            const Manner& manner);
+  Result<void> UnpublishIfUnused(const AllocationRecord& record,
+                                 const PublicationRecord& publication,
+                                 const Manner& manner);
   Result<void> CheckCopies(const AllocationRecord& record, const char* op,
                            const std::string& object,
                            const std::vector<std::uint64_t>& mount_ids);
