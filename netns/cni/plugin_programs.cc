@@ -29,6 +29,73 @@ std::string WithStderr(const std::string& what, const ChildOutcome& outcome) {
   return words.empty() ? what : what + ": " + words;
 }
 
+PluginError PluginFailure(const PluginPrograms::Call& call,
+                          const std::string& type, const ChildOutcome& outcome,
+                          Code code, std::string why) {
+  why += outcome.stuck ? "; its process does not end" : "";
+  // mountd-cni-run was asked to end (kStopped), or the process is still there.
+  const bool may_retry =
+      outcome.end != ChildOutcome::End::kStopped && !outcome.stuck;
+  return Blame(type, MakeError(code, call.verb, type, std::move(why)),
+               may_retry);
+}
+
+// Turns the output and the exit status into the answer or an error.
+PluginOutcome<Json> JudgeExit(const PluginPrograms::Call& call,
+                              const std::string& type,
+                              const ChildOutcome& outcome) {
+  const bool silent =
+      outcome.out.find_first_not_of(" \t\r\n") == std::string::npos;
+  const Result<Json> answer = ParseObject(outcome.out, kOutputBounds, type);
+  if (outcome.status == 0 && silent) {
+    return Json(nullptr);
+  }
+  if (outcome.status == 0) {
+    return answer ? PluginOutcome<Json>(*answer)
+                  : PluginFailure(
+                        call, type, outcome, Code::kInternal,
+                        WithStderr("its answer is not a JSON object within "
+                                   "the size limit",
+                                   outcome));
+  }
+  // An error of the specification has a code or a message.
+  if (answer && (!IsAbsent(*answer, "code") || !IsAbsent(*answer, "msg"))) {
+    return ReadPluginError(*answer, call.verb, type);
+  }
+  return PluginFailure(
+      call, type, outcome, Code::kInternal,
+      WithStderr("exited with status " + std::to_string(outcome.status),
+                 outcome));
+}
+
+// Turns a plugin's end and output into its answer or an error.
+PluginOutcome<Json> Judge(const PluginPrograms::Call& call,
+                          const std::string& type,
+                          const ChildOutcome& outcome) {
+  using End = ChildOutcome::End;
+  const auto fail = [&](Code code, std::string why) {
+    return PluginFailure(call, type, outcome, code, std::move(why));
+  };
+  switch (outcome.end) {
+    case End::kDeadline:
+      return fail(
+          Code::kDeadlineExceeded,
+          WithStderr("did not end in time, so mountd killed it", outcome));
+    case End::kStopped:
+      return fail(Code::kAborted, "was killed because mountd-cni-run ends");
+    case End::kTooMuchOutput:
+      return fail(Code::kInternal, "wrote more output than mountd reads");
+    case End::kKilled:
+      return fail(
+          Code::kInternal,
+          WithStderr("was killed by signal " + std::to_string(outcome.status),
+                     outcome));
+    case End::kExited:
+      break;
+  }
+  return JudgeExit(call, type, outcome);
+}
+
 // Returns the first word that looks like a release, as in "CNI bridge plugin
 // v1.1.1".
 std::string ReleaseIn(const std::string& text) {
@@ -140,60 +207,6 @@ PluginOutcome<Json> PluginPrograms::Run(const Call& call, const Json& config,
     return Blame(type, outcome.error(), true);
   }
   return Judge(call, type, *outcome);
-}
-
-// Turns a plugin's end and output into its answer or an error.
-PluginOutcome<Json> PluginPrograms::Judge(const Call& call,
-                                          const std::string& type,
-                                          const ChildOutcome& outcome) const {
-  using End = ChildOutcome::End;
-  const auto fail = [&](Code code, std::string why, bool may_retry) {
-    why += outcome.stuck ? "; its process does not end" : "";
-    return Blame(type, MakeError(code, call.verb, type, std::move(why)),
-                 may_retry && !outcome.stuck);
-  };
-  switch (outcome.end) {
-    case End::kDeadline:
-      return fail(
-          Code::kDeadlineExceeded,
-          WithStderr("did not end in time, so mountd killed it", outcome),
-          true);
-    case End::kStopped:
-      return fail(Code::kAborted, "was killed because mountd-cni-run ends",
-                  false);
-    case End::kTooMuchOutput:
-      return fail(Code::kInternal, "wrote more output than mountd reads", true);
-    case End::kKilled:
-      return fail(
-          Code::kInternal,
-          WithStderr("was killed by signal " + std::to_string(outcome.status),
-                     outcome),
-          true);
-    case End::kExited:
-      break;
-  }
-  const bool silent =
-      outcome.out.find_first_not_of(" \t\r\n") == std::string::npos;
-  const Result<Json> answer = ParseObject(outcome.out, kOutputBounds, type);
-  if (outcome.status == 0 && silent) {
-    return Json(nullptr);
-  }
-  if (outcome.status == 0) {
-    return answer ? PluginOutcome<Json>(*answer)
-                  : fail(Code::kInternal,
-                         WithStderr("its answer is not a JSON object within "
-                                    "the size limit",
-                                    outcome),
-                         true);
-  }
-  // An error of the specification has a code or a message.
-  if (answer && (!IsAbsent(*answer, "code") || !IsAbsent(*answer, "msg"))) {
-    return ReadPluginError(*answer, call.verb, type);
-  }
-  return fail(Code::kInternal,
-              WithStderr("exited with status " + std::to_string(outcome.status),
-                         outcome),
-              true);
 }
 
 PluginOutcome<std::vector<std::string>> PluginPrograms::Versions(

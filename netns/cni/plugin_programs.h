@@ -64,8 +64,6 @@ class PluginPrograms {
   bool Sleep(std::chrono::milliseconds time) const;
 
  private:
-  PluginOutcome<Json> Judge(const Call& call, const std::string& type,
-                            const ChildOutcome& outcome) const;
   std::vector<std::string> Environment(const Call& call) const;
 
   std::vector<std::pair<std::string, UniqueFd>> directories_;
