@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 
+#include "mountd/base/pipe.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::agent {
@@ -43,6 +43,35 @@ namespace {
   ::_exit(1);
 }
 
+// Leaves the work to a second child, which is no leader of its session, so it
+// never gets a controlling terminal.
+[[noreturn]] void BecomeInSession(char* const* arguments, int kept,
+                                  const char* log, int failure) {
+  ::setsid();
+  const pid_t second = ::fork();
+  if (second == 0) {
+    Become(arguments, kept, log, failure);
+  }
+  const int error = errno;
+  if (second < 0) {
+    (void)!::write(failure, &error, sizeof error);
+  }
+  ::_exit(0);
+}
+
+// Waits for the end of the pipe, which the exec closes. An errno in the pipe
+// is the reason why there is no exec.
+Result<void> AwaitExec(const UniqueFd& reader) {
+  int error = 0;
+  ssize_t size = 0;
+  while ((size = ::read(reader.get(), &error, sizeof error)) < 0 &&
+         errno == EINTR) {
+  }
+  return size == sizeof error
+             ? Result<void>(ErrnoError(error, "start", "a watcher"))
+             : Ok();
+}
+
 }  // namespace
 
 Result<void> StartDetached(const std::vector<std::string>& arguments, int kept,
@@ -54,40 +83,18 @@ Result<void> StartDetached(const std::vector<std::string>& arguments, int kept,
     words.push_back(const_cast<char*>(word.c_str()));
   }
   words.push_back(nullptr);
-  std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC) < 0) {
-    return ErrnoError(errno, "pipe", "a watcher");
-  }
-  const UniqueFd reader(pipe[0]);
-  UniqueFd writer(pipe[1]);
+  MOUNTD_ASSIGN(Pipe pipe, MakePipe("a watcher"));
   const pid_t child = ::fork();
   if (child < 0) {
     return ForkError(errno, "fork", "a watcher");
   }
   if (child == 0) {
-    ::setsid();
-    // The second child is no leader of its session, so it never gets a
-    // controlling terminal.
-    const pid_t second = ::fork();
-    if (second == 0) {
-      Become(words.data(), kept, log.c_str(), writer.get());
-    }
-    const int error = errno;
-    if (second < 0) {
-      (void)!::write(writer.get(), &error, sizeof error);
-    }
-    ::_exit(0);
+    BecomeInSession(words.data(), kept, log.c_str(), pipe.write.get());
   }
-  writer.reset();
+  pipe.write.reset();
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  int error = 0;
-  ssize_t size = 0;
-  // The end of the pipe is the exec, because the pipe is closed by it.
-  while ((size = ::read(reader.get(), &error, sizeof error)) < 0 &&
-         errno == EINTR) {
-  }
-  return size == sizeof error ? ErrnoError(error, "start", "a watcher") : Ok();
+  return AwaitExec(pipe.read);
 }
 
 }  // namespace mountd::agent
