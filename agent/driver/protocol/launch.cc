@@ -13,6 +13,7 @@
 #include <csignal>
 #include <utility>
 
+#include "agent/driver/protocol/fork_into_cgroup.h"
 #include "mountd/base/fd_limit.h"
 #include "mountd/base/memory_file.h"
 
@@ -50,10 +51,7 @@ bool Arrange(PassedFds fds) {
 }
 
 // The shim itself, before its program. Async-signal-safe.
-void BecomeShim(const char* program, const PassedFds& fds, int procs) {
-  if (procs >= 0 && ::write(procs, "0", 1) != 1) {
-    ::_exit(126);
-  }
+void BecomeShim(const char* program, const PassedFds& fds) {
   // The kernel compares the user's fds in flight with the sender's limit.
   RaiseFdLimit();
   sigset_t none;
@@ -68,18 +66,21 @@ void BecomeShim(const char* program, const PassedFds& fds, int procs) {
 }
 
 // Forks twice, so that the shim has no parent that has to wait for it.
-Result<void> ForkShim(const char* program, const PassedFds& fds, int procs) {
+Result<void> ForkShim(const char* program, const PassedFds& fds, int cgroup) {
   const pid_t child = ::fork();
   if (child < 0) {
     return ForkError(errno, "fork", "mountd-task-shim");
   }
   if (child == 0) {
     ::setsid();
-    const pid_t shim = ::fork();
-    if (shim == 0) {
-      BecomeShim(program, fds, procs);
+    const ForkedInto shim = ForkIntoCgroup(cgroup);
+    if (shim.pid == 0) {
+      if (!shim.joined && !JoinCgroup(cgroup)) {
+        ::_exit(126);
+      }
+      BecomeShim(program, fds);
     }
-    ::_exit(shim > 0 ? 0 : 1);
+    ::_exit(shim.pid > 0 ? 0 : 1);
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -110,14 +111,6 @@ Result<ShimConnection> LaunchShim(Launch launch) {
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  UniqueFd procs;
-  if (launch.shim_cgroup >= 0) {
-    procs.reset(
-        ::openat(launch.shim_cgroup, "cgroup.procs", O_WRONLY | O_CLOEXEC));
-    if (!procs.valid()) {
-      return ErrnoError(errno, "open", "cgroup.procs of the shim's cgroup");
-    }
-  }
   PassedFds fds = {null.get(),
                    null.get(),
                    null.get(),
@@ -134,7 +127,7 @@ Result<ShimConnection> LaunchShim(Launch launch) {
   MOUNTD_ASSIGN(const UniqueFd memory,
                 MemoryWith("mountd-task-shim", create.bytes()));
   fds.at(static_cast<std::size_t>(PassedFd::kCreateMessage)) = memory.get();
-  MOUNTD_TRY(ForkShim(launch.program.c_str(), fds, procs.get()));
+  MOUNTD_TRY(ForkShim(launch.program.c_str(), fds, launch.shim_cgroup));
   return ShimConnection(std::move(ours));
 }
 

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "agent/driver/protocol/fork_into_cgroup.h"
 #include "agent/driver/shim/root_file_system.h"
 #include "mountd/base/one_line.h"
 
@@ -34,15 +35,12 @@ constexpr int kNotStarted = 126;
   ::_exit(kNotStarted);
 }
 
-void JoinCgroup(const Setup& setup, int log) {
-  if (!setup.cgroup.valid()) {
-    return;
-  }
-  const int procs = ::openat(setup.cgroup.get(), "cgroup.procs", O_WRONLY);
-  if (procs < 0 || ::write(procs, "0", 1) != 1) {
-    FailChild("join the cgroup", log);
-  }
-  ::close(procs);
+// The cgroup in which the program begins; -1: the shim's own.
+int CgroupOf(const Setup& setup, Place place) {
+  // runc refuses a cgroup that already has a process.
+  const bool stays = place == Place::kShim ||
+                     (place == Place::kContainer && setup.runtime_joins);
+  return stays ? -1 : setup.cgroup.get();
 }
 
 // Gives the child 0, 1 and 2. `stdio` may have these numbers in another order,
@@ -80,10 +78,6 @@ void EndWith(pid_t shim, int log) {
   UnblockSignals();
   EndWith(shim, log);
   if (place != Place::kShim) {
-    // runc refuses a cgroup that already has a process.
-    if (place != Place::kContainer || !setup.runtime_joins) {
-      JoinCgroup(setup, log);
-    }
     if (const char* failed = JoinNamespaces(setup)) {
       FailChild(failed, log);
     }
@@ -142,11 +136,16 @@ Result<RuntimeRun> StartRuntime(const Setup& setup, Place place,
   }
   pointers.push_back(nullptr);
   const pid_t shim = ::getpid();
-  run.pid = ::fork();
+  const int cgroup = CgroupOf(setup, place);
+  const ForkedInto forked = ForkIntoCgroup(cgroup);
+  run.pid = forked.pid;
   if (run.pid < 0) {
     return ForkError(errno, "fork", setup.container);
   }
   if (run.pid == 0) {
+    if (!forked.joined && !JoinCgroup(cgroup)) {
+      FailChild("join the cgroup", run.log.get());
+    }
     BecomeRuntime(setup, place, pointers, stdio, run.log.get(), inherited,
                   shim);
   }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/driver/protocol/fork_into_cgroup.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "mountd/base/unique_fd.h"
+#include "tests/support/temp_directory.h"
+
+namespace mountd::shim {
+namespace {
+
+constexpr int kInCgroup = 3;
+constexpr int kMoves = 4;
+constexpr int kCannotMove = 5;
+
+// Says in its exit code how the child came into the cgroup.
+int CodeOfChildIn(int cgroup) {
+  const ForkedInto forked = ForkIntoCgroup(cgroup);
+  if (forked.pid == 0) {
+    ::_exit(forked.joined        ? kInCgroup
+            : JoinCgroup(cgroup) ? kMoves
+                                 : kCannotMove);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(forked.pid, &status, 0), forked.pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+UniqueFd Open(const std::string& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+TEST(ForkIntoCgroup, WithoutACgroupTheChildStays) {
+  EXPECT_EQ(CodeOfChildIn(-1), kInCgroup);
+}
+
+// The kernel refuses any other directory, as an old kernel refuses the flag.
+TEST(ForkIntoCgroup, AChildThatTheKernelDoesNotPutThereMovesItself) {
+  const TempDirectory directory;
+  const std::string procs = directory.File("cgroup.procs");
+  std::ofstream(procs) << std::flush;
+  const UniqueFd cgroup =
+      Open(std::filesystem::path(procs).parent_path().string());
+  EXPECT_EQ(CodeOfChildIn(cgroup.get()), kMoves);
+  std::ifstream file(procs);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "0");
+}
+
+TEST(ForkIntoCgroup, AChildThatCannotMoveLearnsIt) {
+  const TempDirectory directory;
+  const UniqueFd empty =
+      Open(std::filesystem::path(directory.File("x")).parent_path().string());
+  EXPECT_EQ(CodeOfChildIn(empty.get()), kCannotMove);
+}
+
+}  // namespace
+}  // namespace mountd::shim
