@@ -13,6 +13,7 @@
 #include <csignal>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/driver/namespaces/child.h"
@@ -87,39 +88,86 @@ std::vector<std::string> WordsOf(const std::string& tool, pid_t process,
   return words;
 }
 
-Result<void> RunIdTool(const std::string& tool, pid_t process, const IdMap& map,
-                       const Deadline& deadline) {
-  std::vector<std::string> words = WordsOf(tool, process, map);
+// A tool that runs. Its destructor ends a tool that nobody has awaited, because
+// a later process could get the pid for which the tool was started.
+class IdTool {
+ public:
+  static Result<IdTool> Start(const std::string& name, pid_t process,
+                              const IdMap& map);
+  IdTool(IdTool&&) = default;
+  IdTool& operator=(IdTool&&) = delete;
+  ~IdTool() {
+    if (running_.valid()) {
+      IgnoreBecauseBestEffort(AwaitEnd(running_.get(),
+                                       Deadline(std::chrono::milliseconds(0)),
+                                       name_.c_str()));
+    }
+  }
+
+  Result<void> Await(const Deadline& deadline);
+
+ private:
+  IdTool(std::string name, UniqueFd output)
+      : name_(std::move(name)), output_(std::move(output)) {}
+
+  std::string name_;
+  UniqueFd output_;
+  UniqueFd running_;  // not valid: somebody else has waited for the tool
+};
+
+Result<IdTool> IdTool::Start(const std::string& name, pid_t process,
+                             const IdMap& map) {
+  std::vector<std::string> words = WordsOf(name, process, map);
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (std::string& word : words) {
     argv.push_back(word.data());
   }
   argv.push_back(nullptr);
-  const UniqueFd output(::memfd_create("id-tool", MFD_CLOEXEC));
-  if (!output.valid()) {
-    return ErrnoError(errno, "memfd_create", tool);
+  IdTool tool(name, UniqueFd(::memfd_create("id-tool", MFD_CLOEXEC)));
+  if (!tool.output_.valid()) {
+    return ErrnoError(errno, "memfd_create", name);
   }
   pid_t pid = -1;
-  const int failed = ToolSetup(output.get()).Spawn(&pid, argv.data());
+  const int failed = ToolSetup(tool.output_.get()).Spawn(&pid, argv.data());
   if (failed != 0) {
-    return ErrnoError(failed, "posix_spawn", tool);
+    return ErrnoError(failed, "posix_spawn", name);
   }
-  const Result<UniqueFd> running = PidfdOfChild(pid, tool.c_str());
-  if (!running) {
+  Result<UniqueFd> running = PidfdOfChild(pid, name.c_str());
+  if (running) {
+    tool.running_ = *std::move(running);
+  } else if (running.error().sys_errno != ECHILD) {
+    return running.error();
+  }
+  return tool;
+}
+
+Result<void> IdTool::Await(const Deadline& deadline) {
+  if (!running_.valid()) {
     // Where somebody else has waited for the tool, the map says how it went.
-    return running.error().sys_errno == ECHILD ? Ok()
-                                               : Result<void>(running.error());
+    return Ok();
   }
+  const UniqueFd running = std::move(running_);
   MOUNTD_ASSIGN(const EndOfProcess end,
-                AwaitEnd(running->get(), deadline, tool.c_str()));
+                AwaitEnd(running.get(), deadline, name_.c_str()));
   if (end.code == CLD_KILLED || end.code == CLD_DUMPED) {
-    return ForkError(ECHILD, tool, "");
+    return ForkError(ECHILD, name_, "");
   }
   if (end.code == CLD_EXITED && end.status != 0) {
-    return MakeError(Code::kPermissionDenied, tool, "", TextOf(output.get()));
+    return MakeError(Code::kPermissionDenied, name_, "", TextOf(output_.get()));
   }
   return Ok();
+}
+
+// The two tools write different files of the kernel's, so they run at once.
+Result<void> RunIdTools(pid_t process, const IdMaps& maps,
+                        const IdSources& sources, const Deadline& deadline) {
+  MOUNTD_ASSIGN(IdTool uids,
+                IdTool::Start(sources.newuidmap, process, maps.uids));
+  MOUNTD_ASSIGN(IdTool gids,
+                IdTool::Start(sources.newgidmap, process, maps.gids));
+  MOUNTD_TRY(uids.Await(deadline));
+  return gids.Await(deadline);
 }
 
 std::string ProcFile(pid_t process, const char* name) {
@@ -169,8 +217,7 @@ Result<void> GiveIdMaps(pid_t process, const IdMaps& maps,
     MOUNTD_TRY(WriteProc(process, "uid_map", LineOf(maps.uids)));
     MOUNTD_TRY(WriteProc(process, "gid_map", LineOf(maps.gids)));
   } else {
-    MOUNTD_TRY(RunIdTool(sources.newuidmap, process, maps.uids, deadline));
-    MOUNTD_TRY(RunIdTool(sources.newgidmap, process, maps.gids, deadline));
+    MOUNTD_TRY(RunIdTools(process, maps, sources, deadline));
   }
   MOUNTD_TRY(CheckMap(process, "uid_map", maps.uids));
   return CheckMap(process, "gid_map", maps.gids);

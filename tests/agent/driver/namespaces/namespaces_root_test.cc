@@ -127,13 +127,22 @@ class DriverNamespaces : public ::testing::Test {
   }
 
   // Writes a program that stands in for newuidmap.
-  std::string Tool(const std::string& script) const {
-    const std::string path = directory_.File("tool");
+  std::string Tool(const std::string& script,
+                   const std::string& name = "tool") const {
+    const std::string path = directory_.File(name);
     std::ofstream(path) << "#!/bin/sh\n" << script << "\n" << std::flush;
     std::filesystem::permissions(path, std::filesystem::perms(0755));
     std::filesystem::permissions(std::filesystem::path(path).parent_path(),
                                  std::filesystem::perms(0755));
     return path;
+  }
+
+  // A file that the user may make.
+  std::string Meeting(const std::string& name) const {
+    const std::string path = directory_.File("meet");
+    std::filesystem::create_directories(path);
+    std::filesystem::permissions(path, std::filesystem::perms(0777));
+    return path + "/" + name;
   }
 
   // Returns the error of MakeNamespaces with this program as newuidmap.
@@ -271,6 +280,30 @@ TEST_F(DriverNamespaces, AToolThatHangsEndsAtTheDeadline) {
   EXPECT_EQ(text.rfind("DeadlineExceeded: ", 0), 0U) << text;
   EXPECT_EQ(text.find("left"), std::string::npos) << text;
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+// Each tool waits until the other one runs.
+TEST_F(DriverNamespaces, BothToolsRunAtOnce) {
+  const auto meeting = [this](const char* own, const char* other,
+                              const char* tool) {
+    return Tool(std::string("echo >") + Meeting(own) + "\nwhile [ ! -e " +
+                    Meeting(other) + " ]; do sleep 0.01; done\nexec " + tool +
+                    " \"$@\"",
+                own);
+  };
+  IdSources sources;
+  sources.newuidmap = meeting("uid", "gid", "/usr/bin/newuidmap");
+  sources.newgidmap = meeting("gid", "uid", "/usr/bin/newgidmap");
+  EXPECT_EQ(RunAsUser([&]() -> std::string {
+              const auto maps = ChooseIdMaps(sources);
+              if (!maps) {
+                return TextOfError(maps.error());
+              }
+              const auto made =
+                  MakeNamespaces(*maps, WithNetwork::kYes, sources);
+              return (made ? "made" : TextOfError(made.error())) + ChildLeft();
+            }),
+            "made");
 }
 
 TEST_F(DriverNamespaces, AKilledToolIsUnavailable) {
