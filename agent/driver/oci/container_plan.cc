@@ -230,7 +230,7 @@ Result<ContainerPlan> PlanContainer(Host& host, const TaskConfig& config,
   MOUNTD_ASSIGN(const std::string text, ConfigFile(container));
   MOUNTD_ASSIGN(const UniqueFd bundle,
                 OpenDirectory(place.directory.get(), "bundle"));
-  MOUNTD_TRY(WriteFile(bundle.get(), "config.json", text));
+  MOUNTD_TRY(WriteFile(bundle.get(), "config.json", text, Sync::kNone));
   place.record.image_digest = plan.image.digest;
   place.record.stop_signal = image.stop_signal;
   return plan;

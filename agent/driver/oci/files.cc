@@ -45,7 +45,7 @@ Result<std::string> ReadFile(int directory, const std::string& name,
 }
 
 Result<void> WriteFile(int directory, const std::string& name,
-                       std::string_view text) {
+                       std::string_view text, Sync sync) {
   const std::string beside = name + ".new";
   const UniqueFd file(
       ::openat(directory, beside.c_str(),
@@ -55,11 +55,20 @@ Result<void> WriteFile(int directory, const std::string& name,
   }
   MOUNTD_TRY(WriteAll(file.get(), text, name));
   // The file is on the disk before it has its name, because a loss of power
-  // could otherwise leave an empty file. A directory's entry needs a sync of
-  // its own (fsync(2)).
-  if (::fsync(file.get()) != 0 ||
-      ::renameat(directory, beside.c_str(), directory, name.c_str()) != 0 ||
-      ::fsync(directory) != 0) {
+  // could otherwise leave an empty file.
+  if ((sync == Sync::kFile && ::fsync(file.get()) != 0) ||
+      ::renameat(directory, beside.c_str(), directory, name.c_str()) != 0) {
+    return ErrnoError(errno, "write", name);
+  }
+  return Ok();
+}
+
+// A directory's entry needs a sync of its own (fsync(2)).
+Result<void> MarkWith(int directory, const std::string& name) {
+  const UniqueFd file(::openat(directory, name.c_str(),
+                               O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+                               0600));
+  if (!file.valid() || ::fsync(directory) != 0) {
     return ErrnoError(errno, "write", name);
   }
   return Ok();

@@ -22,9 +22,22 @@ bool IsThere(int directory, const std::string& name);
 Result<std::string> ReadFile(int directory, const std::string& name,
                              std::size_t most);
 
+// Whether WriteFile waits for the disk. A SIGKILL of any process loses nothing
+// in either case; a loss of power does.
+enum class Sync {
+  // Nobody reads the file after a loss of power, which ends each task.
+  kNone,
+  // After a loss of power the file is there as a whole, or not at all.
+  kFile,
+};
+
 // Writes the file whole, mode 0600: under its name is the old text or the new
-// one, also after a loss of power.
+// one.
 Result<void> WriteFile(int directory, const std::string& name,
-                       std::string_view text);
+                       std::string_view text, Sync sync);
+
+// Makes an empty file, which is there also after a loss of power. Everything
+// that got a name in the directory before is there, too.
+Result<void> MarkWith(int directory, const std::string& name);
 
 }  // namespace mountd::driver

@@ -184,7 +184,7 @@ bool MayHaveStarted(const TaskPlace& place) {
 }
 
 Result<void> MarkStarted(const TaskPlace& place) {
-  return WriteFile(place.directory.get(), kStartedFile, "1\n");
+  return MarkWith(place.directory.get(), kStartedFile);
 }
 
 // The kernel keeps the lock until the last process has closed the open file,

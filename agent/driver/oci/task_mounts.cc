@@ -261,7 +261,7 @@ Result<void> AddOwnFiles(const TaskConfig& config, const TaskPlace& place,
       given->address.empty() ? kOwnAddress : given->address;
   const auto add = [&](const char* task_path, const char* name,
                        const std::string& text) -> Result<void> {
-    MOUNTD_TRY(WriteFile(place.directory.get(), name, text));
+    MOUNTD_TRY(WriteFile(place.directory.get(), name, text, Sync::kNone));
     if (::fchmodat(place.directory.get(), name, 0644, 0) != 0) {
       return ErrnoError(errno, "chmod", name);
     }

@@ -96,8 +96,10 @@ Result<TaskPlace> TaskStore::Make(const std::string& task_id) const {
 }
 
 Result<void> TaskStore::WriteRecord(const TaskPlace& place) {
-  return WriteFile(place.directory.get(), kRecordFile,
-                   RecordText(place.record));
+  // The mark of the start brings the name of the record to the disk. A task
+  // without that mark has not run.
+  return WriteFile(place.directory.get(), kRecordFile, RecordText(place.record),
+                   Sync::kFile);
 }
 
 // A task whose cgroup is gone, or was never there, is found by its root.
