@@ -39,9 +39,15 @@ if(MOUNTD_TESTS)
   mountd_dependency(benchmark benchmark)
 endif()
 
-# sdbus-c++ 2.x is Debian's package, or the static build of cmake/install-deps if
-# Debian has no such package. A sanitizer build takes the instrumented copy if it
-# exists, because TSan cannot see the locks of a library that is not instrumented.
+# sdbus-c++ is Debian's package, or the static build of cmake/install-deps if Debian has
+# another version. Both are of the one version in cmake/versions. A sanitizer build takes
+# the instrumented copy if it exists, because TSan cannot see the locks of a library that
+# is not instrumented.
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+             ${PROJECT_SOURCE_DIR}/cmake/versions)
+file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/versions mountd_sdbus_version
+     REGEX "^SDBUS_CPP_VERSION=")
+string(REPLACE "SDBUS_CPP_VERSION=" "" mountd_sdbus_version ${mountd_sdbus_version})
 set(MOUNTD_DEPS_DIR ${PROJECT_SOURCE_DIR}/build/deps/sdbus-cpp CACHE PATH
     "Where cmake/install-deps put its sdbus-c++")
 set(mountd_sdbus_dir ${MOUNTD_DEPS_DIR})
@@ -55,7 +61,7 @@ if(EXISTS ${mountd_sdbus_dir}/lib/pkgconfig)
   set(ENV{PKG_CONFIG_PATH}
       "${mountd_sdbus_dir}/lib/pkgconfig:$ENV{PKG_CONFIG_PATH}")
 endif()
-mountd_dependency(sdbus sdbus-c++>=2.1)
+mountd_dependency(sdbus sdbus-c++=${mountd_sdbus_version})
 # The static library needs these libraries, and pkg-config names them only for --static.
 target_link_libraries(deps_sdbus INTERFACE deps::systemd Threads::Threads)
 
