@@ -37,10 +37,26 @@ bool PluginInstance::stages() const {
   return Offers(capabilities, NodeRpc::kStageUnstageVolume);
 }
 
-bool PluginInstance::MayCallThisNode(const std::string& node_id) const {
-  return node.node_id.empty() || node.node_id == node_id ||
-         std::find(former_node_ids.begin(), former_node_ids.end(), node_id) !=
-             former_node_ids.end();
+std::vector<std::string> PluginInstance::NodeIds() const {
+  std::vector<std::string> ids = former_node_ids;
+  if (!node.node_id.empty()) {
+    ids.insert(ids.begin(), node.node_id);
+  }
+  return ids;
+}
+
+bool PluginStatus::MayCallThisNode(const std::string& node_id) const {
+  const auto has = [&](const std::vector<std::string>& ids) {
+    return std::find(ids.begin(), ids.end(), node_id) != ids.end();
+  };
+  bool has_said_one = false;
+  for (const PluginInstance& instance : instances) {
+    has_said_one |= !instance.node.node_id.empty();
+    if (has(instance.NodeIds())) {
+      return true;
+    }
+  }
+  return !has_said_one || has(removed_node_ids);
 }
 
 PluginStatus StatusOf(std::vector<PluginInstance> instances) {

@@ -46,13 +46,20 @@ struct PluginInstance : Fingerprint {
   bool serves_node() const { return record.type != "controller"; }
   bool serves_controller() const { return record.type != "node"; }
   bool stages() const;  // NodeServiceCapability STAGE_UNSTAGE_VOLUME
-  // True if the plugin calls or has called this node so, or has said no id.
-  bool MayCallThisNode(const std::string& node_id) const;
+  // Returns the ids of this node that the instance has said, the newest first.
+  std::vector<std::string> NodeIds() const;
 };
 
 // A plugin: its base is the instance that node calls go to.
 struct PluginStatus : PluginInstance {
   std::vector<PluginInstance> instances;  // the newest first
+  // The ids of this node that removed instances have said, the newest first, at
+  // most kMostFormerNodeIds. The store keeps them as long as the plugin.
+  std::vector<std::string> removed_node_ids{};
+
+  // True if an instance calls this node so, if a present or removed instance
+  // has called this node so, or if no present instance has said an id.
+  bool MayCallThisNode(const std::string& node_id) const;
 };
 
 // Returns the plugin of these instances, of which there is at least one, the

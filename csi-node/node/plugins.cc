@@ -83,6 +83,13 @@ Result<void> Plugins::Recover() {
                 store_.plugins.ListPlugins());
   MOUNTD_ASSIGN(const auto fingerprints, store_.plugins.ListFingerprints());
   MOUNTD_ASSIGN(auto former, store_.plugins.ListFormerNodeIds());
+  MOUNTD_ASSIGN(auto removed, store_.plugins.ListRemovedNodeIds());
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [id, node_ids] : removed) {
+      plugins_[id].removed_node_ids = std::move(node_ids);
+    }
+  }
   std::vector<PluginRecord> orphans;
   for (const PluginRecord& record : records) {
     MOUNTD_ASSIGN(const bool is_orphan, IsOrphan(store_, record));
@@ -257,7 +264,9 @@ PluginStatus Plugins::StatusOfPlugin(const Plugin& plugin) {
     instances.push_back(instance->status());
   }
   if (!instances.empty()) {
-    return StatusOf(std::move(instances));
+    PluginStatus status = StatusOf(std::move(instances));
+    status.removed_node_ids = plugin.removed_node_ids;
+    return status;
   }
   PluginStatus gone;
   gone.record = plugin.record;

@@ -128,6 +128,7 @@ class Plugins {
     Supervisors instances;  // the newest first; none: the plugin is gone
     PluginState told = PluginState::kStarting;
     std::string why_gone = "unregistered while volumes of it are left";
+    std::vector<std::string> removed_node_ids;  // PluginStatus
     // The number of connections so far. All instances use it, so that two
     // channels of one plugin never share a generation.
     std::shared_ptr<std::atomic<std::uint64_t>> connections =
@@ -146,6 +147,9 @@ class Plugins {
   Result<void> RemoveAll(const std::string& id, const Supervisors& victims);
   Result<void> RemoveSome(const std::string& id, const Supervisors& victims);
   void Forget(const std::string& id, const Supervisors& victims);
+  // Remembers the node ids that the instance has said, for the time after it.
+  Result<void> KeepNodeIds(const std::string& id,
+                           const PluginInstance& instance);
   Supervisors InstancesOf(const std::string& id) const;
   Selected Select(const std::string& id, const PluginSelection& which) const;
   // Returns the ids of the plugins that have an instance of the allocation.

@@ -131,8 +131,15 @@ Result<void> Plugins::RemoveSome(const std::string& id,
                                  const Supervisors& victims) {
   for (const auto& instance : victims) {
     const PluginInstance status = instance->status();
+    // Before the removal, because a kill between them must lose no id.
+    MOUNTD_TRY(KeepNodeIds(id, status));
     MOUNTD_TRY(store_.plugins.RemovePluginInstance(status.record.serial));
     Forget(id, {instance});
+    // The instance may have said another id until it was stopped.
+    if (const PluginInstance last = instance->status();
+        last.NodeIds() != status.NodeIds()) {
+      IgnoreBecauseBestEffort(KeepNodeIds(id, last));
+    }
     exec::PluginSocketPlan plan;
     plan.plugin = exec::ToWire(id);
     plan.instance = status.key().hex();
@@ -140,6 +147,23 @@ Result<void> Plugins::RemoveSome(const std::string& id,
     IgnoreBecauseBestEffort(executor_.RemovePluginSocket(plan));
   }
   return Ok();
+}
+
+Result<void> Plugins::KeepNodeIds(const std::string& id,
+                                  const PluginInstance& instance) {
+  std::vector<std::string> ids = instance.NodeIds();
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string>& kept = plugins_[id].removed_node_ids;
+    for (const std::string& one : kept) {
+      if (std::find(ids.begin(), ids.end(), one) == ids.end()) {
+        ids.push_back(one);
+      }
+    }
+    ids.resize(std::min(ids.size(), PluginInstance::kMostFormerNodeIds));
+    kept = ids;
+  }
+  return store_.plugins.SetRemovedNodeIds(id, ids);
 }
 
 void Plugins::Forget(const std::string& id, const Supervisors& victims) {

@@ -86,6 +86,10 @@ constexpr std::array kBootSteps = {
 };
 
 constexpr std::array kStateSteps = {
+    StepDown{15,
+             "SELECT 'plugin ' || id || ': the node ids that its removed "
+             "instances said' FROM plugins WHERE removed_node_ids <> ''",
+             "ALTER TABLE plugins DROP COLUMN removed_node_ids;"},
     StepDown{14,
              "SELECT 'lease ' || name || ' of uid ' || uid || ': the caller''s "
              "names of the call' FROM leases WHERE traceparent <> '' OR "

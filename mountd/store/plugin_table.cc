@@ -129,6 +129,25 @@ PluginTable::ListFormerNodeIds() {
   return all;
 }
 
+Result<void> PluginTable::SetRemovedNodeIds(
+    const std::string& id, const std::vector<std::string>& node_ids) {
+  MOUNTD_TRY(
+      database_->Run("UPDATE plugins SET removed_node_ids=?2 WHERE id=?1", id,
+                     node_ids.empty() ? std::string() : ToColumn(node_ids)));
+  return Ok();
+}
+
+Result<std::map<std::string, std::vector<std::string>>>
+PluginTable::ListRemovedNodeIds() {
+  std::map<std::string, std::vector<std::string>> all;
+  MOUNTD_TRY(database_->Query(
+      "SELECT id,removed_node_ids FROM plugins WHERE removed_node_ids<>''",
+      [&](const Row& row) {
+        all.emplace(row.Text(0), TextsFromColumn(row.Text(1)));
+      }));
+  return all;
+}
+
 Result<std::vector<PluginRecord>> PluginTable::ListPlugins() {
   std::vector<PluginRecord> all;
   MOUNTD_TRY(database_->Query(

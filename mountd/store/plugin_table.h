@@ -48,6 +48,11 @@ class PluginTable {
   // Returns the former node ids by the instances' serials. Instances without
   // any are absent.
   Result<std::map<std::uint64_t, std::vector<std::string>>> ListFormerNodeIds();
+  // Sets the node ids that removed instances of the plugin have said.
+  Result<void> SetRemovedNodeIds(const std::string& id,
+                                 const std::vector<std::string>& node_ids);
+  // Returns these node ids by plugin. Plugins without such an id are missing.
+  Result<std::map<std::string, std::vector<std::string>>> ListRemovedNodeIds();
   // Returns all instances, the oldest of each plugin first. A plugin without
   // instances has one record with serial 0.
   Result<std::vector<PluginRecord>> ListPlugins();

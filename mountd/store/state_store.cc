@@ -134,7 +134,7 @@ ALTER TABLE leases ADD COLUMN request_id TEXT NOT NULL DEFAULT '';
 ALTER TABLE fences ADD COLUMN traceparent TEXT NOT NULL DEFAULT '';
 ALTER TABLE fences ADD COLUMN request_id TEXT NOT NULL DEFAULT '';
 )sql";
-constexpr std::array<std::string_view, 14> kStateSchema = {
+constexpr std::array<std::string_view, 15> kStateSchema = {
     kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
@@ -148,7 +148,9 @@ constexpr std::array<std::string_view, 14> kStateSchema = {
     kFencesTold,
     "ALTER TABLE allocations ADD COLUMN group_id INTEGER NOT NULL DEFAULT 0",
     kUnchecked,
-    kLeaseNames};
+    kLeaseNames,
+    "ALTER TABLE plugins ADD COLUMN removed_node_ids TEXT NOT NULL DEFAULT "
+    "''"};
 
 }  // namespace
 

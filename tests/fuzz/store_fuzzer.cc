@@ -119,6 +119,7 @@ void UseState(store::StateStore* state) {
   Ignore(state->plugins.ListPlugins());
   Ignore(state->plugins.ListFingerprints());
   Ignore(state->plugins.ListFormerNodeIds());
+  Ignore(state->plugins.ListRemovedNodeIds());
   Ignore(state->volumes.ListVolumes());
   Ignore(state->volumes.ListPublications());
   Ignore(state->allocations.GetReceipt("web"));

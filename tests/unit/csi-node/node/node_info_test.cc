@@ -184,6 +184,97 @@ TEST_F(NodeInfoDoubtTest, AFormerIdOutlivesMountd) {
       "Ok");
 }
 
+// Another instance of the plugin serves the node under another id, as after an
+// upgrade. The volume stays attached to the id of the first instance.
+class NodeInfoInstancesTest : public NodeInfoDoubtTest {
+ protected:
+  void SetUp() override {
+    NodeInfoDoubtTest::SetUp();
+    core_.client->SetController([](const ControllerCall&) {
+      return RpcResult<std::string>(std::string("{}"));
+    });
+    ASSERT_EQ(Outcome(core_.state->allocations.AddAllocation(
+                  {"plug", Core::kAgent, 1, "", AllocationState::kPrepared})),
+              "Ok");
+    ASSERT_EQ(Publish(), "Ok");
+    Say(core_, {"n2", 8, {}});
+  }
+  void AddSecond() {
+    ASSERT_EQ(Outcome(core_.plugins->Register(
+                  {"nfs", "monolith", Core::kAgent, "plug", ""})),
+              "Ok");
+    ASSERT_TRUE(AwaitMaxVolumes(core_, 8));
+  }
+  std::string Detach(const char* node) {
+    const UniqueFd none;
+    const CancelToken never;
+    return Outcome(
+        core_.controller->Unpublish("nfs", {"v1", node}, {none, never}));
+  }
+};
+
+TEST_F(NodeInfoInstancesTest, TheIdOfAnOlderInstanceIsThisNodes) {
+  AddSecond();
+  EXPECT_EQ(core_.plugins->Get("nfs")->node.node_id, "n2");
+  EXPECT_EQ(Detach("n1"), "Busy");
+  EXPECT_EQ(Detach("n2"), "Busy");
+  EXPECT_EQ(Detach("n3"), "Ok");
+}
+
+TEST_F(NodeInfoInstancesTest, TheIdOutlivesTheInstanceAndMountd) {
+  AddSecond();
+  ASSERT_EQ(
+      Outcome(core_.plugins->Unregister("nfs", {.type = {}, .allocation = ""})),
+      "Ok");
+  ASSERT_EQ(core_.plugins->Get("nfs")->instances.size(), 1U);
+  EXPECT_EQ(Detach("n1"), "Busy");
+  EXPECT_EQ(Detach("n3"), "Ok");
+  core_.Restart();
+  ASSERT_EQ(Outcome(core_.Recover()), "Ok");
+  ASSERT_TRUE(AwaitMaxVolumes(core_, 8));
+  EXPECT_EQ(core_.plugins->Get("nfs")->removed_node_ids,
+            std::vector<std::string>{"n1"});
+  EXPECT_EQ(Detach("n1"), "Busy");
+  EXPECT_EQ(Detach("n3"), "Ok");
+}
+
+// The plugin is gone in between, and mountd knows it by its volumes alone.
+TEST_F(NodeInfoInstancesTest, TheIdOutlivesAPluginThatIsGone) {
+  ASSERT_EQ(Outcome(core_.plugins->Unregister("nfs", {.force = true})), "Ok");
+  ASSERT_TRUE(core_.plugins->Get("nfs")->instances.empty());
+  core_.Restart();
+  ASSERT_EQ(Outcome(core_.Recover()), "Ok");
+  AddSecond();
+  ASSERT_TRUE(AwaitStatus(*core_.plugins, "nfs", [](const auto& status) {
+    return status.state == PluginState::kHealthy;
+  }));
+  EXPECT_EQ(Detach("n1"), "Busy");
+  EXPECT_EQ(Detach("n3"), "Ok");
+}
+
+TEST_F(NodeInfoInstancesTest, AnIdThatInstancesShareIsKeptOnce) {
+  Say(core_, {"n1", 8, {}});
+  for (int i = 0; i < 3; ++i) {
+    AddSecond();
+    ASSERT_EQ(Outcome(core_.plugins->Unregister(
+                  "nfs", {.type = {}, .allocation = "plug"})),
+              "Ok");
+    ASSERT_TRUE(AwaitMaxVolumes(core_, 10));
+  }
+  EXPECT_EQ(core_.plugins->Get("nfs")->removed_node_ids,
+            std::vector<std::string>{"n1"});
+}
+
+TEST_F(NodeInfoInstancesTest, TheIdsGoWithThePlugin) {
+  AddSecond();
+  ASSERT_EQ(
+      Outcome(core_.plugins->Unregister("nfs", {.type = {}, .allocation = ""})),
+      "Ok");
+  ASSERT_EQ(Outcome(core_.volumes->Unpublish("web", "alias")), "Ok");
+  ASSERT_EQ(Outcome(core_.plugins->Unregister("nfs")), "Ok");
+  EXPECT_TRUE(core_.state->plugins.ListRemovedNodeIds()->empty());
+}
+
 // A caller whose volumes do not fit cannot make mountd ask without a pause.
 TEST_F(NodeInfoDoubtTest, DoubtsAreGatheredForASecond) {
   const auto begin = Clock::now();

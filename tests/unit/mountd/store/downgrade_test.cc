@@ -319,14 +319,17 @@ TEST(DowngradeLossTest, OfTheStateStoreIsListed) {
   const std::string path = directory.File("state.db");
   RunOn(path, FixtureOf("state", 6));
   ASSERT_EQ(MessageOf(StateStore::Open(path, "boot 1")), "Ok");
-  RunOn(path,
-        "UPDATE publications SET file_system='[1,2]'; UPDATE departed SET "
-        "cgroup=7; UPDATE allocations SET group_id=100000 WHERE id='web'; "
-        "UPDATE volumes SET volume_id='vol' || char(10) || '1'; "
-        "UPDATE plugin_instances SET former_node_ids='[\"n0\"]'; INSERT INTO "
-        "unchecked VALUES(1,'old',1000,77),(2,'old',1000,78)");
+  RunOn(
+      path,
+      "UPDATE publications SET file_system='[1,2]'; UPDATE departed SET "
+      "cgroup=7; UPDATE allocations SET group_id=100000 WHERE id='web'; "
+      "UPDATE volumes SET volume_id='vol' || char(10) || '1'; "
+      "UPDATE plugin_instances SET former_node_ids='[\"n0\"]'; UPDATE plugins "
+      "SET removed_node_ids='[\"n1\"]'; INSERT INTO "
+      "unchecked VALUES(1,'old',1000,77),(2,'old',1000,78)");
   EXPECT_EQ(LostOf(path, kReleasedState),
             (std::vector<std::string>{
+                "plugin csi: the node ids that its removed instances said",
                 "allocation old: that processes may use mounts that were "
                 "removed",
                 "allocation web: that group 100000 passes through its "

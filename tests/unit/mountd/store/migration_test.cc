@@ -22,7 +22,7 @@ namespace mountd::store {
 namespace {
 
 // The versions of this release; schemas/ has a store of each earlier one.
-constexpr int kStateVersions = 14;
+constexpr int kStateVersions = 15;
 constexpr int kBootVersions = 15;
 
 struct CloseRaw {
@@ -151,6 +151,9 @@ TEST_P(StateMigration, KeepsPlugins) {
   const auto former = store_->plugins.ListFormerNodeIds();
   ASSERT_TRUE(former);
   EXPECT_EQ(former->size(), version() >= 10 ? 1U : 0U);
+  const auto removed = store_->plugins.ListRemovedNodeIds();
+  ASSERT_TRUE(removed);
+  EXPECT_TRUE(removed->empty());
 }
 
 TEST_P(StateMigration, KeepsLeasesAndFences) {
