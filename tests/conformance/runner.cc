@@ -3,6 +3,8 @@
 // The conformance script's runner in C++, by the client library.
 //
 //   conformance_runner ADDRESS
+#include <fcntl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -46,9 +48,18 @@ Json AnswerNothing(const Result<void>& result) {
                        {"message", result.error().Message()}};
 }
 
+// An fd is open if it is there; the client closes it.
+Json AnswerFd(const Result<UniqueFd>& fd) {
+  return fd ? Json{{"result",
+                    ::fcntl(fd->get(), F_GETFD) >= 0 ? "open" : "closed"}}
+            : Answer(Result<bool>(fd.error()));
+}
+
 std::map<std::string, std::string> TextsOf(const Json& object) {
   return object.get<std::map<std::string, std::string>>();
 }
+
+std::string Text(const Json& value) { return value.get<std::string>(); }
 
 SourceType SourceTypeOf(const std::string& name) {
   for (const SourceType type :
@@ -142,7 +153,9 @@ VolumeSpec VolumeOf(Arguments a) {
 
 PluginSpec PluginOf(Arguments a) {
   PluginSpec spec;
-  spec.plugin = a[0];  // of the type "node", the default
+  spec.plugin = a[0];
+  spec.type =
+      a[1] == "monolith" ? PluginType::kMonolith : PluginType::kNode;
   spec.allocation = a[2];
   spec.health_timeout =
       std::chrono::milliseconds(a[3].value("health_timeout_ms", 0));
@@ -158,14 +171,165 @@ Reconciliation ReconciliationOf(Arguments a) {
   return spec;
 }
 
-std::string Text(const Json& value) { return value.get<std::string>(); }
-
 UnmountMode UnmountModeOf(const Json& options) {
   return options.value("mode", "plain") == "detach" ? UnmountMode::kDetach
                                                     : UnmountMode::kPlain;
 }
 
+VolumeUsage UsageOf(const Json& keys) {
+  VolumeUsage usage;
+  usage.read_only = keys.value("read_only", false);
+  usage.fs_type = keys.value("fs_type", "");
+  usage.mount_flags = keys.value("mount_flags", std::vector<std::string>());
+  return usage;
+}
+
+std::map<std::string, std::string> TextsAt(const Json& keys, const char* key) {
+  return TextsOf(keys.value(key, Json::object()));
+}
+
+VolumeCreation CreationOf(Arguments a) {
+  VolumeCreation spec;
+  spec.plugin = a[0];
+  spec.name = a[1];
+  spec.required_bytes = a[2].value("required_bytes", std::int64_t{0});
+  spec.usages.clear();
+  for (const Json& one : a[2]["usages"]) {
+    spec.usages.push_back(UsageOf(one));
+  }
+  spec.parameters = TextsAt(a[2], "parameters");
+  for (const Json& one : a[2].value("preferred", Json::array())) {
+    spec.preferred.push_back(TextsOf(one));
+  }
+  return spec;
+}
+
+ControllerPublishSpec ControllerPublishOf(Arguments a) {
+  ControllerPublishSpec spec;
+  spec.plugin = a[0];
+  spec.volume = a[1];
+  spec.node_id = a[2];
+  spec.usage = UsageOf(a[3]);
+  spec.volume_context = TextsOf(a[4]);
+  spec.secrets = TextsAt(a[5], "secrets");
+  return spec;
+}
+
+VolumeValidationSpec ValidationOf(Arguments a) {
+  VolumeValidationSpec spec;
+  spec.plugin = a[0];
+  spec.volume = a[1];
+  spec.usage = UsageOf(a[2]);
+  spec.volume_context = TextsOf(a[3]);
+  spec.parameters = TextsAt(a[4], "parameters");
+  return spec;
+}
+
+ControllerExpansionSpec ControllerExpansionOf(Arguments a) {
+  ControllerExpansionSpec spec;
+  spec.plugin = a[0];
+  spec.volume = a[1];
+  spec.required_bytes = a[2];
+  spec.limit_bytes = a[3].value("limit_bytes", std::int64_t{0});
+  return spec;
+}
+
+VolumeExpansion ExpansionOf(Arguments a) {
+  VolumeExpansion spec;
+  spec.required_bytes = a[2];
+  spec.limit_bytes = a[3].value("limit_bytes", std::int64_t{0});
+  return spec;
+}
+
+BindMountSpec TreeOf(Arguments a) {
+  BindMountSpec spec;
+  spec.source_type = SourceTypeOf(a[1]);
+  spec.source = a[2];
+  spec.propagation = PropagationOf(a[3]);
+  return spec;
+}
+
+// With "open" the client answers the fd alone.
+Json AnswerInbox(Client& c, Arguments a) {
+  if (!a[2].value("open", false)) {
+    return Answer(c.PrepareInbox(Text(a[0]), Text(a[1])));
+  }
+  Json answer = AnswerFd(c.OpenInbox(Text(a[0]), Text(a[1])));
+  if (answer.contains("result")) {
+    answer["result"] = {{"tree", answer["result"]}};
+  }
+  return answer;
+}
+
 using Method = std::function<Json(Client&, Arguments)>;
+
+const std::map<std::string, Method>& MethodsOfMounts() {
+  static const std::map<std::string, Method> all = {
+      {"ReplaceMount",
+       [](Client& c, Arguments a) {
+         return Answer(c.ReplaceMount(Text(a[0]), MountOf(a)));
+       }},
+      {"OpenTree",
+       [](Client& c, Arguments a) {
+         return AnswerFd(c.OpenTree(Text(a[0]), TreeOf(a)));
+       }},
+      {"PrepareInbox", AnswerInbox},
+      {"RemoveInbox",
+       [](Client& c, Arguments a) {
+         return AnswerNothing(c.RemoveInbox(Text(a[0]), Text(a[1])));
+       }},
+      {"ExpandVolume",
+       [](Client& c, Arguments a) {
+         return Answer(c.ExpandVolume(Text(a[0]), Text(a[1]), ExpansionOf(a)));
+       }},
+  };
+  return all;
+}
+
+const std::map<std::string, Method>& MethodsOfControllers() {
+  static const std::map<std::string, Method> all = {
+      {"ControllerPublishVolume",
+       [](Client& c, Arguments a) {
+         return Answer(c.ControllerPublishVolume(ControllerPublishOf(a)));
+       }},
+      {"ControllerUnpublishVolume",
+       [](Client& c, Arguments a) {
+         return AnswerNothing(
+             c.ControllerUnpublishVolume(Text(a[0]), Text(a[1]), Text(a[2])));
+       }},
+      {"ValidateVolume",
+       [](Client& c, Arguments a) {
+         return Answer(c.ValidateVolume(ValidationOf(a)));
+       }},
+      {"CreateVolume",
+       [](Client& c, Arguments a) {
+         return Answer(c.CreateVolume(CreationOf(a)));
+       }},
+      {"DeleteVolume",
+       [](Client& c, Arguments a) {
+         return AnswerNothing(c.DeleteVolume(Text(a[0]), Text(a[1])));
+       }},
+      {"ControllerExpandVolume",
+       [](Client& c, Arguments a) {
+         return Answer(c.ControllerExpandVolume(ControllerExpansionOf(a)));
+       }},
+      {"ListPluginVolumes",
+       [](Client& c, Arguments a) {
+         return Answer(c.ListPluginVolumes(
+             Text(a[0]), {a[1].value("max_entries", std::uint32_t{0}), ""}));
+       }},
+      {"GetCapacity",
+       [](Client& c, Arguments a) {
+         return Answer(c.GetCapacity(Text(a[0])));
+       }},
+      {"CallController",
+       [](Client& c, Arguments a) {
+         return Answer(
+             c.CallController({Text(a[0]), Text(a[1]), Text(a[2]), {}}));
+       }},
+  };
+  return all;
+}
 
 const std::map<std::string, Method>& Methods() {
   static const std::map<std::string, Method> all = {
@@ -283,6 +447,17 @@ const std::map<std::string, Method>& Methods() {
   return all;
 }
 
+// Returns an empty function for a method that the runner does not know.
+Method FindMethod(const std::string& name) {
+  for (const auto* methods :
+       {&Methods(), &MethodsOfMounts(), &MethodsOfControllers()}) {
+    if (const auto found = methods->find(name); found != methods->end()) {
+      return found->second;
+    }
+  }
+  return nullptr;
+}
+
 // Owns the signals that no step has taken. The handlers run on another thread.
 class Signals {
  public:
@@ -339,18 +514,18 @@ class Signals {
 
 // A step with a patience of its own is made by a client of its own.
 Json Make(const std::string& address, Client& client, const Json& step) {
-  const auto method = Methods().find(Text(step["call"]));
-  if (method == Methods().end()) {
+  const Method method = FindMethod(Text(step["call"]));
+  if (method == nullptr) {
     return {{"error", "runner"}, {"message", "the runner has no such method"}};
   }
   if (!step.contains("patience_ms")) {
-    return method->second(client, step["arguments"]);
+    return method(client, step["arguments"]);
   }
   ClientOptions options;
   options.address = address;
   options.patience = std::chrono::milliseconds(step["patience_ms"].get<int>());
   Result<Client> patient = Client::Connect(options);
-  return patient ? method->second(*patient, step["arguments"])
+  return patient ? method(*patient, step["arguments"])
                  : Json{{"error", "connect"},
                         {"message", patient.error().Message()}};
 }

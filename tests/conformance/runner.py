@@ -84,6 +84,14 @@ def to_wire(kind, value, types, level=0):
     return BASIC[kind.kind](value, variant_level=level)
 
 
+def opened(value):
+    """The fd of an answer as JSON has it."""
+    fd = value.take()
+    os.fstat(fd)
+    os.close(fd)
+    return "open"
+
+
 def from_wire(kind, value, types):
     """The JSON of an answer."""
     if kind is None:
@@ -106,6 +114,8 @@ def from_wire(kind, value, types):
         return bool(value)
     if kind.kind in "so":
         return str(value)
+    if kind.kind == "h":
+        return opened(value)
     return int(value) if kind.kind in "ynqiuxt" else None
 
 

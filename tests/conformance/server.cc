@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -39,15 +40,46 @@ probe_ready_ms = 20
   RuleConfig all;
   all.uids = {::geteuid()};
   all.host_volumes = all.plugins = all.register_plugins = all.networks = {"*"};
+  all.control_plugins = {"*"};
+  all.detached = true;
   all.host_ports = {{20000, 21000}};
   config.rules = {all};
   return config;
 }
 
+// The answers of the plugin's controller, in protobuf's JSON.
+csi::RpcResult<std::string> AnswerOf(const csi::ControllerCall& call) {
+  static const std::map<std::string, std::string> kAnswers = {
+      {"ControllerPublishVolume", R"({"publish_context": {"lun": "7"}})"},
+      {"ValidateVolumeCapabilities", R"({"message": "too old"})"},
+      {"CreateVolume",
+       R"({"volume": {"volume_id": "made", "capacity_bytes": "7",
+                      "volume_context": {"tier": "1"}}})"},
+      {"ControllerExpandVolume",
+       R"({"capacity_bytes": "9", "node_expansion_required": true})"},
+      {"ListVolumes",
+       R"({"entries": [{"volume": {"volume_id": "a", "capacity_bytes": "7"}}],
+           "next_token": "more"})"},
+      {"GetCapacity",
+       R"({"available_capacity": "5", "maximum_volume_size": "4"})"},
+      {"CreateSnapshot", "ab"}};  // a call of bytes
+  const auto found = kAnswers.find(call.rpc);
+  return found == kAnswers.end() ? std::string("{}") : found->second;
+}
+
 std::unique_ptr<ApiServer> StartServer(const std::string& folder) {
   ApiServerOptions options;
   options.config = ConfigOfServer();
-  return std::make_unique<ApiServer>(folder, std::move(options));
+  auto server = std::make_unique<ApiServer>(folder, std::move(options));
+  for (const char* id : {"csi", "disk"}) {
+    csi::FakeCsiClient::Plugin plugin = csi::FakeCsiClient::DefaultPlugin(id);
+    plugin.capabilities.node_rpcs.push_back(
+        static_cast<int>(csi::NodeRpc::kExpandVolume));
+    plugin.capabilities.controller_rpcs = {1, 2, 3, 4, 5, 9};
+    server->csi().SetPlugin(id, std::move(plugin));
+  }
+  server->csi().SetController(AnswerOf);
+  return server;
 }
 
 int Serve(const std::string& folder) {

@@ -56,6 +56,10 @@ func fill(value any, into reflect.Value) error {
 		}
 		return nil
 	case reflect.Slice:
+		if text, ok := value.(string); ok && into.Type().Elem().Kind() == reflect.Uint8 {
+			into.SetBytes([]byte(text))
+			return nil
+		}
 		list, ok := value.([]any)
 		if !ok {
 			return fmt.Errorf("%v is no list", value)
@@ -122,10 +126,21 @@ func plain(value reflect.Value) any {
 		return object
 	case value.Type() == reflect.TypeOf(dbus.Variant{}):
 		return nil
+	case value.Type() == reflect.TypeOf(dbus.UnixFD(0)):
+		return opened(int(value.Int()))
 	case value.Kind() == reflect.Struct:
 		return plainStruct(value)
 	}
 	return value.Interface()
+}
+
+// opened closes the fd of an answer, which has to be open.
+func opened(fd int) any {
+	var stat syscall.Stat_t
+	if syscall.Fstat(fd, &stat) != nil || syscall.Close(fd) != nil {
+		return "closed"
+	}
+	return "open"
 }
 
 // plainStruct leaves out the keys that an answer did not have.

@@ -4,6 +4,8 @@
 //! objects.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::AsFd;
 
 use mountd1::zvariant::{OwnedFd, OwnedObjectPath, OwnedValue};
 use serde_json::{Map, Value};
@@ -92,13 +94,15 @@ impl Json for OwnedObjectPath {
     }
 }
 
-/// A memfd of secrets, which are an object of texts.
+/// As an argument a memfd of secrets, which are an object of texts.
 impl Json for OwnedFd {
     fn from_json(value: &Value) -> Self {
         mountd1::seal_secrets(&Json::from_json(value)).expect("a memfd")
     }
     fn to_json(&self) -> Value {
-        Value::Null
+        let copy = self.as_fd().try_clone_to_owned();
+        let stat = copy.and_then(|fd| File::from(fd).metadata());
+        Value::from(if stat.is_ok() { "open" } else { "closed" })
     }
 }
 
