@@ -81,25 +81,6 @@ Result<void> CheckIsOthers(const Context& context, const Cgroup& cgroup) {
 // cgroup was removed after its file was opened.
 bool IsRemoved(int error) { return error == ENOENT || error == ENODEV; }
 
-struct CgroupEvents {
-  bool populated = false;
-  bool frozen = false;
-};
-
-Result<CgroupEvents> ReadEvents(const Context& context, const Cgroup& cgroup) {
-  constexpr std::size_t kMaxBytes = 4096;
-  const Sys<std::string> text =
-      context.kernel.ReadFile(cgroup.dir.get(), "cgroup.events", kMaxBytes);
-  if (!text && IsRemoved(text.error())) {
-    return CgroupEvents{false, true};
-  }
-  if (!text) {
-    return ErrnoError(text.error(), "read cgroup.events", cgroup.path);
-  }
-  return CgroupEvents{LineAfter(*text, "populated ") != "0",
-                      LineAfter(*text, "frozen ") == "1"};
-}
-
 // Writes with the rights of the file's owner, because a user owns the cgroups
 // that the user made, and the executor cannot override modes.
 Result<void> WriteStop(const Context& context, const Cgroup& cgroup,
@@ -146,8 +127,7 @@ Result<exec::StopTasksState> StopTasks(const Context& context,
   MOUNTD_ASSIGN(CgroupEvents events, ReadEvents(context, cgroup));
   exec::StopTasksState state;
   if (Result<void> may = CheckMayStop(context, cgroup, plan); !may) {
-    // Only the root cgroup has processes without a file that says so.
-    return events.populated || cgroup.path == "/"
+    return events.populated
                ? Result<exec::StopTasksState>(std::move(may).error())
                : state;
   }

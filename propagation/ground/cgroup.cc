@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "mountd/base/number.h"
@@ -160,6 +162,38 @@ Result<Cgroup> OpenCgroup(const Context& context, std::uint64_t id) {
   MOUNTD_ASSIGN(Cgroup cgroup, OpenAnyCgroup(context, id));
   MOUNTD_TRY(CheckGranted(context, cgroup));
   return cgroup;
+}
+
+Result<std::optional<Cgroup>> OpenUnlessEmpty(const Context& context,
+                                              std::uint64_t id) {
+  MOUNTD_ASSIGN(Cgroup cgroup, OpenAnyCgroup(context, id));
+  if (Result<void> granted = CheckGranted(context, cgroup); !granted) {
+    MOUNTD_ASSIGN(const CgroupEvents events, ReadEvents(context, cgroup));
+    if (events.populated) {
+      return std::move(granted).error();
+    }
+    return std::optional<Cgroup>();
+  }
+  return std::optional<Cgroup>(std::move(cgroup));
+}
+
+Result<CgroupEvents> ReadEvents(const Context& context, const Cgroup& cgroup) {
+  constexpr std::size_t kMaxBytes = 4096;
+  // The kernel gives the root cgroup no such file.
+  if (cgroup.path == "/") {
+    return CgroupEvents{true, false};
+  }
+  const Sys<std::string> text =
+      context.kernel.ReadFile(cgroup.dir.get(), "cgroup.events", kMaxBytes);
+  // ENODEV: the cgroup was removed after its file was opened.
+  if (exec::FailedWith(text, ENOENT) || exec::FailedWith(text, ENODEV)) {
+    return CgroupEvents{false, true};
+  }
+  if (!text) {
+    return ErrnoError(text.error(), "read cgroup.events", cgroup.path);
+  }
+  return CgroupEvents{LineAfter(*text, "populated ") != "0",
+                      LineAfter(*text, "frozen ") == "1"};
 }
 
 Result<Cgroup> CgroupOf(const Context& context, const Process& process) {

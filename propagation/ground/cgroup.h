@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "mountd/plan/task_plans.h"
@@ -26,6 +28,20 @@ Result<Cgroup> OpenCgroup(const Context& context, std::uint64_t id);
 // As OpenCgroup, but also opens a cgroup that no rule grants. The caller reads
 // only whether the cgroup has processes before it asks the rules.
 Result<Cgroup> OpenAnyCgroup(const Context& context, std::uint64_t id);
+
+// As OpenCgroup, but answers nothing instead of PermissionDenied if neither the
+// cgroup nor a cgroup beneath it has a process.
+Result<std::optional<Cgroup>> OpenUnlessEmpty(const Context& context,
+                                              std::uint64_t id);
+
+struct CgroupEvents {
+  bool populated = false;  // it or a cgroup beneath it has a process
+  bool frozen = false;
+};
+
+// Reads cgroup.events. A cgroup that has been removed since is not populated,
+// and is frozen. The root cgroup is populated.
+Result<CgroupEvents> ReadEvents(const Context& context, const Cgroup& cgroup);
 
 // Opens the cgroup that the process is in. The errors are those of OpenCgroup.
 Result<Cgroup> CgroupOf(const Context& context, const Process& process);

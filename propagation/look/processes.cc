@@ -2,6 +2,7 @@
 #include "propagation/look/processes.h"
 
 #include <chrono>
+#include <optional>
 
 #include "propagation/ground/cgroup.h"
 
@@ -30,15 +31,11 @@ void Add(const Context& context, const Process& process, HolderKind kind,
 // fail.
 void AskCgroup(const Context& context, const Cgroup& cgroup,
                exec::HoldersState* state) {
-  constexpr std::size_t kMaxBytes = 4096;
-  const Sys<std::string> events =
-      context.kernel.ReadFile(cgroup.dir.get(), "cgroup.events", kMaxBytes);
-  if (events) {
-    state->more = LineAfter(*events, "populated ") == "1" ? 1 : 0;
-  } else if (events.error() != ENOENT && events.error() != ENODEV) {
-    // ENOENT and ENODEV mean that the cgroup has been removed, so nothing is in
-    // it. Any other error may hide processes.
+  const Result<CgroupEvents> events = ReadEvents(context, cgroup);
+  if (!events) {
     state->incomplete = 1;
+  } else if (events->populated) {
+    state->more = 1;
   }
 }
 
@@ -62,10 +59,16 @@ bool AddIfIn(const Context& context, std::uint64_t netns_inode,
   return true;
 }
 
+// A cgroup without processes needs no rule, because the rule of a user who is
+// gone may be gone, too.
 Result<Members> AddMembers(const Context& context, std::uint64_t id,
                            exec::HoldersState* state) {
-  MOUNTD_ASSIGN(const Cgroup cgroup, OpenCgroup(context, id));
-  MOUNTD_ASSIGN(Members members, MembersOf(context, cgroup));
+  MOUNTD_ASSIGN(const std::optional<Cgroup> cgroup,
+                OpenUnlessEmpty(context, id));
+  if (!cgroup) {
+    return Members();
+  }
+  MOUNTD_ASSIGN(Members members, MembersOf(context, *cgroup));
   state->incomplete = members.all_seen ? 0 : 1;
   for (const std::uint32_t pid : members.pids) {
     if (const Result<Process> process = OpenProcess(context, pid)) {
@@ -75,7 +78,7 @@ Result<Members> AddMembers(const Context& context, std::uint64_t id,
     }
   }
   if (state->count == 0) {
-    AskCgroup(context, cgroup, state);
+    AskCgroup(context, *cgroup, state);
   }
   return members;
 }

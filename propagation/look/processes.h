@@ -9,7 +9,8 @@ namespace mountd::propagation {
 // Finds the processes of an allocation that are still alive: those in the
 // cgroup, in a cgroup beneath it, or in the network namespace. Enters no
 // namespace and opens no file of theirs. If a process has threads in other
-// namespaces, only the main thread counts. The errors are those of OpenCgroup.
+// namespaces, only the main thread counts. The errors are those of
+// OpenUnlessEmpty.
 Result<exec::HoldersState> FindProcesses(const Context& context,
                                          const exec::ProcessesPlan& plan);
 

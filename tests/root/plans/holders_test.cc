@@ -484,10 +484,60 @@ TEST_F(LiveProcesses, AreThoseInTheNetworkNamespace) {
 }
 
 TEST_F(LiveProcesses, AreNotToldOfACgroupThatIsGoneOrNotGranted) {
+  Spawn("web", [] { return true; });
   config_.rules.back().cgroups = {top() + "/other"};
   EXPECT_EQ(CodeOf(Find(cgroup_)), "PermissionDenied");
   config_.rules.back().cgroups = {top()};
   EXPECT_EQ(CodeOf(Find(cgroup_ + 1'000'000)), "NotFound");
+}
+
+// A fence whose rule root has removed must learn that nobody is left.
+TEST_F(LiveProcesses, NoneInACgroupNeedNoRule) {
+  const std::uint64_t netns = SpawnInNetwork();
+  MakeCgroup("web/task");
+  config_.rules.clear();
+  exec::HoldersState found = Find(cgroup_).body.holders;
+  EXPECT_EQ(ErrorOf(Find(cgroup_)), "");
+  EXPECT_EQ(found.count, 0U);
+  EXPECT_EQ(found.more, 0U);
+  EXPECT_EQ(found.incomplete, 0U);
+  found = Find(cgroup_, netns).body.holders;
+  ASSERT_EQ(found.count, 1U);
+  EXPECT_EQ(found.holders[0].pid, network_pid_);
+  // A process beneath it counts, and so do those of the root cgroup, which has
+  // no cgroup.events.
+  Child& task = Spawn("web/task", [] { return true; });
+  EXPECT_EQ(CodeOf(Find(cgroup_)), "PermissionDenied");
+  EXPECT_EQ(CodeOf(Find(cgroup_, netns)), "PermissionDenied");
+  struct stat root = {};
+  ASSERT_EQ(::stat("/sys/fs/cgroup", &root), 0);
+  EXPECT_EQ(CodeOf(Find(root.st_ino)), "PermissionDenied");
+  End(task);
+  EXPECT_EQ(ErrorOf(Find(cgroup_)), "");
+  // The id of a cgroup's file, and an id of no cgroup, tell nothing.
+  struct stat file = {};
+  ASSERT_EQ(
+      ::stat(("/sys/fs/cgroup" + top() + "/web/cgroup.procs").c_str(), &file),
+      0);
+  EXPECT_EQ(CodeOf(Find(file.st_ino)), "InvalidArgument");
+  EXPECT_EQ(CodeOf(Find(cgroup_ + 1'000'000)), "NotFound");
+}
+
+TEST_F(LiveProcesses, WithoutARuleEachCallThatFailsIsAnError) {
+  Spawn("web", [] { return true; });
+  config_.rules.clear();
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(CodeOf(Find(cgroup_)), "PermissionDenied");
+  const std::size_t calls = kernel_.calls().size();
+  for (const int error : exec::kErrorsOfAnyCall) {
+    for (std::size_t k = 1; k <= calls; ++k) {
+      SCOPED_TRACE("call " + std::to_string(k) + ", errno " +
+                   std::to_string(error));
+      kernel_.FailAt(k, error);
+      EXPECT_NE(Find(cgroup_).code, 0U);
+      kernel_.FailAt(0, 0);
+    }
+  }
 }
 
 TEST_F(LiveProcesses, AreLookedForNoLongerThanAsked) {
