@@ -84,11 +84,11 @@ readonly VM_TARGETS=(exec_root_test copies_root_test exec_failure_points_test no
   csi_local_test csi_channel_test
   # contents of the packages
   mountd mountd-closer mountd-exec mountd-csi csi-local mountctl mountd-cni mountd-cni-run
-  mountd_client_archive man)
+  mountd-task-shim mountd_client_archive man)
 run_vm() {
   stage "vm: tests"
   need --vm || return
-  run_ctest_in_vm --timeout 1200 --memory 3072 \
+  run_ctest_in_vm --timeout 4800 --memory 4096 \
     tests/vm/tests '^(root|csi)$' -E '^root/(NodeCsi|NodeSoak)'
   stage "vm: AppArmor"
   run_checks tests/vm/apparmor build/release
