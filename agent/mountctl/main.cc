@@ -100,20 +100,8 @@ Result<std::unique_ptr<driver::TaskDriver>> MakeTaskDriver(
   return driver::MakeOciDriver(std::move(options));
 }
 
-int Main(int argc, char** argv) {
-  Context context;
-  context.make_driver = &MakeTaskDriver;
-  context.open_log = &driver::OpenLog;
-  unsigned patience_ms = 0;
-  unsigned timeout_s = 300;
-  CLI::App app(
-      "mountctl: ask mountd for volumes, mounts and networks of allocations",
-      "mountctl");
-  app.require_subcommand(1);
-  app.fallthrough();
-  app.set_help_all_flag("--help-all", "Show the help of every command");
-  AddGlobalFlags(app, context, patience_ms, timeout_s);
-  AddTaskOptions(app, context);
+// Adds the commands in the order in which the help lists them.
+void AddCommands(CLI::App& app, Context& context) {
   AddJobCommands(app, context);
   AddReconcileCommand(app, context);
   AddDrainCommand(app, context);
@@ -133,6 +121,23 @@ int Main(int argc, char** argv) {
   AddDoctorCommand(app, context);
   AddMetricsCommand(app, context);
   AddToolCommands(app, context);
+}
+
+int Main(int argc, char** argv) {
+  Context context;
+  context.make_driver = &MakeTaskDriver;
+  context.open_log = &driver::OpenLog;
+  unsigned patience_ms = 0;
+  unsigned timeout_s = 300;
+  CLI::App app(
+      "mountctl: ask mountd for volumes, mounts and networks of allocations",
+      "mountctl");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.set_help_all_flag("--help-all", "Show the help of every command");
+  AddGlobalFlags(app, context, patience_ms, timeout_s);
+  AddTaskOptions(app, context);
+  AddCommands(app, context);
   app.footer(kFooter);  // now, so that the commands do not inherit it
   try {
     ReadCommandLine(app, context, {argv + std::min(argc, 1), argv + argc});
