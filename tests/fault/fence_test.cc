@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The lease of an allocation with a volume, a mount and a running task lapses,
-// and a step of its fence fails, or mountd or an executor is killed there. The
-// fence goes on by itself until its receipt says that the task has ended and
-// the volume is detached, and mountd tells its user so.
+// The lease of an allocation with a volume of a CSI plugin, a mount of it and a
+// running task lapses, and a step of its fence fails, or mountd, an executor or
+// mountd-csi is killed there. The fence goes on by itself until its receipt
+// says what the lease asked for, and mountd tells its user so.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -12,20 +12,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "agent/subscriber.h"
 #include "tests/fault/fault_fixture.h"
+#include "tests/fault/plausible_errors.h"
 #include "tests/support/eventually.h"
 #include "tests/support/node/host_volumes.h"
 
@@ -33,6 +38,18 @@ namespace mountd::testing {
 namespace {
 
 constexpr char kGroups[] = "/sys/fs/cgroup";
+
+// How a lease asks for its fence to stop the tasks, and to end.
+struct Way {
+  const char* stop_tasks;
+  bool keep;
+};
+constexpr std::array<Way, 6> kWays = {{{"kill", false},
+                                       {"freeze", true},
+                                       {"no", false},
+                                       {"kill", true},
+                                       {"freeze", false},
+                                       {"no", true}}};
 
 // Owns the agent's subscription. Subscribes again when mountd was killed.
 class Subscription {
@@ -136,6 +153,7 @@ class FenceFixture : public FaultFixture {
       ::waitpid(task_, nullptr, 0);
       task_ = -1;
     }
+    std::ofstream(CgroupPath() + "/cgroup.freeze") << "0" << std::flush;
   }
   bool TaskWasKilled() {
     int status = 0;
@@ -143,24 +161,32 @@ class FenceFixture : public FaultFixture {
     task_ = ended ? -1 : task_;
     return ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   }
+  bool IsFrozen() const {
+    std::ifstream file(CgroupPath() + "/cgroup.events");
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    return text.find("frozen 1") != std::string::npos;
+  }
   // Makes the allocation with a volume and a mount of it, and binds it to the
   // pipe. Returns "Ok" or the error.
-  std::string MakeBound(Agent& agent, int pipe);
-  std::optional<agent::Fence> AwaitDone(Agent& agent);
+  std::string MakeBound(Agent& agent, int pipe, const Way& way);
+  std::optional<agent::Fence> AwaitDone(Agent& agent, const Way& way);
+  void CheckTask(const Way& way);
+  void CheckAllocation(Agent& agent, const Way& way);
   struct Step {
     StepProcess process = StepProcess::kMountd;
     StepAction action = StepAction::kKillAfter;
-    std::uint32_t at = 0;
-    std::string_view only = "";  // if set, only steps of this name count
+    std::uint32_t at = 1;
+    int error = 0;
+    std::string only;  // if set, only steps of this name count
   };
   // True if the step was reached.
-  bool CutOff(const Step& step);
+  bool CutOff(const Step& step, const Way& way);
 
   std::string top_;
   pid_t task_ = -1;
 };
 
-std::string FenceFixture::MakeBound(Agent& agent, int pipe) {
+std::string FenceFixture::MakeBound(Agent& agent, int pipe, const Way& way) {
   const UniqueFd cgroup(
       ::open(CgroupPath().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   agent::AllocationOptions options;
@@ -187,18 +213,21 @@ std::string FenceFixture::MakeBound(Agent& agent, int pipe) {
   agent::LeaseSpec lease;
   lease.allocation = agent.allocation();
   lease.pipe = pipe;
-  lease.stop_tasks = "kill";
+  lease.stop_tasks = way.stop_tasks;
+  lease.keep = way.keep;
   return agent.Told(agent.client().AcquireLease("lease", lease));
 }
 
-std::optional<agent::Fence> FenceFixture::AwaitDone(Agent& agent) {
+std::optional<agent::Fence> FenceFixture::AwaitDone(Agent& agent,
+                                                    const Way& way) {
   std::optional<agent::Fence> done;
   EXPECT_TRUE(Eventually([&] {
     const auto fence = agent.client().GetFence(agent.allocation());
     agent.Told(fence);
     // A volume whose detachment failed is detached by a later try, and GetFence
-    // tells so then.
-    if (fence && fence->state == "done" && fence->volumes_detached) {
+    // tells so then. A kept one stays.
+    if (fence && fence->state == "done" &&
+        (way.keep || fence->volumes_detached)) {
       done = *fence;
     }
     return done.has_value();
@@ -206,7 +235,30 @@ std::optional<agent::Fence> FenceFixture::AwaitDone(Agent& agent) {
   return done;
 }
 
-bool FenceFixture::CutOff(const Step& step) {
+void FenceFixture::CheckTask(const Way& way) {
+  const std::string stop = way.stop_tasks;
+  if (stop == "kill") {
+    EXPECT_TRUE(Eventually([&] { return TaskWasKilled(); }));
+    return;
+  }
+  EXPECT_EQ(IsFrozen(), stop == "freeze");
+  EXPECT_EQ(::waitpid(task_, nullptr, WNOHANG), 0) << "the task has ended";
+}
+
+void FenceFixture::CheckAllocation(Agent& agent, const Way& way) {
+  const auto status = agent.Status();
+  if (way.keep) {
+    EXPECT_TRUE(status && status->mounts.size() == 1 &&
+                status->volumes.size() == 1);
+    EXPECT_EQ(agent.HalfDone(), "");
+    EXPECT_EQ(agent.Contradiction(), "");
+  } else {
+    EXPECT_TRUE(!status && status.error().code == Code::kNotFound);
+    EXPECT_FALSE(std::filesystem::exists("/run/mountd/base/a/web"));
+  }
+}
+
+bool FenceFixture::CutOff(const Step& step, const Way& way) {
   Agent agent(*world_, "web");
   StartTask();
   std::array<int, 2> ends{};
@@ -214,24 +266,26 @@ bool FenceFixture::CutOff(const Step& step) {
   const UniqueFd reading(ends[0]);
   UniqueFd writing(ends[1]);
   EXPECT_TRUE(Eventually([&] {
-    return MakeBound(agent, reading.get()) == "Ok";
+    return MakeBound(agent, reading.get(), way) == "Ok";
   })) << agent.told();
   // After MakeBound, because that forgets the receipt of the step before.
   Subscription subscription;
-  world_->steps().Arm(step.process, step.action, step.at, EIO, step.only);
+  world_->steps().Arm(step.process, step.action, step.at, step.error,
+                      step.only);
   writing.reset();
-  const auto fence = AwaitDone(agent);
+  const auto fence = AwaitDone(agent, way);
   const bool is_told = subscription.AwaitTold();
   world_->steps().Disarm();
   const bool reached = world_->steps().Fired();
-  SCOPED_TRACE("step " + std::to_string(step.at) + " " +
-               world_->steps().FiredStep());
-  EXPECT_TRUE(fence && fence->volumes_detached && fence->copies.empty());
+  SCOPED_TRACE(std::string(way.stop_tasks) + (way.keep ? ", keep: " : ": ") +
+               NameOf(step.action) + " at step " + std::to_string(step.at) +
+               " " + world_->steps().FiredStep() + ", error " +
+               std::to_string(step.error));
   EXPECT_TRUE(is_told);
-  EXPECT_TRUE(Eventually([&] { return TaskWasKilled(); }));
-  const auto status = agent.Status();
-  EXPECT_TRUE(!status && status.error().code == Code::kNotFound);
-  EXPECT_FALSE(std::filesystem::exists("/run/mountd/base/a/web"));
+  EXPECT_TRUE(fence && fence->volumes_detached != way.keep &&
+              fence->copies.empty() && fence->stop_tasks == way.stop_tasks);
+  CheckTask(way);
+  CheckAllocation(agent, way);
   EXPECT_EQ(agent.Release(), "");
   EndTask();
   return reached;
@@ -241,7 +295,8 @@ bool FenceFixture::CutOff(const Step& step) {
 // the signal is the next commit.
 TEST_F(FenceFixture, AKillAfterEachCommitLosesNoSignal) {
   std::uint32_t commits = 0;
-  while (CutOff({.at = commits + 1, .only = "store sync state.db-wal"})) {
+  while (CutOff({.at = commits + 1, .only = "store sync state.db-wal"},
+                kWays[0])) {
     ASSERT_FALSE(HasFailure());
     ++commits;
   }
@@ -249,34 +304,85 @@ TEST_F(FenceFixture, AKillAfterEachCommitLosesNoSignal) {
   EXPECT_GE(commits, 5U) << "the fence was hardly cut off";
 }
 
+// Cuts off the first step of each name. A step goes with the ways to fence that
+// have it, one after the other.
 class Fences : public FenceFixture,
                public ::testing::WithParamInterface<
                    std::tuple<StepProcess, StepAction>> {
  protected:
-  bool CutOffAt(std::uint32_t at) {
-    return CutOff({std::get<0>(GetParam()), std::get<1>(GetParam()), at});
-  }
+  StepProcess process() const { return std::get<0>(GetParam()); }
+  StepAction action() const { return std::get<1>(GetParam()); }
+  // Finds the ways that have a step, by its name.
+  void FindSteps();
+  std::vector<int> ErrorsOf(const std::string& step) const;
+
+  std::map<std::string, std::vector<Way>> steps_;
 };
 
-TEST_P(Fences, GoOnUntilTheyAreDone) {
-  std::uint32_t cut_off = 0;
-  for (std::uint32_t at = 1; CutOffAt(at); ++at, ++cut_off) {
-    ASSERT_FALSE(HasFailure());
-    // A search, and the pages of the stores, have many steps that are alike,
-    // and each cut takes seconds, until the fence is tried again.
-    if (at > 5) {
-      at += at / 2;
+void Fences::FindSteps() {
+  for (const Way& way : kWays) {
+    CutOff({process(), StepAction::kCount, 0, 0, ""}, way);
+    for (const std::string& name : world_->steps().Names()) {
+      std::vector<Way>& ways = steps_[name];
+      if (ways.empty() || ways.back().stop_tasks != way.stop_tasks ||
+          ways.back().keep != way.keep) {
+        ways.push_back(way);
+      }
     }
   }
-  EXPECT_GT(cut_off, 5U) << "the fence was hardly cut off";
+}
+
+std::vector<int> Fences::ErrorsOf(const std::string& step) const {
+  if (action() != StepAction::kFail) {
+    return {0};
+  }
+  std::vector<int> errors = PlausibleErrors(process(), step);
+  EXPECT_FALSE(errors.empty()) << step;
+  errors.resize(std::min<std::size_t>(errors.size(), 2));
+  return errors;
+}
+
+// Returns some of the steps that a fence has in any case.
+std::vector<std::string> KnownSteps(StepProcess process) {
+  switch (process) {
+    case StepProcess::kMountd:
+      return {"plan StopTasks", "plan Detach", "rpc NodeUnpublishVolume",
+              "rpc NodeUnstageVolume", "store sync state.db-wal"};
+    case StepProcess::kExecutor:
+      return {"OpenKernfs", "WriteAs", "Unmount"};
+    default:
+      return {"request"};
+  }
+}
+
+TEST_P(Fences, GoOnUntilTheyAreDone) {
+  FindSteps();
+  ASSERT_FALSE(HasFailure());
+  std::size_t cuts = 0;
+  std::size_t reached = 0;
+  for (const auto& [name, ways] : steps_) {
+    for (const int error : ErrorsOf(name)) {
+      const Way& way = ways[cuts % ways.size()];
+      reached += CutOff({process(), action(), 1, error, name}, way) ? 1U : 0U;
+      ++cuts;
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+  for (const std::string& step : KnownSteps(process())) {
+    EXPECT_TRUE(steps_.contains(step)) << step;
+  }
+  // mountd asks plugins by itself, too, and such a step may not come again.
+  EXPECT_GE(reached * 2, cuts) << "the fence was hardly cut off";
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Of, Fences,
-    ::testing::Combine(
-        ::testing::Values(StepProcess::kMountd, StepProcess::kExecutor),
-        ::testing::Values(StepAction::kFail, StepAction::kKillBefore,
-                          StepAction::kKillAfter)),
+    ::testing::Combine(::testing::Values(StepProcess::kMountd,
+                                         StepProcess::kExecutor,
+                                         StepProcess::kCsi),
+                       ::testing::Values(StepAction::kFail,
+                                         StepAction::kKillBefore,
+                                         StepAction::kKillAfter)),
     [](const auto& test) {
       std::string name = std::string(NameOf(std::get<0>(test.param))) + "_" +
                          NameOf(std::get<1>(test.param));
