@@ -21,6 +21,7 @@
 //                 ControllerPublishVolume, GetPluginInfo, NodeGetInfo)
 //   elsewhere     mounts beside the path, at PATH.elsewhere
 //   tmpfs         mounts an empty tmpfs in place of the volume
+//   room N        answers N as max_volumes_per_node (NodeGetInfo)
 //
 // The calls that mount and unmount one volume run one after the other, because
 // a call whose client is gone still mounts when its delay ends.
@@ -471,6 +472,10 @@ class Node final : public pb::Node::Service {
     return plugin_.Run(context, {"NodeGetInfo", "", "", 0},
                        [&](const Fault& fault) {
                          response->set_node_id(Answer(plugin_.node(), fault));
+                         if (fault.action == "room") {
+                           response->set_max_volumes_per_node(
+                               std::atoi(fault.argument.c_str()));
+                         }
                          return Status::OK;
                        });
   }

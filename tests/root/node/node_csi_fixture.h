@@ -82,10 +82,10 @@ class NodeCsi : public NodeFixture {
 
   virtual void BeforeStart() {}
 
-  void StartPlugin() {
+  void StartPlugin(const std::string& node_id = "node-1") {
     const std::string socket = std::string(kFaultDirectory) + "/csi.sock";
     std::filesystem::remove(socket);
-    plugin_ = Process({FAULT_PLUGIN, socket, kFaults});
+    plugin_ = Process({FAULT_PLUGIN, socket, kFaults, node_id});
     ASSERT_TRUE(AwaitPlugin("healthy"));
   }
   bool AwaitPlugin(const std::string& state) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Signals of a volume that died with its plugin: mountd sends them, on the
-// socket and on the system bus, to the user of the volume, and to nobody else.
+// Signals of a plugin, and of a volume that died with its plugin: mountd sends
+// them, on the socket and on the system bus, to the user of the plugin or of
+// the volume, and to nobody else.
 #include <sys/mount.h>
 
 #include <filesystem>
@@ -111,6 +112,46 @@ TEST_P(NodeCsiSignals, TheSecretsThatAReturnTakesAreAskedFor) {
       [&] { return MessageOf(client_->PublishVolume("web", spec)) == "Ok"; }));
   EXPECT_EQ(Recorded(), "staged published");
   ExpectReleased();
+}
+
+// An agent shows these texts as events of the plugin's task.
+TEST_P(NodeCsiSignals, APluginThatDiesAndComesBackIsToldInWords) {
+  ASSERT_NO_FATAL_FAILURE(Subscribe());
+  plugin_ = Process();
+  const std::string unhealthy = owner_->AwaitSignal("PluginEvent").text;
+  EXPECT_TRUE(unhealthy.starts_with(
+      R"("fault", "monolith", "", "Plugin became unhealthy", "Error: )"))
+      << unhealthy;
+  ASSERT_NO_FATAL_FAILURE(StartPlugin());
+  EXPECT_EQ(owner_->AwaitSignal("PluginEvent").text,
+            R"("fault", "monolith", "", "Plugin became healthy", )"
+            R"("plugin: fault")");
+  EXPECT_FALSE(WasToldToTheStranger("PluginEvent"));
+}
+
+TEST_P(NodeCsiSignals, AnotherIdOfTheNodeIsTold) {
+  ASSERT_NO_FATAL_FAILURE(Subscribe());
+  plugin_ = Process();
+  ASSERT_NO_FATAL_FAILURE(StartPlugin("node-2"));
+  EXPECT_EQ(owner_->AwaitSignal("NodeInfoChanged").text,
+            R"("fault", "monolith", "", {"node_id": "node-2", )"
+            R"("max_volumes": 0, "topology": {}, "changed": ["node_id"]}, )"
+            R"("node_id node-1 -> node-2")");
+  EXPECT_FALSE(WasToldToTheStranger("NodeInfoChanged"));
+}
+
+// The plugin refuses a volume for want of room, and is asked how much it has.
+TEST_P(NodeCsiSignals, TheRoomOfAPluginThatRefusesAVolumeIsTold) {
+  ASSERT_NO_FATAL_FAILURE(Subscribe());
+  std::ofstream(std::string(kFaults) + "/faults")
+      << "NodeStageVolume * code 8\nNodeGetInfo * room 16\n";
+  EXPECT_EQ(Publish(), "ResourceExhausted");
+  EXPECT_EQ(owner_->AwaitSignal("NodeInfoChanged").text,
+            R"("fault", "monolith", "", {"node_id": "node-1", )"
+            R"("max_volumes": 16, "topology": {}, )"
+            R"("changed": ["max_volumes"]}, "max_volumes 0 -> 16")");
+  EXPECT_FALSE(WasToldToTheStranger("NodeInfoChanged"));
+  ExpectAGoodEnd();
 }
 
 INSTANTIATE_TEST_SUITE_P(, NodeCsiSignals, ::testing::Bool(),
