@@ -129,6 +129,14 @@ run_vagrant() {
   run_checks vagrant/run --result
 }
 
+# The build of the last release, and its main job with its programs and these.
+readonly RELEASED_TARGETS=(mountd mountd-closer mountd-exec mountd-csi csi-local mountctl
+  mountd-launcher)
+run_released() {
+  stage "released"
+  run_checks tests/released/run "$PWD/build/release/bin"
+}
+
 # build_ahead PRESET SANITIZER: builds the preset beside the stages that follow, which
 # leave a core idle for much of their time. The build yields to everything else. The
 # stage of the preset waits for the build, and tells its errors.
@@ -150,12 +158,13 @@ run_stage() {
   case $ONLY in
     vm) targets=("${VM_TARGETS[@]}") ;;
     nfs) targets=("${NFS_TARGETS[@]}") ;;
+    released) targets=("${RELEASED_TARGETS[@]}") ;;
   esac
   stage "$1: build"
   [[ -z ${AHEAD[$1]:-} ]] || { wait "${AHEAD[$1]}"; unset "AHEAD[$1]"; }
   cmake/build-preset "$1" "${targets[@]}" ||
     { broken "the build of $1"; return; }
-  if [[ ! $ONLY =~ ^(job|bench|guard|vm|nfs)$ ]]; then
+  if [[ ! $ONLY =~ ^(job|bench|guard|vm|nfs|released)$ ]]; then
     [[ $1 != asan ]] || ((!TSAN || NIGHTLY)) || build_ahead tsan thread
     stage "$1: tests"
     run_ctest "$1" "$2"
