@@ -9,11 +9,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -58,6 +62,63 @@ std::string ConfigFor(const std::string& cgroup) {
   std::string text = kConfig;
   return text.replace(text.find("CGROUP"), 6, cgroup);
 }
+
+// Kills processes of mountd as root, while the agent's process works.
+class Killer {
+ public:
+  Killer() {
+    if (::pipe2(orders_.data(), O_CLOEXEC) != 0 ||
+        ::pipe2(reports_.data(), O_CLOEXEC) != 0) {
+      std::abort();
+    }
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::close(orders_[1]);
+      Order order;
+      while (::read(orders_[0], &order, sizeof(order)) == sizeof(order)) {
+        ::usleep(order.moment);
+        Node::Kill(Node::Processes(order.name.data()));
+        if (::write(reports_[1], "k", 1) != 1) {
+          break;
+        }
+      }
+      ::_exit(0);
+    }
+  }
+  ~Killer() {
+    ::close(orders_[1]);
+    ::waitpid(child_, nullptr, 0);
+    ::close(orders_[0]);
+    ::close(reports_[0]);
+    ::close(reports_[1]);
+  }
+  Killer(const Killer&) = delete;
+  Killer& operator=(const Killer&) = delete;
+
+  // Makes the call while the killer works.
+  template <typename Call>
+  auto During(const std::string& name, useconds_t moment,
+              const Call& call) const {
+    Order order;
+    order.moment = moment;
+    name.copy(order.name.data(), order.name.size() - 1);
+    EXPECT_EQ(::write(orders_[1], &order, sizeof(order)),
+              static_cast<ssize_t>(sizeof(order)));
+    auto result = call();
+    char report = 0;
+    EXPECT_EQ(::read(reports_[0], &report, 1), 1);
+    return result;
+  }
+
+ private:
+  struct Order {
+    useconds_t moment = 0;
+    std::array<char, 16> name{};
+  };
+  std::array<int, 2> orders_{};
+  std::array<int, 2> reports_{};
+  pid_t child_ = -1;
+};
 
 class OciNode : public NodeFixture {
  protected:
@@ -266,6 +327,63 @@ TEST_F(OciNode, ATaskHasTheAllocationsNetworkAndMounts) {
     EXPECT_TRUE(fs::is_empty(std::string(kState) + "/tasks"));
     EXPECT_THAT(driver.StartTask(config), IsErr(Code::kNotFound));
     EXPECT_TRUE(fs::is_empty(std::string(kState) + "/tasks"));
+  });
+}
+
+// A task goes on without mountd, so only the calls that ask mountd may fail,
+// and the same call again is right.
+TEST_F(OciNode, MountdIsKilledDuringEachCallOfATask) {
+  const Killer killer;
+  AsAgent([&killer](agent::Client& client, driver::TaskDriver& driver) {
+    ASSERT_THAT(client.PrepareAllocation("web"), IsOk());
+    driver::TaskConfig config =
+        Shell("echo begun >>/data/begun; exec sleep 10000");
+    agent::BindMountSpec data = HostVolumeSpec("data", "a");
+    data.task_path = "/data";
+    ASSERT_NO_FATAL_FAILURE(AddMount(client, data, &config));
+    const auto mounts = MountPointsUnder("/run/mountd");
+    const auto begun = [] {
+      std::ifstream file("/run/host/a/begun");
+      return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+    };
+    for (const char* name : {"mountd", "mountd-exec"}) {
+      for (const useconds_t moment : {0U, 4000U, 12'000U, 25'000U, 40'000U}) {
+        SCOPED_TRACE(std::string(name) + " " + std::to_string(moment));
+        const auto create = [&] { return driver.CreateNetwork("web", "web"); };
+        IgnoreBecauseBestEffort(killer.During(name, moment, create));
+        ASSERT_OK_AND_ASSIGN(const driver::CreatedNetwork made, create());
+        config.network = made.isolation;
+        const auto start = [&] { return driver.StartTask(config); };
+        IgnoreBecauseBestEffort(killer.During(name, moment, start));
+        ASSERT_THAT(start(), IsOk());
+        EXPECT_TRUE(Eventually([&] { return begun() == 1; })) << begun();
+        const auto told = [&] { return Told(driver, "echo told"); };
+        EXPECT_EQ(killer.During(name, moment, told), "told\n");
+        EXPECT_THAT(killer.During(name, moment,
+                                  [&] {
+                                    return driver.StopTask(
+                                        config.id, std::chrono::milliseconds(5),
+                                        "");
+                                  }),
+                    IsOk());
+        EXPECT_EQ(begun(), 1);
+        EXPECT_THAT(
+            killer.During(name, moment,
+                          [&] { return driver.DestroyTask(config.id, false); }),
+            IsOk());
+        const auto end = [&] {
+          return driver.DestroyNetwork("web", made.isolation);
+        };
+        IgnoreBecauseBestEffort(killer.During(name, moment, end));
+        EXPECT_THAT(end(), IsOk());
+        EXPECT_TRUE(fs::is_empty(std::string(kState) + "/tasks"));
+        EXPECT_TRUE(fs::is_empty(std::string(kState) + "/runtime"));
+        EXPECT_TRUE(fs::is_empty(std::string(kState) + "/removed"));
+        EXPECT_EQ(MountPointsUnder("/run/mountd"), mounts);
+        fs::remove("/run/host/a/begun");
+      }
+    }
+    EXPECT_THAT(client.ReleaseAllocation("web"), IsOk());
   });
 }
 
