@@ -71,6 +71,54 @@ std::string ListOf(const std::string& directory) {
   return names;
 }
 
+// Files of the user's subordinate ids, which the user alone cannot remove.
+std::string SubordinateFiles(const std::string& directory) {
+  constexpr uid_t kFirstSubordinate = 200'000;
+  std::string names;
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(
+           directory, fs::directory_options::skip_permission_denied, ignored)) {
+    struct stat found = {};
+    if (::lstat(entry.path().c_str(), &found) == 0 &&
+        found.st_uid >= kFirstSubordinate) {
+      names += "file " + entry.path().string() + "\n";
+    }
+  }
+  return names;
+}
+
+// Mounts of this namespace beneath the directory.
+std::string MountsBeneath(const std::string& directory) {
+  std::string mounts;
+  std::ifstream file("/proc/self/mountinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.find(" " + directory) != std::string::npos) {
+      mounts += "mount " + line + "\n";
+    }
+  }
+  return mounts;
+}
+
+// This user's processes in another user namespace.
+std::string ProcessesElsewhere() {
+  std::error_code failed;
+  const fs::path own = fs::read_symlink("/proc/self/ns/user", failed);
+  std::string processes;
+  for (const auto& entry : fs::directory_iterator("/proc", failed)) {
+    std::error_code hidden;
+    const fs::path theirs =
+        fs::read_symlink(entry.path() / "ns" / "user", hidden);
+    // A process that has ended has no command line, and nobody in the test's
+    // pid namespace waits for orphans.
+    std::string line;
+    std::getline(std::ifstream(entry.path() / "cmdline"), line);
+    if (!hidden && theirs != own && !line.empty()) {
+      processes += "namespace of " + entry.path().string() + "\n";
+    }
+  }
+  return processes;
+}
+
 }  // namespace
 
 std::string TextOf(const Result<ExitResult>& result) {
@@ -239,7 +287,8 @@ std::string OciFixture::Leftovers() const {
   for (const pid_t pid : ProcessesWith("marked-task")) {
     left += "task " + std::to_string(pid) + "\n";
   }
-  return left;
+  return left + ProcessesElsewhere() + MountsBeneath(path("state")) +
+         SubordinateFiles(path(""));
 }
 
 }  // namespace mountd::driver::testing

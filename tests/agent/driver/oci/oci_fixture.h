@@ -36,8 +36,9 @@ class OciFixture : public ::testing::Test {
   TaskConfig Shell(const std::string& name, const std::string& script) const;
   // The text of both streams of the task.
   std::string LogOf(const std::string& name) const;
-  // All that tasks have left: directories, states of the runtime, cgroups, and
-  // processes; "" for nothing.
+  // All that tasks have left: directories, states of the runtime, cgroups,
+  // processes, namespaces, mounts, and files of subordinate ids; "" for
+  // nothing.
   std::string Leftovers() const;
   std::string Cgroup() const;
   std::string TaskDirectory(const std::string& id) const;

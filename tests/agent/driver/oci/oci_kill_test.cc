@@ -16,12 +16,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <latch>
 #include <thread>
 
 #include "mountd/base/unique_fd.h"
 #include "mountd/base/unix_socket.h"
-#include "tests/agent/driver/oci/oci_fixture.h"
+#include "tests/agent/driver/oci/oci_kill_fixture.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 
@@ -46,66 +45,16 @@ constexpr uid_t kOtherUser = 1000;
 constexpr char kLost[] =
     "the exit status is lost, because somebody has killed the task's shim";
 
-class OciKill : public OciFixture {
+class OciKill : public KillFixture {
  protected:
-  // A task that leaves a line for each time that its program begins.
-  TaskConfig Counted(const std::string& name) const {
-    TaskConfig config = Shell(
-        name, "echo begun >>/local/begun; exec -a marked-task sleep 10000");
-    config.entrypoint = "/bin/bash";
-    config.directories.local = path("local-" + name);
-    fs::create_directories(config.directories.local);
-    return config;
-  }
-  static int Begun(const TaskConfig& config) {
-    std::ifstream file(config.directories.local + "/begun");
-    return static_cast<int>(
-        std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
-  }
-  static bool BeginsOnce(const TaskConfig& config) {
-    return Eventually([&] { return Begun(config) >= 1; }) && Begun(config) == 1;
-  }
-
-  // Runs `call` in a process with a driver of its own, and kills that process.
-  void KillAfter(useconds_t moment,
-                 const std::function<void(TaskDriver&)>& call) const {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const auto driver = MakeDriver();
-      call(*driver);
-      ::_exit(0);
-    }
-    ::usleep(moment);
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
-  }
-
-  // Starts the task while somebody kills the first process with that text.
-  static void StartUnderFire(TaskDriver& driver, const TaskConfig& config,
-                             const std::string& text, useconds_t moment) {
-    std::latch looks{1};
-    std::jthread killer([&](const std::stop_token& stop) {
-      std::vector<pid_t> found;
-      looks.count_down();
-      while (found.empty() && !stop.stop_requested()) {
-        found = ProcessesWith(text);
-      }
-      ::usleep(moment);
-      for (const pid_t pid : found) {
-        ::kill(pid, SIGKILL);
-      }
-    });
-    looks.wait();
-    IgnoreBecauseBestEffort(driver.StartTask(config));
-  }
-
   void ExpectOnceAfterFire(const std::string& text,
                            const OciDriverOptions& options) const {
     const auto driver = MakeWith(options);
     for (const useconds_t moment : kStepMoments) {
       const TaskConfig config =
           Counted("fire-" + std::to_string(moment) + "-" + text.substr(0, 4));
-      StartUnderFire(*driver, config, text, moment);
+      UnderFire(text, moment,
+                [&] { IgnoreBecauseBestEffort(driver->StartTask(config)); });
       const auto again = driver->StartTask(config);
       EXPECT_THAT(again, IsOk()) << text << " " << moment;
       const auto status = driver->InspectTask(config.id);
@@ -127,9 +76,7 @@ class OciKill : public OciFixture {
 
   void ExpectTheTaskGoesOn(const OciDriverOptions& options) const {
     const auto driver = MakeWith(options);
-    const TaskConfig config = Counted("lost");
-    ASSERT_THAT(driver->StartTask(config), IsOk());
-    EXPECT_TRUE(BeginsOnce(config));
+    const TaskConfig config = Begin(*driver, "lost");
     const std::vector<pid_t> shims = ProcessesWith("mountd-task-shim");
     ASSERT_EQ(shims.size(), 1U);
     // One waiter is there before, and one comes after.
@@ -259,14 +206,8 @@ TEST_F(OciKill, TheShimOfATaskOfAnotherCgroup) {
     fs::create_directory(elsewhere.cgroup);
     const std::shared_ptr<TaskDriver> other = MakeWith(elsewhere);
     const std::shared_ptr<TaskDriver> none = MakeWith(WithoutCgroups());
-    const TaskConfig config = Counted("moved");
-    ASSERT_THAT(driver->StartTask(config), IsOk());
-    EXPECT_TRUE(BeginsOnce(config));
-    for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
-      ::kill(shim, SIGKILL);
-    }
-    EXPECT_TRUE(
-        Eventually([&] { return ProcessesWith("mountd-task-shim").empty(); }));
+    const TaskConfig config = Begin(*driver, "moved");
+    KillShims();
     for (const auto& each : {other, none}) {
       EXPECT_EQ(each->InspectTask(config.id)->state, TaskState::kRunning);
       EXPECT_THAT(each->DestroyTask(config.id, false),
@@ -288,9 +229,7 @@ TEST_F(OciKill, ARecordOfAnOlderReleaseInAnotherCgroup) {
     elsewhere.cgroup = Cgroup() + "/elsewhere";
     fs::create_directory(elsewhere.cgroup);
     const auto other = MakeWith(elsewhere);
-    const TaskConfig config = Counted("older");
-    ASSERT_THAT(driver->StartTask(config), IsOk());
-    EXPECT_TRUE(BeginsOnce(config));
+    const TaskConfig config = Begin(*driver, "older");
     const std::string file = TaskDirectory(config.id) + "/task.json";
     std::ifstream in(file);
     std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -298,11 +237,7 @@ TEST_F(OciKill, ARecordOfAnOlderReleaseInAnotherCgroup) {
     ASSERT_NE(member, std::string::npos);
     text.replace(member, 8, "\"unused\"");
     std::ofstream(file) << text << std::flush;
-    for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
-      ::kill(shim, SIGKILL);
-    }
-    EXPECT_TRUE(
-        Eventually([&] { return ProcessesWith("mountd-task-shim").empty(); }));
+    KillShims();
     EXPECT_EQ(other->InspectTask(config.id)->state, TaskState::kRunning);
     EXPECT_THAT(other->DestroyTask(config.id, true), IsOk());
     EXPECT_TRUE(ProcessesWith("marked-task").empty());
@@ -351,9 +286,7 @@ TEST_F(OciKill, AForeignMountOfThatNameCountsForNothing) {
   AsUser(
       [&] {
         const auto driver = MakeWith(WithoutCgroups());
-        const TaskConfig config = Counted("forged");
-        ASSERT_THAT(driver->StartTask(config), IsOk());
-        EXPECT_TRUE(BeginsOnce(config));
+        const TaskConfig config = Begin(*driver, "forged");
         std::ofstream(path("next"))
             << TaskDirectory(config.id) << "/upper" << std::flush;
         fs::rename(path("next"), go);
@@ -415,12 +348,8 @@ std::vector<UniqueFd> FillBacklog(const std::string& directory) {
 TEST_F(OciKill, TheDriverGoesOnWithoutAShimThatIsStopped) {
   AsUser([this] {
     const auto driver = MakeDriver();
-    const TaskConfig full = Counted("full");
-    const TaskConfig stopped = Counted("stopped");
-    for (const TaskConfig& config : {full, stopped}) {
-      ASSERT_THAT(driver->StartTask(config), IsOk());
-      EXPECT_TRUE(BeginsOnce(config));
-    }
+    const TaskConfig full = Begin(*driver, "full");
+    const TaskConfig stopped = Begin(*driver, "stopped");
     for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
       ::kill(shim, SIGSTOP);
     }
@@ -442,16 +371,10 @@ TEST_F(OciKill, TheDriverGoesOnWithoutAShimThatIsStopped) {
 TEST_F(OciKill, AContainerWhoseShimAndDriverWereKilledBeforeItsStart) {
   AsUser([this] {
     const auto driver = MakeDriver();
-    const TaskConfig config = Counted("created");
     // The started container has the state of one that is only created.
-    ASSERT_THAT(driver->StartTask(config), IsOk());
-    EXPECT_TRUE(BeginsOnce(config));
+    const TaskConfig config = Begin(*driver, "created");
     fs::remove(TaskDirectory(config.id) + "/started");
-    for (const pid_t shim : ProcessesWith("mountd-task-shim")) {
-      ::kill(shim, SIGKILL);
-    }
-    EXPECT_TRUE(
-        Eventually([&] { return ProcessesWith("mountd-task-shim").empty(); }));
+    KillShims();
     ASSERT_THAT(driver->StartTask(config), IsOk());
     EXPECT_TRUE(Eventually([&] { return Begun(config) == 2; }));
     EXPECT_EQ(ProcessesWith("marked-task").size(), 1U);
