@@ -72,6 +72,7 @@ std::string ListOf(const std::string& directory) {
 }
 
 // Files of the user's subordinate ids, which the user alone cannot remove.
+// Unpacked images stay, and have such files.
 std::string SubordinateFiles(const std::string& directory) {
   constexpr uid_t kFirstSubordinate = 200'000;
   std::string names;
@@ -80,7 +81,8 @@ std::string SubordinateFiles(const std::string& directory) {
            directory, fs::directory_options::skip_permission_denied, ignored)) {
     struct stat found = {};
     if (::lstat(entry.path().c_str(), &found) == 0 &&
-        found.st_uid >= kFirstSubordinate) {
+        found.st_uid >= kFirstSubordinate &&
+        entry.path().string().find("/state/images/") == std::string::npos) {
       names += "file " + entry.path().string() + "\n";
     }
   }
