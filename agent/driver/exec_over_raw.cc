@@ -32,6 +32,7 @@ class FdStream : public RawExecStream {
   explicit FdStream(const ExecOptions& options) : options_(options) {}
 
   Result<void> Send(const ExecResponse& response) override {
+    MOUNTD_TRY(Broken());
     if (response.stdout_data) {
       MOUNTD_TRY(Write(options_.stdout_fd, *response.stdout_data, "stdout"));
     }
@@ -48,6 +49,9 @@ class FdStream : public RawExecStream {
   Result<std::optional<ExecRequest>> Receive() override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !waiting_.empty() || ended_; });
+    if (!broken_) {
+      return broken_.error();
+    }
     if (waiting_.empty()) {
       return std::optional<ExecRequest>();
     }
@@ -70,10 +74,25 @@ class FdStream : public RawExecStream {
     return true;
   }
 
-  void End() {
+  void Cancel() override {
     const std::lock_guard lock(mutex_);
     ended_ = true;
     changed_.notify_all();
+  }
+
+  // Makes each call of the driver's an error.
+  void Break(Error error) {
+    const std::lock_guard lock(mutex_);
+    broken_ = std::move(error);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  int caller_fd() const override { return options_.caller_fd; }
+
+  Result<void> Broken() {
+    const std::lock_guard lock(mutex_);
+    return broken_;
   }
 
   std::optional<ExitResult> result() {
@@ -93,6 +112,7 @@ class FdStream : public RawExecStream {
   std::condition_variable changed_;
   std::deque<ExecRequest> waiting_;
   bool ended_ = false;
+  Result<void> broken_;
   std::optional<ExitResult> result_;
 };
 
@@ -102,7 +122,7 @@ ExecRequest StdinRequest(std::string data, bool close) {
   return request;
 }
 
-// False if `end` can be read first.
+// False if `end` can be read first. A hung-up `fd` counts as readable.
 bool WaitForInput(int fd, int end) {
   std::array<pollfd, 2> entries = {pollfd{fd, POLLIN, 0},
                                    pollfd{end, POLLIN, 0}};
@@ -132,6 +152,13 @@ void FeedInput(int fd, int end, FdStream& stream) {
     }
   }
   stream.Add(StdinRequest("", true));
+}
+
+void WatchCaller(int caller, int end, const std::string& task_id,
+                 FdStream& stream) {
+  if (caller >= 0 && WaitForInput(caller, end)) {
+    stream.Break(CallerGone(task_id));
+  }
 }
 
 void FeedSizes(Stream<TerminalSize>& sizes, FdStream& stream) {
@@ -164,15 +191,18 @@ Result<ExitResult> ExecOverRaw(RawStreamingExec& driver,
       FeedSizes(*options.sizes, stream);
     }
   });
+  std::thread watch(
+      [&] { WatchCaller(options.caller_fd, end.get(), task_id, stream); });
   const Result<void> outcome = driver.ExecTaskStreamingRaw(
       task_id, options.command, options.terminal, stream);
-  stream.End();
+  stream.Cancel();
   ::eventfd_write(end.get(), 1);
   if (options.sizes != nullptr) {
     options.sizes->Cancel();
   }
   input.join();
   sizes.join();
+  watch.join();
   MOUNTD_TRY(outcome);
   const std::optional<ExitResult> result = stream.result();
   return result ? Result<ExitResult>(*result)

@@ -30,11 +30,15 @@ struct ExecOptions {
   std::vector<std::string> command;
   bool terminal = false;
   int stdin_fd = -1;   // -1: the command reads the end of the input at once
-  int stdout_fd = -1;  // -1: the output is dropped
+  int stdout_fd = -1;  // -1: the output is dropped; it may be non-blocking
   int stderr_fd = -1;
   // The sizes of the caller's terminal, one after the other; the last one wins.
   // Null: the size never changes.
   Stream<TerminalSize>* sizes = nullptr;
+  // poll(2) finds this fd readable, or hung up, once the caller has gone, as it
+  // does with a pidfd. The command then ends, and the call is Aborted.
+  // -1: the caller outlives the call.
+  int caller_fd = -1;
 };
 
 class StreamingExec {
@@ -46,8 +50,8 @@ class StreamingExec {
 
   // Blocks until the command has ended and its output is written. Does not wait
   // for processes that the command leaves behind. NotFound without such a task;
-  // FailedPrecondition if the task has ended. An error of the caller's file, such
-  // as a full disk, ends the command, and is the error of the call.
+  // FailedPrecondition if the task has ended. An error of the caller's file,
+  // such as a full disk, ends the command, and is the error of the call.
   virtual Result<ExitResult> ExecTaskStreaming(const std::string& task_id,
                                                const ExecOptions& options) = 0;
 };
@@ -84,7 +88,7 @@ struct ExecResponse {
 };
 
 // The driver's end of a stream of messages. One thread sends and one thread
-// receives.
+// receives. Any thread calls Cancel.
 class RawExecStream {
  public:
   RawExecStream() = default;
@@ -97,7 +101,17 @@ class RawExecStream {
   // Waits for one message. nullopt: the peer sends nothing more. An error is a
   // stream that broke.
   virtual Result<std::optional<ExecRequest>> Receive() = 0;
+  // Makes a waiting Receive, and every later one, return. Idempotent. A driver
+  // calls it at the end of the command, because callers need not end their
+  // messages.
+  virtual void Cancel() = 0;
+  // As of ExecOptions. A driver that waits for the command, and so does not
+  // receive, learns by it that the caller has gone. -1: Receive alone tells.
+  virtual int caller_fd() const { return -1; }
 };
+
+// The error of a call whose caller has gone meanwhile.
+Error CallerGone(const std::string& task_id);
 
 class RawStreamingExec {
  public:
@@ -108,7 +122,9 @@ class RawStreamingExec {
 
   // Blocks until the command has ended. Sends the exit result last, and then
   // returns. Does not wait for the end of the caller's messages, because
-  // callers need not end theirs. Errors as of ExecTaskStreaming.
+  // callers need not end theirs. The end of the caller's messages is the end of
+  // the command's input. A stream that broke is a caller who has gone, and ends
+  // the command. Errors as of ExecTaskStreaming.
   virtual Result<void> ExecTaskStreamingRaw(
       const std::string& task_id, const std::vector<std::string>& command,
       bool terminal, RawExecStream& stream) = 0;

@@ -2,11 +2,17 @@
 #include "agent/driver/task_driver.h"
 
 #include "agent/driver/exec_over_raw.h"
+#include "agent/driver/raw_over_exec.h"
 
 namespace mountd::driver {
 namespace {
 
 constexpr std::string_view kAwayWords = "the task driver has gone away";
+
+Error NoStreamingExec(const std::string& task_id) {
+  return MakeError(Code::kNotSupported, "exec", task_id,
+                   "this task driver has no streaming exec");
+}
 
 }  // namespace
 
@@ -23,8 +29,25 @@ Result<ExitResult> ExecTaskStreaming(TaskDriver& driver,
   if (RawStreamingExec* raw = driver.raw_streaming_exec(); raw != nullptr) {
     return ExecOverRaw(*raw, task_id, options);
   }
-  return MakeError(Code::kNotSupported, "exec", task_id,
-                   "this task driver has no streaming exec");
+  return NoStreamingExec(task_id);
+}
+
+Result<void> ExecTaskStreamingRaw(TaskDriver& driver,
+                                  const std::string& task_id,
+                                  const std::vector<std::string>& command,
+                                  bool terminal, RawExecStream& stream) {
+  if (RawStreamingExec* raw = driver.raw_streaming_exec(); raw != nullptr) {
+    return raw->ExecTaskStreamingRaw(task_id, command, terminal, stream);
+  }
+  if (StreamingExec* high = driver.streaming_exec(); high != nullptr) {
+    return RawOverExec(*high, task_id, command, terminal, stream);
+  }
+  return NoStreamingExec(task_id);
+}
+
+Error CallerGone(const std::string& task_id) {
+  return MakeError(Code::kAborted, "exec", task_id,
+                   "the caller has gone; the command was killed");
 }
 
 Error DriverAway(const std::string& op, const std::string& object) {

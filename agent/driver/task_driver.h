@@ -105,6 +105,11 @@ class TaskDriver {
 Result<ExitResult> ExecTaskStreaming(TaskDriver& driver,
                                      const std::string& task_id,
                                      const ExecOptions& options);
+// The same for a caller who has a stream of messages.
+Result<void> ExecTaskStreamingRaw(TaskDriver& driver,
+                                  const std::string& task_id,
+                                  const std::vector<std::string>& command,
+                                  bool terminal, RawExecStream& stream);
 
 // The one error of every call, streams included, whose driver has gone away.
 Error DriverAway(const std::string& op, const std::string& object);

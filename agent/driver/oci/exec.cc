@@ -232,6 +232,7 @@ Result<ExitResult> OciDriver::ExecTaskStreaming(const std::string& task_id,
                           sizes.First()));
   ExecPump pump;
   pump.shutdown = host_->shutdown();
+  pump.caller = options.caller_fd;
   pump.task_id = task_id;
   pump.stdin_fd = options.stdin_fd;
   pump.take_output = WriterTo(options.stdout_fd, pump);

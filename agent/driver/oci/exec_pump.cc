@@ -11,6 +11,7 @@
 #include <ctime>
 #include <utility>
 
+#include "agent/driver/exec_stream.h"
 #include "agent/driver/oci/sight.h"
 
 namespace mountd::driver {
@@ -72,13 +73,14 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
   const WithoutSigpipe guard;
   for (;;) {
     const int to_process = has_terminal ? output.get() : input.get();
-    std::array<pollfd, 6> waiting = {{
+    std::array<pollfd, 7> waiting = {{
         {shim.fd(), POLLIN, 0},
         {shutdown, POLLIN, 0},
         {output.get(), POLLIN, 0},
         {error.get(), POLLIN, 0},
         {waiting_.empty() ? stdin_fd : -1, POLLIN, 0},
         {waiting_.empty() ? -1 : to_process, POLLOUT, 0},
+        {caller, POLLIN, 0},
     }};
     const int ready = ::poll(waiting.data(), waiting.size(), LeftMs(deadline));
     if (ready < 0 && errno != EINTR) {
@@ -92,6 +94,9 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
     }
     if (waiting[1].revents != 0) {
       return ShutdownError(task_id);
+    }
+    if (waiting[6].revents != 0) {
+      return CallerGone(task_id);
     }
     if (waiting[2].revents != 0) {
       MoveOutput(output, take_output);
@@ -134,13 +139,17 @@ Result<void> ExecPump::WriteTo(int fd, std::string_view bytes) const {
     if (errno != EAGAIN) {
       return ErrnoError(errno, "write", "output of exec in " + task_id);
     }
-    std::array<pollfd, 2> waiting = {{{fd, POLLOUT, 0}, {shutdown, POLLIN, 0}}};
+    std::array<pollfd, 3> waiting = {
+        {{fd, POLLOUT, 0}, {shutdown, POLLIN, 0}, {caller, POLLIN, 0}}};
     const int ready = ::poll(waiting.data(), waiting.size(), LeftMs(deadline));
     if (ready == 0) {
       return LateError(task_id);
     }
     if (ready > 0 && waiting[1].revents != 0) {
       return ShutdownError(task_id);
+    }
+    if (ready > 0 && waiting[2].revents != 0) {
+      return CallerGone(task_id);
     }
   }
   return Ok();

@@ -23,6 +23,7 @@ using OutputTaker = std::function<Result<void>(std::string_view)>;
 // user.
 struct ExecPump {
   int shutdown = -1;  // borrowed; can be read once the driver shuts down
+  int caller = -1;    // borrowed; poll(2) reports it once the caller has gone
   std::string task_id;
   int stdin_fd = -1;  // borrowed; -1: the process has no input
   OutputTaker take_output;
@@ -36,9 +37,10 @@ struct ExecPump {
   bool has_terminal = false;
 
   // Moves bytes until the shim tells the end of the process, and then what is
-  // left of the output. Aborted after the shutdown. DeadlineExceeded at the
-  // deadline. The process ends with the connection after an error. An error of
-  // a taker is the result once the process has ended.
+  // left of the output. Aborted after the shutdown, and without the caller.
+  // DeadlineExceeded at the deadline. The process ends with the connection
+  // after an error. An error of a taker is the result once the process has
+  // ended.
   Result<ExitResult> Run(shim::ShimConnection& shim);
 
   // Writes all bytes to the caller's file, and waits while a non-blocking file

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Processes that callers add to the container.
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -11,6 +12,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "agent/driver/shim/shim.h"
@@ -39,6 +44,67 @@ Result<UniqueFd> ReceivePty(int console) {
                      "sent no terminal");
   }
   return std::move(received->fds[0]);
+}
+
+// Returns the session of a process (proc(5), "stat"); nothing if it has ended.
+std::optional<pid_t> SessionOf(const std::string& pid) {
+  const UniqueFd file(
+      ::open(("/proc/" + pid + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 512> text{};
+  const ssize_t got =
+      file.valid() ? ::read(file.get(), text.data(), text.size()) : 0;
+  std::string_view rest(text.data(),
+                        static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  // The name may have blanks and parentheses. State, parent and group follow.
+  const std::size_t name_end = rest.rfind(')');
+  rest.remove_prefix(name_end == std::string_view::npos ? rest.size()
+                                                        : name_end + 1);
+  constexpr int kBlanksBefore = 4;
+  for (int i = 0; i < kBlanksBefore; ++i) {
+    const std::size_t blank = rest.find(' ');
+    if (blank == std::string_view::npos) {
+      return std::nullopt;
+    }
+    rest.remove_prefix(blank + 1);
+  }
+  return ParseNumber<pid_t>(rest.substr(0, rest.find(' ')));
+}
+
+// Kills the processes of a session but one, and returns whether there were any.
+// The pidfd comes before the look, so no later process of that pid gets the
+// signal.
+bool KillSession(pid_t session, pid_t but) {
+  bool has_killed = false;
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
+  while (const dirent* entry = all ? ::readdir(all.get()) : nullptr) {
+    const auto pid = ParseNumber<pid_t>(&entry->d_name[0]);
+    if (!pid || *pid == but) {
+      continue;
+    }
+    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+    if (pidfd.valid() && SessionOf(&entry->d_name[0]) == session &&
+        ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) ==
+            0) {
+      has_killed = true;
+    }
+  }
+  return has_killed;
+}
+
+// Kills a process of exec and what it has begun. The runtime gives it a session
+// that neither the shim nor the task's first process has. The process stays a
+// zombie meanwhile, so the numbers of process and session stay its own.
+void KillExec(pid_t pid, int pidfd, pid_t init) {
+  // A process may fork during a look. A killed one is found until it is gone.
+  constexpr int kMostLooks = 8;
+  const auto session = SessionOf(std::to_string(pid));
+  ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
+  if (!session || *session <= 0 || *session == ::getsid(0) ||
+      session == SessionOf(std::to_string(init))) {
+    return;
+  }
+  for (int i = 0; i < kMostLooks && KillSession(*session, pid); ++i) {
+  }
 }
 
 }  // namespace
@@ -123,7 +189,7 @@ void Shim::OnExecMade(Exec& exec, const RuntimeRun& run, int status) {
   if (exec.pid < 0) {
     exec.pid = 0;
   } else if (!told || exec.connection == 0) {
-    ::syscall(SYS_pidfd_send_signal, exec.pidfd.get(), SIGKILL, nullptr, 0);
+    KillExec(exec.pid, exec.pidfd.get(), init_);
   }
 }
 
@@ -154,7 +220,7 @@ void Shim::KillExecsOf(std::uint64_t connection) {
     if (exec.connection == connection) {
       exec.connection = 0;
       if (exec.pid > 0) {
-        ::syscall(SYS_pidfd_send_signal, exec.pidfd.get(), SIGKILL, nullptr, 0);
+        KillExec(exec.pid, exec.pidfd.get(), init_);
         continue;
       }
       // The container can stop a process that enters it, and the runtime then
