@@ -65,6 +65,8 @@ struct Mount {
 // request of a path is the one meant. False if `mounts` has an equal one.
 bool InsertMount(const Mount& mount, std::vector<Mount>& mounts);
 
+// A device node of the host's. A driver refuses a node whose access it cannot
+// limit to the permissions.
 struct Device {
   bool operator==(const Device&) const = default;
 

@@ -183,6 +183,7 @@ Result<std::string> ConfigFile(const ContainerConfig& config) {
   MOUNTD_TRY(CheckPath("rootfs", config.rootfs));
   MOUNTD_TRY(CheckHostname(config.hostname));
   MOUNTD_TRY(CheckTaskMounts(config.mounts, config.inbox));
+  MOUNTD_TRY(CheckTaskDevices(config.devices));
   MOUNTD_TRY(CheckResources(config.resources));
   if (!config.cgroups_path.empty()) {
     MOUNTD_TRY(CheckPath("cgroup", config.cgroups_path));
@@ -193,6 +194,9 @@ Result<std::string> ConfigFile(const ContainerConfig& config) {
   object["hostname"] = config.hostname;
   object["mounts"] =
       MountsJson(config.default_mounts, config.mounts, config.inbox);
+  for (Json& device : DevicesJson(config.devices)) {
+    object["mounts"].push_back(std::move(device));
+  }
   object["linux"] = LinuxJson(config);
   return FileText(object);
 }

@@ -40,6 +40,7 @@ struct ContainerConfig {
   std::string hostname;
   DefaultMounts default_mounts;
   std::vector<TaskMount> mounts;
+  std::vector<TaskDevice> devices;
   Inbox inbox;
   // The cgroup beneath /sys/fs/cgroup. "" leaves the container in the
   // runtime's own cgroup, for `--cgroup-manager=disabled`.

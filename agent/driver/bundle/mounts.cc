@@ -2,6 +2,7 @@
 #include "agent/driver/bundle/mounts.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -104,7 +105,59 @@ Result<void> CheckNothingBeneath(const std::set<std::string>& destinations,
   return Ok();
 }
 
+// What the runtime puts into each container's /dev, or what is a file system
+// there.
+constexpr std::array kTakenDevices = {
+    "/dev/console", "/dev/fd",     "/dev/full",   "/dev/mqueue",  "/dev/null",
+    "/dev/ptmx",    "/dev/pts",    "/dev/random", "/dev/shm",     "/dev/stderr",
+    "/dev/stdin",   "/dev/stdout", "/dev/tty",    "/dev/urandom", "/dev/zero"};
+
+Result<void> CheckDevice(const TaskDevice& device) {
+  MOUNTD_TRY(CheckPath("device source", device.source));
+  MOUNTD_TRY(CheckPath("device destination", device.destination));
+  if (device.destination == "/dev" ||
+      !IsAtOrBeneath(device.destination, "/dev")) {
+    return MakeError(Code::kInvalidArgument, "device destination",
+                     device.destination,
+                     "a device of a task is beneath /dev; choose another path");
+  }
+  for (const char* taken : kTakenDevices) {
+    if (IsAtOrBeneath(device.destination, taken)) {
+      return MakeError(Code::kInvalidArgument, "device destination",
+                       device.destination,
+                       "each container has its own " + std::string(taken) +
+                           "; choose another path");
+    }
+  }
+  return Ok();
+}
+
 }  // namespace
+
+Result<void> CheckTaskDevices(const std::vector<TaskDevice>& devices) {
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    MOUNTD_TRY(CheckDevice(devices[i]));
+    for (std::size_t j = 0; j < i; ++j) {
+      if (IsAtOrBeneath(devices[i].destination, devices[j].destination) ||
+          IsAtOrBeneath(devices[j].destination, devices[i].destination)) {
+        return MakeError(Code::kInvalidArgument, "device destination",
+                         devices[i].destination,
+                         "another device of the task has the path, or one "
+                         "above or beneath it");
+      }
+    }
+  }
+  return Ok();
+}
+
+Json DevicesJson(const std::vector<TaskDevice>& devices) {
+  Json all = Json::array();
+  for (const TaskDevice& device : devices) {
+    all.push_back(MountOf("bind", device.source, device.destination,
+                          {"bind", "rprivate", "nosuid", "noexec"}));
+  }
+  return all;
+}
 
 std::string TargetOfLink(const Inbox& inbox, const InboxLink& link) {
   return inbox.destination + "/" + link.mount;

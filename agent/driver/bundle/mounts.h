@@ -29,6 +29,13 @@ struct TaskMount {
   TaskPropagation propagation = TaskPropagation::kPrivate;
 };
 
+// A device node of the host's. The container has the node itself, because its
+// root makes none.
+struct TaskDevice {
+  std::string source;
+  std::string destination;  // beneath /dev
+};
+
 // A symlink of the task's that leads to a mount in the inbox, so that
 // ReplaceMount and Repair reach the running task.
 struct InboxLink {
@@ -49,6 +56,10 @@ struct Inbox {
 Result<void> CheckTaskMounts(const std::vector<TaskMount>& mounts,
                              const Inbox& inbox);
 
+// Checks that the destinations are beneath /dev, and no node or file system of
+// each container's, and none twice. InvalidArgument names the device.
+Result<void> CheckTaskDevices(const std::vector<TaskDevice>& devices);
+
 // Returns the text of the link, such as "/inbox/data".
 std::string TargetOfLink(const Inbox& inbox, const InboxLink& link);
 
@@ -65,5 +76,8 @@ struct DefaultMounts {
 nlohmann::json MountsJson(const DefaultMounts& defaults,
                           const std::vector<TaskMount>& mounts,
                           const Inbox& inbox);
+
+// Returns the mounts of the devices, which come after those of /dev.
+nlohmann::json DevicesJson(const std::vector<TaskDevice>& devices);
 
 }  // namespace mountd::driver

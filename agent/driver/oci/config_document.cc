@@ -170,11 +170,6 @@ Result<void> CheckConfig(const TaskConfig& config) {
   MOUNTD_TRY(CheckNetwork(config.network));
   MOUNTD_TRY(CheckLogs(config));
   MOUNTD_TRY(CheckResources(config.resources));
-  if (!config.devices.empty()) {
-    return MakeError(Code::kNotSupported, "devices",
-                     config.devices.front().task_path,
-                     "an ordinary user cannot give a device to a container");
-  }
   return Ok();
 }
 

@@ -15,6 +15,7 @@
 #include "agent/driver/images/image_reference.h"
 #include "agent/driver/images/task_user.h"
 #include "agent/driver/namespaces/namespaces.h"
+#include "agent/driver/oci/devices.h"
 #include "agent/driver/oci/files.h"
 #include "agent/driver/oci/task_mounts.h"
 
@@ -226,6 +227,7 @@ Result<ContainerPlan> PlanContainer(Host& host, const TaskConfig& config,
   MOUNTD_ASSIGN(const bool is_crun, host.IsCrun());
   container.cgroups_path = is_crun ? "" : host.CgroupsPath(place.Cgroup());
   container.default_mounts.has_tty_group = !maps.one_id();
+  MOUNTD_ASSIGN(container.devices, DevicesOf(config.devices));
   MOUNTD_TRY(AddTaskMounts(host, config, rootfs.get(), place, &container));
   MOUNTD_ASSIGN(const std::string text, ConfigFile(container));
   MOUNTD_ASSIGN(const UniqueFd bundle,

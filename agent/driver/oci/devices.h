@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <vector>
+
+#include "agent/driver/bundle/mounts.h"
+#include "agent/driver/task_config.h"
+#include "mountd/base/result.h"
+
+namespace mountd::driver {
+
+// Returns the devices that the container gets. A device is a node of the host,
+// named by a path without symlinks, that the user may open with exactly the
+// permissions, as its owner, by the user's main group, or as anybody.
+// InvalidArgument for another file. PermissionDenied for a node that the user
+// may not open so. NotSupported for "m", and for a node that the user may open
+// for more.
+Result<std::vector<TaskDevice>> DevicesOf(const std::vector<Device>& devices);
+
+}  // namespace mountd::driver
