@@ -105,8 +105,7 @@ Result<void> CheckNothingBeneath(const std::set<std::string>& destinations,
   return Ok();
 }
 
-// What the runtime puts into each container's /dev, or what is a file system
-// there.
+// Each container has these names in its own /dev.
 constexpr std::array kTakenDevices = {
     "/dev/console", "/dev/fd",     "/dev/full",   "/dev/mqueue",  "/dev/null",
     "/dev/ptmx",    "/dev/pts",    "/dev/random", "/dev/shm",     "/dev/stderr",
