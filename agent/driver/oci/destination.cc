@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <utility>
 
 #include "agent/driver/bundle/checks.h"
 #include "mountd/base/unique_fd.h"
@@ -31,6 +32,36 @@ std::string TargetInImage(int rootfs, const std::string& path) {
                    : -1;
   target.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   return target;
+}
+
+// A mount, and where its destination leads in the image.
+struct RealMount {
+  const TaskMount* mount = nullptr;
+  std::string path;
+};
+
+const RealMount* MountAbove(const std::vector<RealMount>& all,
+                            const RealMount& one) {
+  const RealMount* above = nullptr;
+  for (const RealMount& other : all) {
+    if (other.path.size() < one.path.size() &&
+        IsAtOrBeneath(one.path, other.path) &&
+        (above == nullptr || other.path.size() > above->path.size())) {
+      above = &other;
+    }
+  }
+  return above;
+}
+
+// A part that is not there is no symlink, because the runtime makes it.
+bool LeadsByALink(const std::string& source, const std::string& path) {
+  const UniqueFd top(::open(source.c_str(), O_PATH | O_CLOEXEC));
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
+  const UniqueFd found(static_cast<int>(
+      ::syscall(SYS_openat2, top.get(), path.c_str(), &how, sizeof(how))));
+  return !found.valid() && errno == ELOOP;
 }
 
 }  // namespace
@@ -78,6 +109,27 @@ Result<void> CheckDestinationInImage(int rootfs,
   return MakeError(Code::kInvalidArgument, "mount", destination,
                    "a symlink of the image leads to " + real +
                        ", which no mount may cover; choose another path");
+}
+
+Result<void> CheckDestinationsInMounts(int rootfs,
+                                       const std::vector<TaskMount>& mounts) {
+  std::vector<RealMount> all;
+  for (const TaskMount& mount : mounts) {
+    MOUNTD_ASSIGN(std::string path, FollowInImage(rootfs, mount.destination));
+    all.push_back({&mount, std::move(path)});
+  }
+  for (const RealMount& one : all) {
+    const RealMount* const above = MountAbove(all, one);
+    if (above != nullptr &&
+        LeadsByALink(above->mount->source,
+                     one.path.substr(above->path.size() + 1))) {
+      return MakeError(Code::kInvalidArgument, "mount", one.mount->destination,
+                       "a symlink in " + above->mount->source +
+                           " leads it elsewhere; remove the symlink, or choose "
+                           "another path");
+    }
+  }
+  return Ok();
 }
 
 }  // namespace mountd::driver

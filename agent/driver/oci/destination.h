@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "agent/driver/bundle/mounts.h"
 #include "mountd/base/result.h"
 
 namespace mountd::driver {
@@ -16,5 +18,11 @@ Result<std::string> FollowInImage(int rootfs, const std::string& path);
 // that no mount may cover, such as /proc. The runtime follows these symlinks.
 Result<void> CheckDestinationInImage(int rootfs,
                                      const std::string& destination);
+
+// Refuses a destination that leads by a symlink of the mount above it. A task
+// makes such symlinks, for example in its directory local/, and the runtime
+// follows them at the next start.
+Result<void> CheckDestinationsInMounts(int rootfs,
+                                       const std::vector<TaskMount>& mounts);
 
 }  // namespace mountd::driver

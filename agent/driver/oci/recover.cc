@@ -135,6 +135,7 @@ Result<void> OciDriver::DestroyTask(const std::string& id, bool force) {
     MOUNTD_TRY(KillHung(*place));
   }
   MOUNTD_TRY(store_.Discard(id));
+  store_.Sweep(KeyOf(id));
   Tell(place->record, "the task has been destroyed");
   return Ok();
 }

@@ -316,6 +316,7 @@ Result<void> AddTaskMounts(Host& host, const TaskConfig& config, int rootfs,
   for (const TaskMount& mount : container->mounts) {
     MOUNTD_TRY(CheckDestinationInImage(rootfs, mount.destination));
   }
+  MOUNTD_TRY(CheckDestinationsInMounts(rootfs, container->mounts));
   MOUNTD_TRY(PreparePlaces(rootfs, place, container->mounts));
   return PlaceLinks(rootfs, place, container->inbox);
 }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "agent/driver/images/digest.h"
 #include "agent/driver/namespaces/remove_tree.h"
@@ -29,6 +30,24 @@ Result<TaskRecord> ReadRecord(int directory) {
   MOUNTD_ASSIGN(const std::string text,
                 ReadFile(directory, kRecordFile, kMostRecord));
   return ParseRecord(text);
+}
+
+bool IsKey(const std::string& name) {
+  return name.size() == kKeyDigits &&
+         name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// Returns the names in a directory, without a promise about those that come or
+// go meanwhile.
+std::vector<std::string> NamesIn(int directory) {
+  std::vector<std::string> names;
+  const int copy = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(
+      copy < 0 ? nullptr : ::fdopendir(copy), ::closedir);
+  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
+    names.emplace_back(&entry->d_name[0]);
+  }
+  return names;
 }
 
 Error NoSuchTask(const std::string& task_id) {
@@ -165,14 +184,24 @@ Result<bool> TaskStore::Discard(const std::string& task_id) const {
   return is_there || was_removed;
 }
 
+void TaskStore::Sweep(const std::string& own_key) const {
+  for (const std::string& key : NamesIn(host_.removed())) {
+    if (key == own_key || !IsKey(key)) {
+      continue;
+    }
+    // The lock is a place that the first digits tell, and a name has them.
+    const auto lock = KeyLock::TryTake(host_.state() + "/lock", key + key,
+                                       KeyLock::Mode::kExclusive);
+    if (lock) {
+      IgnoreBecauseBestEffort(RemoveDirectory(key));
+    }
+  }
+}
+
 std::set<std::string> TaskStore::ImageDigests() const {
   std::set<std::string> digests;
-  const int copy =
-      ::openat(host_.tasks(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(
-      copy < 0 ? nullptr : ::fdopendir(copy), ::closedir);
-  while (const dirent* entry = listing ? ::readdir(listing.get()) : nullptr) {
-    if (const auto directory = OpenDirectory(host_.tasks(), entry->d_name)) {
+  for (const std::string& name : NamesIn(host_.tasks())) {
+    if (const auto directory = OpenDirectory(host_.tasks(), name)) {
       if (const auto record = ReadRecord(directory->get())) {
         digests.insert(record->image_digest);
       }

@@ -52,6 +52,11 @@ class TaskStore {
   // The caller has the lock, and has ended the shim if one answers.
   Result<bool> Discard(const std::string& task_id) const;
 
+  // Removes what killed calls of other tasks have left of directories. Leaves
+  // what another call removes just now. The caller holds no lock but that of
+  // `own_key`.
+  void Sweep(const std::string& own_key) const;
+
   // The digests of all tasks' images.
   std::set<std::string> ImageDigests() const;
 
