@@ -350,6 +350,15 @@ pub fn make(client: &Client, call: &str, list: &[Value], patience: Option<u32>)
             a3.patience_ms = patience;
             client.repair_mount(&a0, &a1, &a2, &a3).map(|answer| answer.to_json())
         }
+        "OpenTree" => {
+            let a0: String = argument(list, 0);
+            let a1: String = argument(list, 1);
+            let a2: String = argument(list, 2);
+            let a3: String = argument(list, 3);
+            let mut a4: Options = argument(list, 4);
+            a4.patience_ms = patience;
+            client.open_tree(&a0, &a1, &a2, &a3, &a4).map(|answer| answer.to_json())
+        }
         "PrepareInbox" => {
             let a0: String = argument(list, 0);
             let a1: String = argument(list, 1);
