@@ -29,6 +29,7 @@ if(MOUNTD_SANITIZE STREQUAL "thread")
   # differently with TSan.
   target_compile_options(deps_grpc INTERFACE -U__SANITIZE_THREAD__)
 endif()
+mountd_dependency(crypto libcrypto)
 mountd_dependency(cli11 CLI11)
 mountd_dependency(toml tomlplusplus)
 mountd_dependency(json nlohmann_json)
@@ -103,4 +104,35 @@ function(mountd_generate_dbus target)
   add_dependencies(${target} ${target}_files)
   target_include_directories(${target} SYSTEM INTERFACE ${include_dir})
   target_link_libraries(${target} INTERFACE deps::sdbus)
+endfunction()
+
+# mountd_generate_grpc(<target> <proto>...)
+#
+# Makes a static library of the messages and services of .proto files, which include each
+# other by their names alone. Its users include <NAME.pb.h> and <NAME.grpc.pb.h>. The
+# generated code is compiled without warnings. It gets the flags of ASan and TSan as its
+# users do, because protobuf's layouts depend on these flags.
+function(mountd_generate_grpc target)
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${generated})
+  set(sources)
+  foreach(proto IN LISTS ARGN)
+    cmake_path(GET proto STEM name)
+    set(outputs ${generated}/${name}.pb.cc ${generated}/${name}.grpc.pb.cc)
+    add_custom_command(
+      OUTPUT ${outputs} ${generated}/${name}.pb.h ${generated}/${name}.grpc.pb.h
+      COMMAND ${PROTOC} --proto_path=${CMAKE_CURRENT_SOURCE_DIR}
+              --cpp_out=${generated} --grpc_out=${generated}
+              --plugin=protoc-gen-grpc=${GRPC_CPP_PLUGIN}
+              ${CMAKE_CURRENT_SOURCE_DIR}/${proto}
+      DEPENDS ${ARGN}
+      VERBATIM)
+    list(APPEND sources ${outputs})
+  endforeach()
+  add_library(${target} STATIC ${sources})
+  target_compile_options(${target} PRIVATE -w
+    $<$<BOOL:${MOUNTD_SANITIZE}>:-O0 -fno-sanitize=undefined>)
+  target_include_directories(${target} SYSTEM PUBLIC ${generated})
+  target_link_libraries(${target} PUBLIC deps::grpc)
+  set_target_properties(${target} PROPERTIES CXX_CLANG_TIDY "" UNITY_BUILD OFF)
 endfunction()
