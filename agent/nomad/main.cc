@@ -10,6 +10,9 @@
 #include "agent/nomad/goplugin/host_offer.h"
 #include "agent/nomad/goplugin/plugin_server.h"
 #include "agent/nomad/goplugin/stop_request.h"
+#include "agent/nomad/plugin/base_service.h"
+#include "agent/nomad/plugin/driver_service.h"
+#include "agent/nomad/plugin/mountd_node.h"
 #include "mountd/base/out_of_memory.h"
 #include "mountd/base/write_all.h"
 
@@ -43,7 +46,11 @@ int Main() {
   goplugin::StopOnSignals(stop);
   static goplugin::Hclog log("mountd");
   goplugin::LogGrpcTo(log);
-  auto server = goplugin::PluginServer::Start(*offer, kProtocol, {}, stop);
+  static DriverSource source(&MakeMountdNode);
+  static BaseService base(source);
+  static DriverService driver(source, log);
+  auto server =
+      goplugin::PluginServer::Start(*offer, kProtocol, {&base, &driver}, stop);
   if (!server) {
     return Fail(log, server.error());
   }

@@ -5,6 +5,8 @@
 
 #include <goplugin.grpc.pb.h>
 #include <gtest/gtest.h>
+#include <nomad_base.grpc.pb.h>
+#include <nomad_drivers.grpc.pb.h>
 
 #include <chrono>
 #include <csignal>
@@ -87,6 +89,28 @@ TEST(NomadPluginProcess, IsStartedManyTimesAtOnce) {
       EXPECT_EQ(process->Wait(), 0);
     }
   }
+  EXPECT_TRUE(fs::is_empty(home.File("")));
+}
+
+// As a client starts it to ask for its name.
+TEST(NomadPluginProcess, SaysItsNameAndMakesNothing) {
+  namespace base = hashicorp::nomad::plugins::base::proto;
+  const TempDirectory home;
+  PluginProcess process({"HOME=" + home.File("")});
+  grpc::ClientContext context;
+  base::PluginInfoResponse info;
+  EXPECT_TRUE(base::BasePlugin::NewStub(process.Connect())
+                  ->PluginInfo(&context, {}, &info)
+                  .ok());
+  EXPECT_EQ(info.name(), "mountd");
+  grpc::ClientContext of_init;
+  hashicorp::nomad::plugins::drivers::proto::InitResponse ready;
+  EXPECT_TRUE(hashicorp::nomad::plugins::drivers::proto::Driver::NewStub(
+                  process.Connect())
+                  ->Init(&of_init, {}, &ready)
+                  .ok());
+  EXPECT_TRUE(Shutdown(process));
+  EXPECT_EQ(process.Wait(), 0);
   EXPECT_TRUE(fs::is_empty(home.File("")));
 }
 
