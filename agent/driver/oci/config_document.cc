@@ -110,6 +110,16 @@ Result<void> CheckNoTaskMoves(const TaskConfig& config, const char* member,
   return Ok();
 }
 
+// The shim follows no link on the way to a FIFO, so the FIFO may lie in a
+// directory to which the task writes.
+Result<void> CheckFifo(const char* member, const std::string& path) {
+  MOUNTD_TRY(CheckPath(member, path));
+  if (RealPath(path) != path) {
+    return Wrong(member, path, "has a symlink; name the FIFO by its real path");
+  }
+  return Ok();
+}
+
 Result<void> CheckLogs(const TaskConfig& config) {
   if (config.logs.mode == LogMode::kFiles) {
     if (config.logs.max_file_bytes == 0 || config.logs.max_files == 0) {
@@ -119,10 +129,8 @@ Result<void> CheckLogs(const TaskConfig& config) {
                             config.directories.logs);
   }
   if (config.logs.mode == LogMode::kFifos) {
-    MOUNTD_TRY(
-        CheckNoTaskMoves(config, "logs.stdout_path", config.logs.stdout_path));
-    return CheckNoTaskMoves(config, "logs.stderr_path",
-                            config.logs.stderr_path);
+    MOUNTD_TRY(CheckFifo("logs.stdout_path", config.logs.stdout_path));
+    return CheckFifo("logs.stderr_path", config.logs.stderr_path);
   }
   return Ok();
 }

@@ -3,9 +3,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -219,10 +221,14 @@ bool LogPump::OpenSink(Milliseconds now) {
   return is_open;
 }
 
-// ENXIO: nobody reads.
+// ENXIO: nobody reads. The task may write to a directory above the FIFO, so no
+// link on the way leads the shim to another file of its user.
 bool LogPump::OpenFifo() {
-  sink_.reset(::open(stream_->path.c_str(),
-                     O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  open_how how{};
+  how.flags = O_WRONLY | O_NONBLOCK | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  sink_.reset(static_cast<int>(::syscall(
+      SYS_openat2, AT_FDCWD, stream_->path.c_str(), &how, sizeof(how))));
   struct stat file = {};
   return sink_.valid() && ::fstat(sink_.get(), &file) == 0 &&
          S_ISFIFO(file.st_mode);

@@ -188,9 +188,10 @@ TEST_F(HostileTask, ALogWhereTheTaskWritesIsRefused) {
     EXPECT_THAT(driver->StartTask(config), IsErr(Code::kInvalidArgument));
     config.directories.logs = path("elsewhere");
     EXPECT_THAT(driver->StartTask(config), IsErr(Code::kInvalidArgument));
+    // The shim follows no link to a FIFO, so a FIFO may be there.
     config.logs.mode = LogMode::kFifos;
-    config.logs.stdout_path = path("alloc/out");
-    config.logs.stderr_path = path("err");
+    config.logs.stdout_path = path("elsewhere/out");
+    config.logs.stderr_path = path("alloc/logs/err");
     EXPECT_THAT(driver->StartTask(config), IsErr(Code::kInvalidArgument));
     config.logs.mode = LogMode::kFiles;
     config.directories.logs = path("alloc-logs");

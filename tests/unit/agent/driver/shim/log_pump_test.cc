@@ -142,6 +142,27 @@ TEST_F(LogPumpTest, GivesAFifoToItsReader) {
   EXPECT_EQ(::read(reader.get(), text.data(), text.size()), 5);
 }
 
+// The task of a Nomad client may replace a directory above its FIFO by a link.
+TEST_F(LogPumpTest, FollowsNoLinkOnTheWayToAFifo) {
+  fs::create_directory(directory_.File("host"));
+  fs::create_directory_symlink(directory_.File("host"),
+                               directory_.File("logs"));
+  ASSERT_EQ(::mkfifo(directory_.File("host/out").c_str(), 0600), 0);
+  const UniqueFd reader(::open(directory_.File("host/out").c_str(),
+                               O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  for (const char* way : {"logs/out", "out"}) {
+    if (way == std::string("out")) {
+      fs::create_symlink(directory_.File("host/out"), Path());
+    }
+    Open(Sink::kFifo);
+    stream_.path = directory_.File(way);
+    ASSERT_TRUE(Write("secret"));
+    pump_->Pump(0);
+    std::array<char, 16> text{};
+    EXPECT_EQ(::read(reader.get(), text.data(), text.size()), 0) << way;
+  }
+}
+
 TEST_F(LogPumpTest, KeepsWhatFitsIntoThePipeForALateReader) {
   ASSERT_EQ(::mkfifo(Path().c_str(), 0600), 0);
   Open(Sink::kFifo);
