@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Signals of a plugin, and of a volume that died with its plugin: mountd sends
-// them, on the socket and on the system bus, to the user of the plugin or of
-// the volume, and to nobody else.
+// Signals of a plugin, and of a volume that died with its plugin. mountd sends
+// them, on the socket and on the system bus, to the users whom a rule lets use
+// the plugin, or to the user of the volume, and to nobody else.
 #include <sys/mount.h>
 
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mountd/base/paths.h"
@@ -18,8 +19,10 @@
 namespace mountd::testing {
 namespace {
 
-// The stranger has an account of the node and a rule of its own.
+// The stranger has an account of the node and a rule of its own, which grants
+// the plugin. The outsider's rule does not.
 constexpr uid_t kStranger = kMountdUid + 1;
+constexpr uid_t kOutsider = kMountdUid;
 
 class NodeCsiSignals : public NodeCsi,
                        public ::testing::WithParamInterface<bool> {
@@ -30,6 +33,10 @@ class NodeCsiSignals : public NodeCsi,
 users = ["mountd-csi"]
 host_volumes = ["*"]
 plugins = ["*"]
+
+[[rule]]
+users = ["mountd"]
+host_volumes = ["*"]
 )";
   }
   void BeforeStart() override {
@@ -39,16 +46,19 @@ plugins = ["*"]
   void TearDown() override {
     owner_.reset();
     stranger_.reset();
+    outsider_.reset();
     NodeCsi::TearDown();
     bus_.reset();
   }
 
   void Subscribe() {
-    for (auto* client : {&owner_, &stranger_}) {
+    for (const auto& [client, uid] :
+         {std::pair(&owner_, kAgentUid), std::pair(&stranger_, kStranger),
+          std::pair(&outsider_, kOutsider)}) {
       *client = test::BusClient::Connect(
           {GetParam() ? bus_->address()
                       : "unix:path=" + std::string(paths::kBusSocket),
-           GetParam(), client == &owner_ ? kAgentUid : kStranger});
+           GetParam(), uid});
       ASSERT_NE(*client, nullptr);
       const auto subscribed = (*client)->Call("Subscribe", "a{sv}", 0);
       ASSERT_TRUE(subscribed.ok()) << subscribed.message;
@@ -65,10 +75,10 @@ plugins = ["*"]
     ASSERT_EQ(MountPointsUnder(kFaultDirectory).size(), 1U);
     StartPlugin();
   }
-  // True if the stranger got such a signal among all that were sent so far.
-  bool WasToldToTheStranger(const std::string& member) {
-    stranger_->Fence();
-    for (const test::Signal& signal : stranger_->signals()) {
+  // True if the client got such a signal among all that were sent so far.
+  static bool WasToldTo(test::BusClient& client, const std::string& member) {
+    client.Fence();
+    for (const test::Signal& signal : client.signals()) {
       if (signal.member == member) {
         return true;
       }
@@ -79,6 +89,7 @@ plugins = ["*"]
   std::unique_ptr<test::PrivateBus> bus_;
   std::unique_ptr<test::BusClient> owner_;
   std::unique_ptr<test::BusClient> stranger_;
+  std::unique_ptr<test::BusClient> outsider_;
 };
 
 TEST_P(NodeCsiSignals, AVolumeThatDiedIsToldAndSoIsItsReturn) {
@@ -91,7 +102,7 @@ TEST_P(NodeCsiSignals, AVolumeThatDiedIsToldAndSoIsItsReturn) {
             R"("fault", "v", "healthy", "")");
   EXPECT_TRUE(Eventually([this] { return Recorded() == "staged published"; }))
       << Recorded();
-  EXPECT_FALSE(WasToldToTheStranger("VolumeHealth"));
+  EXPECT_FALSE(WasToldTo(*stranger_, "VolumeHealth"));
   ExpectReleased();
 }
 
@@ -106,7 +117,7 @@ TEST_P(NodeCsiSignals, TheSecretsThatAReturnTakesAreAskedFor) {
   const std::string dead = owner_->AwaitSignal("VolumeHealth").text;
   EXPECT_TRUE(dead.starts_with(R"("fault", "v", "dead", ")")) << dead;
   EXPECT_NE(Recorded(), "staged published");
-  EXPECT_FALSE(WasToldToTheStranger("SecretsNeeded"));
+  EXPECT_FALSE(WasToldTo(*stranger_, "SecretsNeeded"));
   // The agent does as the signal asks.
   EXPECT_TRUE(Eventually(
       [&] { return MessageOf(client_->PublishVolume("web", spec)) == "Ok"; }));
@@ -126,7 +137,8 @@ TEST_P(NodeCsiSignals, APluginThatDiesAndComesBackIsToldInWords) {
   EXPECT_EQ(owner_->AwaitSignal("PluginEvent").text,
             R"("fault", "monolith", "", "Plugin became healthy", )"
             R"("plugin: fault")");
-  EXPECT_FALSE(WasToldToTheStranger("PluginEvent"));
+  EXPECT_TRUE(WasToldTo(*stranger_, "PluginEvent"));
+  EXPECT_FALSE(WasToldTo(*outsider_, "PluginEvent"));
 }
 
 TEST_P(NodeCsiSignals, AnotherIdOfTheNodeIsTold) {
@@ -137,7 +149,8 @@ TEST_P(NodeCsiSignals, AnotherIdOfTheNodeIsTold) {
             R"("fault", "monolith", "", {"node_id": "node-2", )"
             R"("max_volumes": 0, "topology": {}, "changed": ["node_id"]}, )"
             R"("node_id node-1 -> node-2")");
-  EXPECT_FALSE(WasToldToTheStranger("NodeInfoChanged"));
+  EXPECT_TRUE(WasToldTo(*stranger_, "NodeInfoChanged"));
+  EXPECT_FALSE(WasToldTo(*outsider_, "NodeInfoChanged"));
 }
 
 // The plugin refuses a volume for want of room, and is asked how much it has.
@@ -150,7 +163,8 @@ TEST_P(NodeCsiSignals, TheRoomOfAPluginThatRefusesAVolumeIsTold) {
             R"("fault", "monolith", "", {"node_id": "node-1", )"
             R"("max_volumes": 16, "topology": {}, )"
             R"("changed": ["max_volumes"]}, "max_volumes 0 -> 16")");
-  EXPECT_FALSE(WasToldToTheStranger("NodeInfoChanged"));
+  EXPECT_TRUE(WasToldTo(*stranger_, "NodeInfoChanged"));
+  EXPECT_FALSE(WasToldTo(*outsider_, "NodeInfoChanged"));
   ExpectAGoodEnd();
 }
 
