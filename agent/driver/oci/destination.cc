@@ -53,15 +53,25 @@ const RealMount* MountAbove(const std::vector<RealMount>& all,
   return above;
 }
 
-// A part that is not there is no symlink, because the runtime makes it.
-bool LeadsByALink(const std::string& source, const std::string& path) {
+enum class Way { kClear, kLink, kHidden };
+
+// A part that is not there is no symlink, because the runtime makes it. A task
+// can hide a symlink from this user in a directory of a subordinate id, and the
+// runtime follows that symlink all the same.
+Way WayBeneath(const std::string& source, const std::string& path) {
   const UniqueFd top(::open(source.c_str(), O_PATH | O_CLOEXEC));
+  if (!top.valid()) {
+    return errno == ENOENT ? Way::kClear : Way::kHidden;
+  }
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
   how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
   const UniqueFd found(static_cast<int>(
       ::syscall(SYS_openat2, top.get(), path.c_str(), &how, sizeof(how))));
-  return !found.valid() && errno == ELOOP;
+  if (found.valid() || errno == ENOENT || errno == ENOTDIR) {
+    return Way::kClear;
+  }
+  return errno == ELOOP ? Way::kLink : Way::kHidden;
 }
 
 }  // namespace
@@ -120,13 +130,20 @@ Result<void> CheckDestinationsInMounts(int rootfs,
   }
   for (const RealMount& one : all) {
     const RealMount* const above = MountAbove(all, one);
-    if (above != nullptr &&
-        LeadsByALink(above->mount->source,
-                     one.path.substr(above->path.size() + 1))) {
+    const Way way = above == nullptr
+                        ? Way::kClear
+                        : WayBeneath(above->mount->source,
+                                     one.path.substr(above->path.size() + 1));
+    if (way == Way::kLink) {
       return MakeError(Code::kInvalidArgument, "mount", one.mount->destination,
                        "a symlink in " + above->mount->source +
                            " leads it elsewhere; remove the symlink, or choose "
                            "another path");
+    }
+    if (way == Way::kHidden) {
+      return MakeError(Code::kPermissionDenied, "mount", one.mount->destination,
+                       "this user may not look in " + above->mount->source +
+                           " for a symlink there; choose another path");
     }
   }
   return Ok();

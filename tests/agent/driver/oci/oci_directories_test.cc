@@ -98,6 +98,27 @@ TEST_F(OciDirectories, ASymlinkOfATaskLeadsNoMountElsewhere) {
   });
 }
 
+// The driver's user may not look where a directory is a subordinate id's alone.
+TEST_F(OciDirectories, ASymlinkThatATaskHidesLeadsNoMountElsewhere) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    TaskConfig config = WithDirectories("hide", "ls /proc/mine; exit 0");
+    EXPECT_EQ(EndOf(*driver,
+                    WithDirectories("hide",
+                                    "mkdir /local/d; ln -s /proc /local/d/e; "
+                                    "chmod 700 /local/d; chown 7:7 /local/d")),
+              "code 0");
+    fs::create_directories(path("volume/mine"));
+    config.mounts.push_back({"/local/d/e", path("volume"), false, false,
+                             MountPropagation::kPrivate, ""});
+    EXPECT_THAT(driver->StartTask(config), IsErr(Code::kPermissionDenied));
+    EXPECT_EQ(EndOf(*driver, WithDirectories(
+                                 "hide", "chown 0:0 /local/d; rm -r /local/d")),
+              "code 0");
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
 // An id is new for each start, so nobody calls again with the id of a call that
 // was killed. A call that removes a directory just now holds its lock.
 TEST_F(OciDirectories, WhatAKilledRemovalLeftIsRemovedByTheNext) {
