@@ -152,8 +152,10 @@ Result<void> CheckTaskDevices(const std::vector<TaskDevice>& devices) {
 Json DevicesJson(const std::vector<TaskDevice>& devices) {
   Json all = Json::array();
   for (const TaskDevice& device : devices) {
+    // "ro" leaves writes to the device alone, and keeps a task from the mode
+    // and the owner of the host's node.
     all.push_back(MountOf("bind", device.source, device.destination,
-                          {"bind", "rprivate", "nosuid", "noexec"}));
+                          {"bind", "rprivate", "nosuid", "noexec", "ro"}));
   }
   return all;
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/agent/driver/as_user.h"
 #include "tests/agent/driver/oci/oci_fixture.h"
 #include "tests/support/matchers.h"
 
@@ -16,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned kMemory = 1;  // the major number of /dev/null and /dev/full
+constexpr unsigned kMemory = 1;  // the major number of /dev/zero and /dev/full
+constexpr unsigned kZero = 5;
 constexpr unsigned kFull = 7;
 constexpr unsigned kLoop = 7;  // the major number of /dev/loop0
 
@@ -67,6 +69,33 @@ TEST_F(OciDevices, ATaskOpensANodeThatItsUserMayOpen) {
         EXPECT_EQ(Leftovers(), "");
       },
       [this] { MakeNodes(); });
+}
+
+// The user is the node's owner, and so is the container's root.
+TEST_F(OciDevices, ATaskChangesNoModeOfTheHostsNode) {
+  AsUser(
+      [this] {
+        const auto driver = MakeDriver();
+        TaskConfig config = Shell("device",
+                                  "chmod 666 /dev/given 2>&- || echo kept; "
+                                  "head -c 3 /dev/given | wc -c; "
+                                  "echo x >/dev/given && echo written");
+        config.devices = {{"/dev/given", path("own"), "rw"}};
+        ASSERT_THAT(driver->StartTask(config), IsOk());
+        EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 0");
+        EXPECT_EQ(LogOf("device"), "kept\n3\nwritten\n");
+        struct stat node = {};
+        EXPECT_EQ(::stat(path("own").c_str(), &node), 0);
+        EXPECT_EQ(node.st_mode & 0777U, 0600U);
+        EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
+        EXPECT_EQ(Leftovers(), "");
+      },
+      [this] {
+        Make("own", S_IFCHR, makedev(kMemory, kZero), 0600);
+        EXPECT_EQ(::chown(path("own").c_str(), mountd::testing::kDriverUser,
+                          mountd::testing::kDriverUser),
+                  0);
+      });
 }
 
 TEST_F(OciDevices, WhatTheUserMayNotOpenIsRefused) {
