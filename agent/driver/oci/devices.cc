@@ -99,7 +99,8 @@ Result<void> CheckNode(const Device& device) {
                    "and a container has neither");
   }
   const int more = (R_OK | W_OK) & ~rights;
-  if (more != 0 && MayOpen(node.get(), more)) {
+  // The root of a container overrides the mode of its own user's node.
+  if (more != 0 && (found.st_uid == ::geteuid() || MayOpen(node.get(), more))) {
     return Refusal(Code::kNotSupported, device,
                    "this user may open it with \"rw\", and no cgroup of an "
                    "ordinary user keeps a task from it; ask for \"rw\"");

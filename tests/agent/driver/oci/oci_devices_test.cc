@@ -39,6 +39,12 @@ class OciDevices : public OciFixture {
     EXPECT_EQ(::mknod(path(name).c_str(), type | mode, number), 0);
     EXPECT_EQ(::chmod(path(name).c_str(), mode), 0);
   }
+  void MakeOwn(mode_t mode) const {
+    Make("own", S_IFCHR, makedev(kMemory, kZero), mode);
+    EXPECT_EQ(::chown(path("own").c_str(), mountd::testing::kDriverUser,
+                      mountd::testing::kDriverUser),
+              0);
+  }
   TaskConfig WithDevice(const std::string& host_path,
                         const std::string& permissions,
                         const std::string& task_path = "/dev/given") const {
@@ -90,12 +96,7 @@ TEST_F(OciDevices, ATaskChangesNoModeOfTheHostsNode) {
         EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
         EXPECT_EQ(Leftovers(), "");
       },
-      [this] {
-        Make("own", S_IFCHR, makedev(kMemory, kZero), 0600);
-        EXPECT_EQ(::chown(path("own").c_str(), mountd::testing::kDriverUser,
-                          mountd::testing::kDriverUser),
-                  0);
-      });
+      [this] { MakeOwn(0600); });
 }
 
 TEST_F(OciDevices, WhatTheUserMayNotOpenIsRefused) {
@@ -132,6 +133,8 @@ TEST_F(OciDevices, PermissionsThatNothingKeepsAreRefused) {
   AsUser(
       [this] {
         const auto driver = MakeDriver();
+        EXPECT_THAT(driver->StartTask(WithDevice(path("own"), "r")),
+                    IsErr(Code::kNotSupported));
         for (const char* permissions : {"r", "w", "rwm"}) {
           EXPECT_THAT(driver->StartTask(WithDevice(path("full"), permissions)),
                       IsErr(Code::kNotSupported))
@@ -144,7 +147,10 @@ TEST_F(OciDevices, PermissionsThatNothingKeepsAreRefused) {
         }
         EXPECT_EQ(Leftovers(), "");
       },
-      [this] { MakeNodes(); });
+      [this] {
+        MakeNodes();
+        MakeOwn(0400);
+      });
 }
 
 TEST_F(OciDevices, ADeviceCoversNothingOfTheContainers) {
