@@ -169,9 +169,10 @@ Result<bool> HasDeparted(store::StateStore& state,
 
 }  // namespace
 
-Result<bool> Fences::Detach(const AllocationRecord& record, OnLapse on_lapse) {
+Result<bool> Fences::Detach(const AllocationRecord& record, OnLapse on_lapse,
+                            const Progress& progress) {
   if (on_lapse == OnLapse::kRelease) {
-    MOUNTD_TRY(teardowns_.Release(record));
+    MOUNTD_TRY(teardowns_.Release(record, {OnTasks::kRefuse, progress}));
     return IsDetachedByRelease(parts_, record.id);
   }
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
@@ -182,6 +183,49 @@ Result<bool> Fences::Detach(const AllocationRecord& record, OnLapse on_lapse) {
   MOUNTD_ASSIGN(const std::optional<std::string> users,
                 UncheckedUsersOf(parts_, record));
   return mounts.empty() && publications.empty() && !departed && !users;
+}
+
+class Fences::UnderWay {
+ public:
+  UnderWay(Fences& fences, std::string allocation)
+      : fences_(fences), allocation_(std::move(allocation)) {
+    const std::lock_guard lock(fences_.mutex_);
+    fences_.under_way_.insert_or_assign(allocation_, progress_);
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+  ~UnderWay() {
+    const std::lock_guard lock(fences_.mutex_);
+    fences_.under_way_.erase(allocation_);
+  }
+
+  const Progress& progress() const { return progress_; }
+
+ private:
+  Fences& fences_;
+  const std::string allocation_;
+  const Progress progress_;
+};
+
+// A plugin that hangs may hold up a fence for long, because a call is repeated
+// before the try of the fence counts as failed.
+std::optional<std::string> Fences::WhyRepeating(
+    const std::string& allocation) const {
+  Progress::Status now;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = under_way_.find(allocation);
+    if (found == under_way_.end()) {
+      return std::nullopt;
+    }
+    now = found->second.Get();
+  }
+  if (!now.error) {
+    return std::nullopt;
+  }
+  return std::string(StepName(now.step)) + " of a volume: a plugin's call " +
+         "failed (" + std::string(CodeName(*now.error)) +
+         "); mountd is at try " + std::to_string(now.attempt) + " of it";
 }
 
 Result<FenceRecord> Fences::Finish(const std::string& allocation) {
@@ -199,7 +243,14 @@ Result<FenceRecord> Fences::Finish(const std::string& allocation) {
                      "allocation " + allocation,
                      "its tasks have still to be stopped");
   }
-  const std::unique_ptr<OperationTrace> trace = TraceOf(*fence);
+  const UnderWay under_way(*this, allocation);
+  return Finish(*fence, under_way.progress());
+}
+
+Result<FenceRecord> Fences::Finish(const FenceRecord& fence,
+                                   const Progress& progress) {
+  const std::string& allocation = fence.allocation;
+  const std::unique_ptr<OperationTrace> trace = TraceOf(fence);
   const CurrentTrace current(trace.get());
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.allocations.GetAllocation(allocation));
@@ -208,7 +259,7 @@ Result<FenceRecord> Fences::Finish(const std::string& allocation) {
     if (const Result<void> searched = Search(*record); !searched) {
       return Failed(allocation, searched.error());
     }
-    detached = Detach(*record, fence->on_lapse);
+    detached = Detach(*record, fence.on_lapse, progress);
   } else {
     // Somebody has released it since, or a kill came after the release.
     detached = IsDetachedByRelease(parts_, allocation);
@@ -219,7 +270,7 @@ Result<FenceRecord> Fences::Finish(const std::string& allocation) {
   const FenceTime now = leases_.Now();
   return leases_.Change(allocation, [&](FenceRecord& done) {
     // A lease that lapsed meanwhile may have asked for more.
-    if (done.tasks_stopped.boot_us == 0 || done.on_lapse != fence->on_lapse) {
+    if (done.tasks_stopped.boot_us == 0 || done.on_lapse != fence.on_lapse) {
       return;
     }
     done.volumes_detached = *detached;

@@ -2,18 +2,23 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 
+#include "mountd/base/progress.h"
 #include "mountd/service/leases.h"
 #include "mountd/service/service_parts.h"
 #include "mountd/service/teardowns.h"
 
 namespace mountd {
 
-// Owns nothing; carries out the fence of an allocation whose lease has lapsed.
-// Leases has recorded the fence before, so a start of mountd goes on with it.
-// Each step is idempotent, and recorded when it is done. A step that fails is
-// recorded with its error and tried again by the next call.
+// Owns the progress of the fences under way; carries out the fence of an
+// allocation whose lease has lapsed. Leases has recorded the fence before, so a
+// start of mountd goes on with it. Each step is idempotent, and recorded when
+// it is done. A step that fails is recorded with its error and tried again by
+// the next call.
 //
 // Methods block. StopTasks runs on the fence's own strand, so that it does not
 // wait for a call under way; Finish runs on the allocation's strand, so that
@@ -29,16 +34,26 @@ class Fences {
   // so. FailedPrecondition if the tasks have still to be stopped. Returns the
   // receipt.
   Result<FenceRecord> Finish(const std::string& allocation);
+  // Returns why a plugin's call failed that Finish repeats just now; nothing if
+  // Finish repeats none. Answers at once.
+  std::optional<std::string> WhyRepeating(const std::string& allocation) const;
 
  private:
+  class UnderWay;
+
+  Result<FenceRecord> Finish(const FenceRecord& fence,
+                             const Progress& progress);
   Result<void> Search(const AllocationRecord& record);
-  Result<bool> Detach(const AllocationRecord& record, OnLapse on_lapse);
+  Result<bool> Detach(const AllocationRecord& record, OnLapse on_lapse,
+                      const Progress& progress);
   // Records the error of a try with the fence.
   Error Failed(const std::string& allocation, Error error);
 
   const ServiceParts& parts_;
   Leases& leases_;
   Teardowns& teardowns_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Progress> under_way_;  // mutex_; by allocation
 };
 
 // Returns whether the allocation is released, each of its volumes detached, and

@@ -160,6 +160,10 @@ Result<FenceRecord> LeaseVerbs::GetFence(const CallContext& call,
                   IsDetachedByRelease(parts_, allocation.str()));
     fence->volumes_detached = detached;
   }
+  if (fence->state == FenceState::kBegun) {
+    fence->error =
+        fences_.WhyRepeating(allocation.str()).value_or(fence->error);
+  }
   return *std::move(fence);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mountd/service/caller_access.h"
+#include "mountd/service/fences.h"
 #include "mountd/service/leases.h"
 #include "mountd/service/service_parts.h"
 
@@ -20,8 +21,8 @@ class LeaseVerbs {
   static constexpr std::uint64_t kMaxTimeoutMs = 86'400'000;
 
   LeaseVerbs(const ServiceParts& parts, const CallerAccess& access,
-             Leases& leases)
-      : parts_(parts), access_(access), leases_(leases) {}
+             Leases& leases, const Fences& fences)
+      : parts_(parts), access_(access), leases_(leases), fences_(fences) {}
 
   // `lease.key.uid` is ignored: the lease is the caller's. Only an allocation's
   // owner may acquire its lease, because a lapse ends the allocation.
@@ -44,6 +45,7 @@ class LeaseVerbs {
   const ServiceParts& parts_;
   const CallerAccess& access_;
   Leases& leases_;
+  const Fences& fences_;
 };
 
 }  // namespace mountd

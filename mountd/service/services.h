@@ -53,7 +53,7 @@ struct Services {
 
   AllocationRecovery recovery{parts, teardowns};
   AllocationVerbs allocations{parts, access, teardowns, prepared, leases};
-  LeaseVerbs lease_verbs{parts, access, leases};
+  LeaseVerbs lease_verbs{parts, access, leases, fences};
   Reconciler reconciler{parts, access, teardowns, prepared};
   NetworkVerbs networks{parts, access, teardowns};
   VolumeVerbs volumes{parts, access, teardowns, admission};

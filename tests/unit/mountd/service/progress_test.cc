@@ -134,6 +134,44 @@ TEST_F(ProgressTest, PublishTellsItsCallsTriesAndWhyTheyFail) {
   EXPECT_EQ(TextOf(call_.progress), "publish 0/0 attempt 1");
 }
 
+// The fence's own try has not failed yet, because the call is still repeated.
+TEST_F(ProgressTest, AFenceTellsWhyAPluginHoldsItUp) {
+  ASSERT_THAT(services().volumes.PublishVolume(call_, Spec(), UniqueFd()),
+              IsOk());
+  LeaseRecord lease;
+  lease.key.name = "lease";
+  lease.allocation = "web";
+  lease.kind = LeaseKind::kHeartbeat;
+  lease.timeout_ms = 5'000;
+  ASSERT_THAT(services().lease_verbs.AcquireLease(call_, lease, nullptr),
+              IsOk());
+  core_.boot_us += 10'000'000;
+  ASSERT_THAT(services().leases.Lapse({Core::kAgent, "lease"}, "late"), IsOk());
+  client().FailNext("NodeUnpublishVolume", RpcCode::kDeadlineExceeded,
+                    FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  Begin([this] { EXPECT_THAT(services().fences.Finish("web"), IsOk()); });
+  const auto told = [this] {
+    const auto fence = services().lease_verbs.GetFence(call_, NameOf("web"));
+    return fence ? fence->error : fence.error().Message();
+  };
+  EXPECT_TRUE(Eventually([&] {
+    const std::string why = told();
+    return why.find("unpublish") != std::string::npos &&
+           why.find("DeadlineExceeded") != std::string::npos;
+  })) << told();
+  const auto held_up = services().lease_verbs.GetFence(call_, NameOf("web"));
+  ASSERT_THAT(held_up, IsOk());
+  EXPECT_EQ(held_up->state, FenceState::kBegun);
+  EXPECT_EQ(held_up->attempts, 0U);
+  client().script().Clear();
+  EXPECT_TRUE(Eventually([&] {
+    const auto fence = services().lease_verbs.GetFence(call_, NameOf("web"));
+    return fence && fence->state == FenceState::kDone;
+  }));
+  EXPECT_EQ(told(), "");
+}
+
 TEST_F(ProgressTest, PublishTellsThatThePluginIsAway) {
   client().script().Block("NodeStageVolume");
   client().FailNext("NodeStageVolume", RpcCode::kUnavailable);
