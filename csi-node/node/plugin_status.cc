@@ -52,7 +52,9 @@ bool PluginStatus::MayCallThisNode(const std::string& node_id) const {
   bool has_said_one = false;
   for (const PluginInstance& instance : instances) {
     has_said_one |= !instance.node.node_id.empty();
-    if (has(instance.NodeIds())) {
+    const bool is_unknown =
+        instance.serves_node() && instance.node.node_id.empty();
+    if (is_unknown || has(instance.NodeIds())) {
       return true;
     }
   }

@@ -58,7 +58,8 @@ struct PluginStatus : PluginInstance {
   std::vector<std::string> removed_node_ids{};
 
   // True if an instance calls this node so, if a present or removed instance
-  // has called this node so, or if no present instance has said an id.
+  // has called this node so, or if an instance that serves the node, or each
+  // present instance, has said no id.
   bool MayCallThisNode(const std::string& node_id) const;
 };
 

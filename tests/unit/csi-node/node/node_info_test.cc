@@ -221,6 +221,20 @@ TEST_F(NodeInfoInstancesTest, TheIdOfAnOlderInstanceIsThisNodes) {
   EXPECT_EQ(Detach("n3"), "Ok");
 }
 
+// An instance that has not said its id may have attached the volume under any.
+TEST(PluginStatusTest, ANodeInstanceWithoutAnIdMayCallThisNodeAnything) {
+  PluginInstance known;
+  known.record.type = "node";
+  known.node.node_id = "n1";
+  PluginInstance unknown;
+  unknown.record.type = "node";
+  PluginInstance controller;
+  controller.record.type = "controller";
+  EXPECT_TRUE(StatusOf({unknown, known}).MayCallThisNode("n3"));
+  EXPECT_FALSE(StatusOf({controller, known}).MayCallThisNode("n3"));
+  EXPECT_TRUE(StatusOf({controller}).MayCallThisNode("n3"));
+}
+
 TEST_F(NodeInfoInstancesTest, TheIdOutlivesTheInstanceAndMountd) {
   AddSecond();
   ASSERT_EQ(
