@@ -28,8 +28,7 @@ namespace mountd::csi {
 
 // Owns the volumes on this node: each is staged once, and published to each
 // allocation that uses it. A volume has one staging path on the node (CSI spec,
-// NodeStageVolume) and is staged while it has users. The users are rows on
-// disk.
+// NodeStageVolume) and is staged while it has users, which are rows on disk.
 //
 //   volume:       (none) -> staging -> staged -> unstaging -> (none)
 //   publication:  (none) -> publishing -> published -> unpublishing -> (none)
@@ -56,8 +55,7 @@ class Volumes {
   Result<void> Recover();
 
   // Idempotent. Errors:
-  // - FailedPrecondition if the volume is in use with other mount options or
-  //   access.
+  // - FailedPrecondition if its users have other mount options or access.
   // - PermissionDenied if the volume is staged for another user, because that
   //   user's secrets opened it.
   // - AlreadyExists if the alias is another volume's.

@@ -154,8 +154,7 @@ VolumeSpec VolumeOf(Arguments a) {
 PluginSpec PluginOf(Arguments a) {
   PluginSpec spec;
   spec.plugin = a[0];
-  spec.type =
-      a[1] == "monolith" ? PluginType::kMonolith : PluginType::kNode;
+  spec.type = a[1] == "monolith" ? PluginType::kMonolith : PluginType::kNode;
   spec.allocation = a[2];
   spec.health_timeout =
       std::chrono::milliseconds(a[3].value("health_timeout_ms", 0));
