@@ -95,8 +95,8 @@ Result<void> CheckHostIsShared(const Context& context) {
 }
 
 // Runs in the new namespace. Detaches each mount that lies on a private mount,
-// because the host's unmount would not reach it here, and it would keep its
-// file system in use.
+// because the host's unmount would not reach that mount here, and the mount
+// would keep its file system in use.
 Result<void> LetGo(const Context& context) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const Process self,
@@ -231,7 +231,7 @@ Result<void> Residence::Settle(const Context& context) {
   if (!context.config.mounts.own_namespace) {
     const exec::Sys<FileFacts> pin =
         context.kernel.Stat(exec::kFromRoot, paths::kNamespace);
-    // PrepareBase reports other faults of the directory.
+    // No pin. PrepareBase reports a fault of the pin's own directory.
     if (!pin && (pin.error() == ENOENT || pin.error() == ENOTDIR)) {
       settled_ = true;
       return Ok();
@@ -359,8 +359,8 @@ Result<void> Residence::SettleApart(const Context& context) {
   return Ok();
 }
 
-// Makes a mount namespace for the caller to pin. Returns in the host's
-// namespace in any case.
+// Makes a mount namespace for the caller to pin. Goes back to the host's
+// namespace, also after an error; if setns(2) fails, returns its error.
 Result<void> Residence::MakeOwn(const Context& context) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_TRY(Named(kernel.NewMountNamespace(), "unshare", kObject));

@@ -42,8 +42,8 @@ std::uint32_t GetU32(const std::uint8_t* from) {
 
 FrameSocket::FrameSocket(UniqueFd socket, AcceptFds accept_fds)
     : socket_(std::move(socket)), accept_fds_(accept_fds) {
-  // Receive and Flush go on until EAGAIN, and a loop that calls them must not
-  // wait there.
+  // Non-blocking, because Receive may read once more than there is, Flush
+  // writes until EAGAIN, and the loop that calls both must not wait.
   const int flags = ::fcntl(socket_.get(), F_GETFL);
   if (flags >= 0) {
     ::fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK);
@@ -61,8 +61,8 @@ Result<void> FrameSocket::Receive(std::vector<Frame>* frames) {
   return Ok();
 }
 
-// True if there was more than fitted into the buffer. False does not mean that
-// nothing is left; poll(2), which comes next anyway, tells that.
+// Returns whether the read filled its buffer, so that more bytes may wait.
+// After false, bytes may be left, too; the loop's next poll(2) reports them.
 Result<bool> FrameSocket::ReceiveSome() {
   const std::size_t old_size = incoming_.size();
   incoming_.resize(old_size + kReadChunk);

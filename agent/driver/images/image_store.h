@@ -50,7 +50,8 @@ struct Image {
 //   <digest>/rootfs, config.json   one image; complete once it has its name
 //   work/<key>/                    an unpack or a removal under way
 //   names/<key>                    which digest a reference has
-//   lock                           key_lock.h: of digests, and of references
+//   lock                           digests and references are locked by a byte
+//                                  of this file (key_lock.h)
 //
 // Images have the owners that one user namespace's mapping gives them, so one
 // store serves one mapping. Any thread, and any number of processes. A process
