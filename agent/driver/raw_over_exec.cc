@@ -8,48 +8,18 @@
 
 #include <array>
 #include <cerrno>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "agent/driver/last_size.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::driver {
 namespace {
 
 constexpr std::size_t kMessageBytes = std::size_t{32} << 10U;
-
-// The sizes of the caller's messages; the last one wins.
-class LastSize final : public Stream<TerminalSize> {
- public:
-  Result<std::optional<TerminalSize>> Next() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_cancelled_ || size_; });
-    if (is_cancelled_) {
-      return std::optional<TerminalSize>();
-    }
-    return std::exchange(size_, std::nullopt);
-  }
-  void Cancel() override {
-    const std::lock_guard lock(mutex_);
-    is_cancelled_ = true;
-    changed_.notify_all();
-  }
-  void Put(TerminalSize size) {
-    const std::lock_guard lock(mutex_);
-    size_ = size;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<TerminalSize> size_;
-  bool is_cancelled_ = false;
-};
 
 // The command's streams. The driver's ends of the output are non-blocking, so
 // that a driver waits for a slow caller and for the caller's end together.

@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <mutex>
 #include <thread>
 
+#include "agent/driver/last_size.h"
 #include "mountd/base/unique_fd.h"
 #include "tests/agent/driver/oci/oci_fixture.h"
 #include "tests/support/eventually.h"
@@ -26,35 +25,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kLong{1000};
-
-// Sizes that the test tells one after the other.
-class Sizes final : public Stream<TerminalSize> {
- public:
-  Result<std::optional<TerminalSize>> Next() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_cancelled_ || size_; });
-    if (is_cancelled_) {
-      return std::optional<TerminalSize>();
-    }
-    return std::exchange(size_, std::nullopt);
-  }
-  void Cancel() override {
-    const std::lock_guard lock(mutex_);
-    is_cancelled_ = true;
-    changed_.notify_all();
-  }
-  void Put(TerminalSize size) {
-    const std::lock_guard lock(mutex_);
-    size_ = size;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<TerminalSize> size_;
-  bool is_cancelled_ = false;
-};
 
 std::string ContentOf(const std::string& path) {
   std::ifstream file(path);
@@ -240,7 +210,7 @@ TEST_F(OciExec, HasATerminal) {
     const UniqueFd in(ends[0]);
     const UniqueFd typed(ends[1]);
     const UniqueFd out = NewFile("out");
-    Sizes sizes;
+    LastSize sizes;
     sizes.Put({31, 97});
     ExecOptions options;
     options.command = {"/bin/sh", "-c",
