@@ -108,63 +108,22 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
 
 Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
                                Answer* answer, const SendNow& send) {
-  switch (request.kind) {
-    case PlanKind::kHello:
-    case PlanKind::kRunCni:
+  switch (SubjectOf(request.kind)) {
+    case PlanSubject::kNone:
+      break;
+    case PlanSubject::kAlone:
       return CarryAlone(request, fds, answer);
-    case PlanKind::kPrepareBase:
-    case PlanKind::kPrepareAllocation:
-    case PlanKind::kRemoveAllocation:
-    case PlanKind::kWriteNetworkFile:
-    case PlanKind::kRemoveNetworkFiles:
-    case PlanKind::kAttach:
-    case PlanKind::kDetach:
-    case PlanKind::kInspectTarget:
-    case PlanKind::kReleaseAnchor:
-    case PlanKind::kPrepareInbox:
-    case PlanKind::kRemoveInbox:
-    case PlanKind::kOpenTree:
-    case PlanKind::kOpenInbox:
+    case PlanSubject::kMount:
       return CarryMount(request, fds, answer, send);
-    case PlanKind::kPreparePlugin:
-    case PlanKind::kRemovePlugin:
-    case PlanKind::kConnectPlugin:
-    case PlanKind::kInspectPluginSocket:
-    case PlanKind::kRemovePluginSocket:
-    case PlanKind::kStartPlugin:
-    case PlanKind::kStopPlugin:
-    case PlanKind::kPrepareVolumeDir:
-    case PlanKind::kInspectVolumeDir:
-    case PlanKind::kRemoveVolumeDir:
+    case PlanSubject::kPlugin:
       return CarryPlugin(request, answer, send);
-    case PlanKind::kPrepareNetworks:
-    case PlanKind::kCreateNetwork:
-    case PlanKind::kDeleteNetwork:
-    case PlanKind::kInspectNetwork:
-    case PlanKind::kRepairNetwork:
-    case PlanKind::kWatchNetworks:
-    case PlanKind::kListNetworks:
-    case PlanKind::kCheckHostPorts:
-    case PlanKind::kOpenNamespace:
-    case PlanKind::kUpdatePorts:
+    case PlanSubject::kNetwork:
       return CarryNetwork(request, fds, answer, send);
-    case PlanKind::kInspectCgroup:
-    case PlanKind::kFindHolders:
-    case PlanKind::kFindProcesses:
-    case PlanKind::kFindCopies:
-    case PlanKind::kInspectTask:
-    case PlanKind::kVerifyTask:
-    case PlanKind::kStopTasks:
+    case PlanSubject::kTask:
       return CarryTask(request, fds, answer);
-    case PlanKind::kRemoveTree:
-    case PlanKind::kChownTree:
+    case PlanSubject::kTree:
       return CarryTree(request, fds, answer);
-    case PlanKind::kWatchMounts:
-    case PlanKind::kListMounts:
-    case PlanKind::kProbeMount:
-    case PlanKind::kProbeVolume:
-    case PlanKind::kCountMounts:
-    case PlanKind::kListTargets:
+    case PlanSubject::kHealth:
       return CarryHealth(request, answer);
   }
   return MakeError(Code::kInvalidArgument, "check plan", "kind", "is unknown");

@@ -370,12 +370,20 @@ Result<void> CheckTree(const Request& request) {
              : Result<void>(Invalid("owner"));
 }
 
-// Each of the next two functions checks the kinds of one group of CheckRequest,
-// and refuses a kind of another group.
+// Each of the next functions checks the plans of one subject. It refuses a kind
+// that it does not name, so that a plan without a check is never carried out.
+
+Result<void> CheckAloneRequest(const Request& request, const Config& config) {
+  return request.kind == PlanKind::kHello
+             ? Ok()
+             : CheckNetworkRequest(request, config);
+}
 
 Result<void> CheckMountRequest(const Request& request, const Config& config) {
   const PlanBody& body = request.body;
   switch (request.kind) {
+    case PlanKind::kPrepareBase:
+      return Ok();
     case PlanKind::kPrepareAllocation:
       return CheckAllocation(body.allocation, config);
     case PlanKind::kRemoveAllocation:
@@ -389,10 +397,6 @@ Result<void> CheckMountRequest(const Request& request, const Config& config) {
                  : Result<void>(Invalid("mode"));
     case PlanKind::kInspectTarget:
       return CheckTarget(body.target);
-    case PlanKind::kProbeMount:
-      return CheckTarget(body.probe.target);
-    case PlanKind::kProbeVolume:
-      return CheckVolumeDir(body.volume_probe.directory);
     case PlanKind::kReleaseAnchor:
       return CheckAnchor(body.anchor);
     case PlanKind::kOpenTree:
@@ -402,6 +406,45 @@ Result<void> CheckMountRequest(const Request& request, const Config& config) {
     case PlanKind::kOpenInbox:
       MOUNTD_TRY(CheckName(body.task.allocation, "allocation"));
       return CheckName(body.task.task, "task");
+    default:
+      return CheckNetworkRequest(request, config);  // the network's files
+  }
+}
+
+Result<void> CheckPluginRequest(const Request& request) {
+  const PlanBody& body = request.body;
+  switch (request.kind) {
+    case PlanKind::kPreparePlugin:
+    case PlanKind::kRemovePlugin:
+    case PlanKind::kStartPlugin:  // looked up in the config by StartPlugin
+    case PlanKind::kStopPlugin:
+      return CheckName(body.plugin.plugin, "plugin");
+    case PlanKind::kConnectPlugin:
+    case PlanKind::kInspectPluginSocket:
+    case PlanKind::kRemovePluginSocket:
+      return CheckPluginSocket(body.plugin_socket);
+    case PlanKind::kPrepareVolumeDir:
+    case PlanKind::kInspectVolumeDir:
+    case PlanKind::kRemoveVolumeDir:
+      return CheckVolumeDir(body.volume_dir);
+    default:
+      return Invalid("kind");
+  }
+}
+
+Result<void> CheckHealthRequest(const Request& request) {
+  const PlanBody& body = request.body;
+  switch (request.kind) {
+    case PlanKind::kWatchMounts:
+    case PlanKind::kListMounts:
+    case PlanKind::kListTargets:
+      return Ok();
+    case PlanKind::kProbeMount:
+      return CheckTarget(body.probe.target);
+    case PlanKind::kProbeVolume:
+      return CheckVolumeDir(body.volume_probe.directory);
+    case PlanKind::kCountMounts:
+      return CheckName(body.plugin.plugin, "plugin");
     default:
       return Invalid("kind");
   }
@@ -427,6 +470,8 @@ Result<void> CheckTaskRequest(const Request& request) {
   switch (request.kind) {
     case PlanKind::kInspectCgroup:
       return body.cgroup.id != 0 ? Ok() : Result<void>(Invalid("cgroup"));
+    case PlanKind::kInspectTask:  // has its fd alone
+      return Ok();
     case PlanKind::kFindHolders:
       return CheckHolders(body.holders);
     case PlanKind::kFindProcesses:
@@ -501,65 +546,23 @@ Result<void> CheckTrace(const PlanTrace& trace) {
 
 Result<void> CheckRequest(const Request& request, const Config& config) {
   MOUNTD_TRY(CheckTrace(request.trace));
-  switch (request.kind) {
-    case PlanKind::kHello:
-    case PlanKind::kPrepareBase:
-    case PlanKind::kPrepareNetworks:
-    case PlanKind::kInspectTask:
-    case PlanKind::kWatchMounts:
-    case PlanKind::kListMounts:
-    case PlanKind::kListTargets:
-    case PlanKind::kListNetworks:
-      return Ok();
-    case PlanKind::kPrepareAllocation:
-    case PlanKind::kRemoveAllocation:
-    case PlanKind::kAttach:
-    case PlanKind::kDetach:
-    case PlanKind::kInspectTarget:
-    case PlanKind::kProbeMount:
-    case PlanKind::kProbeVolume:
-    case PlanKind::kReleaseAnchor:
-    case PlanKind::kOpenTree:
-    case PlanKind::kPrepareInbox:
-    case PlanKind::kRemoveInbox:
-    case PlanKind::kOpenInbox:
+  switch (SubjectOf(request.kind)) {
+    case PlanSubject::kNone:
+      break;
+    case PlanSubject::kAlone:
+      return CheckAloneRequest(request, config);
+    case PlanSubject::kMount:
       return CheckMountRequest(request, config);
-    case PlanKind::kPreparePlugin:
-    case PlanKind::kRemovePlugin:
-    case PlanKind::kCountMounts:
-    case PlanKind::kStartPlugin:  // looked up in the config by StartPlugin
-    case PlanKind::kStopPlugin:
-      return CheckName(request.body.plugin.plugin, "plugin");
-    case PlanKind::kConnectPlugin:
-    case PlanKind::kInspectPluginSocket:
-    case PlanKind::kRemovePluginSocket:
-      return CheckPluginSocket(request.body.plugin_socket);
-    case PlanKind::kPrepareVolumeDir:
-    case PlanKind::kInspectVolumeDir:
-    case PlanKind::kRemoveVolumeDir:
-      return CheckVolumeDir(request.body.volume_dir);
-    case PlanKind::kCreateNetwork:
-    case PlanKind::kRepairNetwork:
-    case PlanKind::kCheckHostPorts:
-    case PlanKind::kOpenNamespace:
-    case PlanKind::kUpdatePorts:
-    case PlanKind::kDeleteNetwork:
-    case PlanKind::kInspectNetwork:
-    case PlanKind::kWriteNetworkFile:
-    case PlanKind::kRemoveNetworkFiles:
-    case PlanKind::kRunCni:
-    case PlanKind::kWatchNetworks:
+    case PlanSubject::kPlugin:
+      return CheckPluginRequest(request);
+    case PlanSubject::kNetwork:
       return CheckNetworkRequest(request, config);
-    case PlanKind::kInspectCgroup:
-    case PlanKind::kFindHolders:
-    case PlanKind::kFindProcesses:
-    case PlanKind::kFindCopies:
-    case PlanKind::kVerifyTask:
-    case PlanKind::kStopTasks:
+    case PlanSubject::kTask:
       return CheckTaskRequest(request);
-    case PlanKind::kRemoveTree:
-    case PlanKind::kChownTree:
+    case PlanSubject::kTree:
       return CheckTree(request);
+    case PlanSubject::kHealth:
+      return CheckHealthRequest(request);
   }
   return Invalid("kind");
 }

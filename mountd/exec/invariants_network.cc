@@ -252,6 +252,9 @@ Result<void> CheckName(const WireName& name, const char* field) {
 Result<void> CheckNetworkRequest(const Request& request, const Config& config) {
   const PlanBody& body = request.body;
   switch (request.kind) {
+    case PlanKind::kPrepareNetworks:
+    case PlanKind::kListNetworks:
+      return Ok();
     case PlanKind::kCreateNetwork:
     case PlanKind::kRepairNetwork:
       return CheckNetworkToMake(body.network, config);

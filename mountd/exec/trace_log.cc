@@ -8,7 +8,7 @@
 
 #include "mountd/base/error.h"
 #include "mountd/base/trace_parent.h"
-#include "mountd/plan/plan_names.h"
+#include "mountd/plan/plan_kinds.h"
 
 namespace mountd::exec {
 

@@ -18,7 +18,7 @@
 #include "mountd/base/operation_trace.h"
 #include "mountd/base/unix_socket.h"
 #include "mountd/plan/plan_error.h"
-#include "mountd/plan/plan_names.h"
+#include "mountd/plan/plan_kinds.h"
 #include "mountd/plan/request_size.h"
 
 namespace mountd::exec {

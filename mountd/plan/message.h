@@ -11,6 +11,7 @@
 #include "mountd/plan/holder_plans.h"
 #include "mountd/plan/mount_plans.h"
 #include "mountd/plan/network_plans.h"
+#include "mountd/plan/plan_kinds.h"
 #include "mountd/plan/plugin_plans.h"
 #include "mountd/plan/task_plans.h"
 #include "mountd/plan/tree_plans.h"
@@ -29,67 +30,6 @@
 namespace mountd::exec {
 
 inline constexpr std::uint32_t kProtocolVersion = 2;
-
-enum class PlanKind : std::uint32_t {
-  kHello = 1,
-  // Mounts.
-  kPrepareBase = 10,
-  kPrepareAllocation = 11,
-  kRemoveAllocation = 12,
-  kAttach = 13,
-  kDetach = 14,
-  kInspectTarget = 15,
-  kReleaseAnchor = 16,
-  kPrepareInbox = 17,
-  kRemoveInbox = 18,
-  kOpenTree = 19,
-  kOpenInbox = 29,
-  // CSI plugins' directories.
-  kPreparePlugin = 20,
-  kRemovePlugin = 21,
-  kConnectPlugin = 22,
-  kPrepareVolumeDir = 23,
-  kInspectVolumeDir = 24,
-  kRemoveVolumeDir = 25,
-  // Networks.
-  kPrepareNetworks = 30,
-  kCreateNetwork = 31,
-  kDeleteNetwork = 32,
-  kInspectNetwork = 33,
-  kRepairNetwork = 34,
-  kWatchNetworks = 35,
-  kWriteNetworkFile = 36,
-  kRemoveNetworkFiles = 37,
-  kRunCni = 38,
-  kListNetworks = 39,
-  kCheckHostPorts = 80,
-  kOpenNamespace = 81,
-  kUpdatePorts = 82,
-  // Tasks, and the processes that use a mount.
-  kInspectCgroup = 40,
-  kFindHolders = 41,
-  kInspectTask = 42,
-  kVerifyTask = 43,
-  kFindProcesses = 44,
-  kFindCopies = 45,
-  kStopTasks = 46,
-  // Trees of files in allocations' directories.
-  kRemoveTree = 50,
-  kChownTree = 51,
-  // Presence and health of mounts.
-  kWatchMounts = 60,
-  kListMounts = 61,
-  kProbeMount = 62,
-  kProbeVolume = 64,
-  kListTargets = 65,
-  kCountMounts = 63,  // below a plugin's directory
-  // CSI plugins' sockets.
-  kInspectPluginSocket = 70,
-  kRemovePluginSocket = 71,
-  // Plugins that the config declares, as units.
-  kStartPlugin = 72,
-  kStopPlugin = 73,
-};
 
 // The most fds that a plan can have beside it.
 inline constexpr std::size_t kMaxPlanFds = 2;
