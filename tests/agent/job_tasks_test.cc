@@ -162,6 +162,24 @@ TEST_F(JobTasksTest, RecordsAreTheOwnersAlone) {
             Code::kInvalidArgument);
 }
 
+// HOME may be another user's, as after setpriv(1). mountctl stop releases an
+// allocation all the same.
+TEST_F(JobTasksTest, NoTasksAreWhereTheUserMayNotEnter) {
+  ASSERT_EQ(::chmod(state_.c_str(), 0700), 0);
+  const auto looks_as_another = [this] {
+    constexpr uid_t kOther = 30001;
+    if (::setresuid(kOther, kOther, kOther) != 0) {
+      return 2;
+    }
+    const auto jobs = ListJobs(state_);
+    return JobDirectory::Open(state_, "web").error().code == Code::kNotFound &&
+                   jobs && jobs->empty()
+               ? 0
+               : 1;
+  };
+  EXPECT_EXIT(::_exit(looks_as_another()), testing::ExitedWithCode(0), "");
+}
+
 TEST_F(JobTasksTest, ATextThatIsNotUtf8IsRefusedBeforeTheStart) {
   TaskSpec spec = Spec("a");
   spec.config.command = {"\xff"};

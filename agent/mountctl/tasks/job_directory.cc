@@ -135,7 +135,8 @@ Result<std::vector<std::string>> ListJobs(const std::string& state) {
       names.push_back(std::move(name));
     }
   }
-  if (failed && failed != std::errc::no_such_file_or_directory) {
+  if (failed && failed != std::errc::no_such_file_or_directory &&
+      failed != std::errc::permission_denied) {
     return ErrnoError(failed.value(), "list", state + "/jobs");
   }
   std::sort(names.begin(), names.end());
@@ -146,6 +147,14 @@ Result<JobDirectory> JobDirectory::OpenPath(const std::string& allocation,
                                             const std::string& path) {
   UniqueFd fd(
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  // The user owns the directory, so a directory above it denies the access:
+  // HOME may be another user's, as after setpriv(1). No task of this user is
+  // there.
+  if (!fd.valid() && errno == EACCES) {
+    return MakeError(Code::kNotFound, "open", path,
+                     "this user may not enter its parent directories; choose "
+                     "another --state");
+  }
   if (!fd.valid()) {
     return ErrnoError(errno, "open", path,
                       errno == ENOENT ? "mountctl runs no tasks of it" : "");

@@ -27,15 +27,17 @@ namespace mountd::agent {
 // FailedPrecondition if none of the three is known.
 Result<std::string> StatePath(const std::string& option);
 
-// Returns the allocations that have a directory, sorted.
+// Returns the allocations that have a directory, sorted; none if the caller may
+// not enter `state`.
 Result<std::vector<std::string>> ListJobs(const std::string& state);
 
 // Holds the directory of one allocation's job, by an fd. So the object never
 // sees the directory of a later job of the same name.
 class JobDirectory {
  public:
-  // Opens the directory. NotFound if there is none. FailedPrecondition unless
-  // the caller owns the directory and nobody else writes to it.
+  // Opens the directory. NotFound if there is none, or if the caller may not
+  // enter a directory above it. FailedPrecondition unless the caller owns the
+  // directory and nobody else writes to it.
   static Result<JobDirectory> Open(const std::string& state,
                                    const std::string& allocation);
   // Does the same, and makes what is missing.
