@@ -52,7 +52,7 @@ make_image() {
   mkdir -p $root/{bin,etc,tmp}
   chmod 1777 $root/tmp
   cp "$(command -v busybox)" $root/bin/busybox
-  for applet in sh httpd cat id stty tty; do ln -s busybox $root/bin/$applet; done
+  for applet in sh httpd cat id sleep stty true tty; do ln -s busybox $root/bin/$applet; done
   echo 'web:x:1000:1000::/:/bin/sh' >$root/etc/passwd
   echo 'web:x:1000:' >$root/etc/group
   chown -R alice:alice $root
@@ -131,7 +131,51 @@ reach_into_the_site() {
   check "a signal that ends it does, too" exits 137 in_site sh -c 'kill -KILL $$'
   check "without a terminal, so do its input and its exit code" exits 3 \
     eval 'echo "exit 3" | tasks exec -i site/server -- sh'
+  check "mountctl exec is killed: its command ends" exec_ends_with_its_caller
   check "logs has what the web server wrote" equals "$(tasks logs site/server)" serving
+}
+
+run_one() { tasks task run --rm --image oci:$ALICE/image:web "$@"; }
+
+# Runs a task until a newuidmap of it has been killed. Succeeds if one was met.
+kill_newuidmap() {
+  local try run
+  for try in {1..10}; do
+    run_one --name killed -- true &
+    run=$!
+    while kill -0 $run 2>/dev/null; do
+      if pkill -KILL -x newuidmap; then
+        wait $run
+        return 0
+      fi
+    done
+  done
+  echo "$try runs, and no newuidmap was met"
+  return 1
+}
+
+run_single_tasks() {
+  printf '     alice$ %s\n' \
+    "mountctl task run --rm --image oci:image:web --volume shared:/shared:ro -- sh -c ..."
+  check "one line runs a task on a volume: what it prints and its exit code come through" \
+    equals "$(run_one --volume shared:/shared:ro -- \
+      sh -c 'test -d /shared && ! (: >/shared/x) 2>&-; echo "$?"; exit 5' 2>&1; echo $?)" \
+    $'0\n5'
+  check "newuidmap is killed while it maps: the run fails, or is whole" kill_newuidmap
+  check "the same run again works, once its rest is stopped" eval \
+    'tasks stop killed >/dev/null 2>&1; run_one --name killed -- true'
+  check "only the site's task is left" \
+    equals "$(tasks ps --json | json '[j["allocation"] for j in d]')" "['site']"
+}
+
+# Kills `mountctl exec` while its command runs. Succeeds if the command ends.
+exec_ends_with_its_caller() {
+  in_site sleep 4321 &
+  local caller=$!
+  eventually 5 pgrep -f '^sleep 4321' >/dev/null || return
+  pkill -KILL -f 'exec site/server -- sleep 4321'
+  wait $caller
+  eventually 5 not pgrep -f '^sleep 4321'
 }
 
 replace_in_the_site() {
@@ -274,6 +318,7 @@ step_container() {
   fi
   start_the_site
   reach_into_the_site
+  run_single_tasks
   replace_in_the_site
   kill_under_the_site
   stop_the_site
