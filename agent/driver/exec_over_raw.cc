@@ -21,8 +21,8 @@ namespace mountd::driver {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{32} << 10U;
-// So many messages wait for the driver at once, so that a driver that does not
-// read bounds what is read from stdin.
+// At most this many messages wait for the driver. So ExecOverRaw stops reading
+// stdin while the driver does not read.
 constexpr std::size_t kMostWaiting = 16;
 
 // The driver's end: requests made of the caller's fds, and responses written to

@@ -10,8 +10,8 @@
 
 #include "agent/fields/field.h"
 
-// Writes the types of types.h as JSON, by the lists of agent/fields/. A member
-// that an answer need not have is left out if it is absent.
+// Writes the types of types.h as JSON, by the lists of agent/fields/. Leaves out
+// a std::optional member without a value, and each member of Form::kPresent.
 namespace mountd::agent {
 
 using Json = nlohmann::ordered_json;
@@ -51,7 +51,8 @@ Json MemberToJson(const M& member) {
   }
 }
 
-// Writes structs of a dictionary that have only their first two fields.
+// Writes a list of Form::kPairs. D-Bus carries only the first two fields of its
+// elements, so the JSON has only these two.
 template <typename T>
 Json PairsToJson(const std::vector<T>& list) {
   Json array = Json::array();
