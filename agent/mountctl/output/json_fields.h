@@ -10,8 +10,10 @@
 
 #include "agent/fields/field.h"
 
-// Writes the types of types.h as JSON, by the lists of agent/fields/. Leaves out
-// a std::optional member without a value, and each member of Form::kPresent.
+// Writes the types of types.h as JSON, by the lists of agent/fields/. Leaves
+// out a std::optional member without a value, and each member of
+// Form::kPresent. json.cc leaves out what else an answer need not have, such as
+// the condition of a volume.
 namespace mountd::agent {
 
 using Json = nlohmann::ordered_json;
