@@ -11,9 +11,9 @@
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
+#include "agent/driver/joining_threads.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/base/write_all.h"
 
@@ -185,24 +185,26 @@ Result<ExitResult> ExecOverRaw(RawStreamingExec& driver,
     return ErrnoError(errno, "exec", task_id, "eventfd");
   }
   FdStream stream(options);
-  std::thread input([&] { FeedInput(options.stdin_fd, end.get(), stream); });
-  std::thread sizes([&] {
+  JoiningThreads threads([&] {
+    stream.Cancel();
+    ::eventfd_write(end.get(), 1);
+    if (options.sizes != nullptr) {
+      options.sizes->Cancel();
+    }
+  });
+  MOUNTD_TRY(threads.Start(
+      task_id, [&] { FeedInput(options.stdin_fd, end.get(), stream); }));
+  MOUNTD_TRY(threads.Start(task_id, [&] {
     if (options.sizes != nullptr) {
       FeedSizes(*options.sizes, stream);
     }
-  });
-  std::thread watch(
-      [&] { WatchCaller(options.caller_fd, end.get(), task_id, stream); });
+  }));
+  MOUNTD_TRY(threads.Start(task_id, [&] {
+    WatchCaller(options.caller_fd, end.get(), task_id, stream);
+  }));
   const Result<void> outcome = driver.ExecTaskStreamingRaw(
       task_id, options.command, options.terminal, stream);
-  stream.Cancel();
-  ::eventfd_write(end.get(), 1);
-  if (options.sizes != nullptr) {
-    options.sizes->Cancel();
-  }
-  input.join();
-  sizes.join();
-  watch.join();
+  threads.Join();
   MOUNTD_TRY(outcome);
   const std::optional<ExitResult> result = stream.result();
   return result ? Result<ExitResult>(*result)

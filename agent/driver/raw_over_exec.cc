@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 
+#include "agent/driver/joining_threads.h"
 #include "agent/driver/last_size.h"
 #include "mountd/base/unique_fd.h"
 
@@ -212,8 +212,14 @@ Result<void> RawOverExec(StreamingExec& driver, const std::string& task_id,
   LastSize sizes;
   Receiver receiver(stream, ends, sizes);
   Sender sender(stream, ends);
-  std::thread receiving([&] { receiver.Run(task_id); });
-  std::thread sending([&] { sender.Run(); });
+  JoiningThreads threads([&] {
+    ends.stdout_write.reset();
+    ends.stderr_write.reset();
+    ::eventfd_write(ends.command_done.get(), 1);
+    stream.Cancel();
+  });
+  MOUNTD_TRY(threads.Start(task_id, [&] { receiver.Run(task_id); }));
+  MOUNTD_TRY(threads.Start(task_id, [&] { sender.Run(); }));
   ExecOptions options;
   options.command = command;
   options.terminal = terminal;
@@ -223,12 +229,7 @@ Result<void> RawOverExec(StreamingExec& driver, const std::string& task_id,
   options.sizes = &sizes;
   options.caller_fd = ends.caller_gone.get();
   const Result<ExitResult> result = driver.ExecTaskStreaming(task_id, options);
-  ends.stdout_write.reset();
-  ends.stderr_write.reset();
-  ::eventfd_write(ends.command_done.get(), 1);
-  stream.Cancel();
-  receiving.join();
-  sending.join();
+  threads.Join();
   MOUNTD_TRY(sender.failure());
   if (!result) {
     const bool is_broken =

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -137,6 +139,60 @@ TEST(ExecOverRaw, ACallerThatHasGoneEndsTheCommand) {
   EXPECT_THAT(ExecOverRaw(driver, "t", options), IsErr(Code::kAborted));
   goes.join();
 }
+
+// Calls `body` as a user who may have `threads` more threads. Returns the code
+// of its error, or -1 for a process that a signal has ended.
+int CodeWithThreads(rlim_t threads, const std::function<Result<void>()>& body) {
+  constexpr uid_t kUnused = 65533;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{1 + threads, 1 + threads};
+    const bool is_ready = ::setrlimit(RLIMIT_NPROC, &limit) == 0 &&
+                          ::setresuid(kUnused, kUnused, kUnused) == 0;
+    const Result<void> done = is_ready ? body() : Ok();
+    ::_exit(done ? 0 : static_cast<int>(done.error().code));
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+class WithoutThreads : public ::testing::TestWithParam<rlim_t> {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) {
+      GTEST_SKIP() << "only root becomes another user";
+    }
+  }
+  static constexpr int kNoRoom = static_cast<int>(Code::kResourceExhausted);
+};
+
+TEST_P(WithoutThreads, RawOverExecIsAnError) {
+  EXPECT_EQ(CodeWithThreads(
+                GetParam(),
+                [] {
+                  Commands driver([](const ExecOptions&) -> Result<ExitResult> {
+                    return ExitResult();
+                  });
+                  RawStream stream;
+                  return RawOverExec(driver, "t", {"cat"}, false, stream);
+                }),
+            GetParam() < 2 ? kNoRoom : 0);
+}
+
+TEST_P(WithoutThreads, ExecOverRawIsAnError) {
+  EXPECT_EQ(CodeWithThreads(GetParam(),
+                            []() -> Result<void> {
+                              WaitsForMessages driver;
+                              const auto done =
+                                  ExecOverRaw(driver, "t", ExecOptions());
+                              return done ? Ok() : Result<void>(done.error());
+                            }),
+            kNoRoom);
+}
+
+INSTANTIATE_TEST_SUITE_P(ForOneTwoAndThree, WithoutThreads,
+                         ::testing::Values(0, 1, 2));
 
 }  // namespace
 }  // namespace mountd::driver::testing
