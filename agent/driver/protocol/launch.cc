@@ -11,6 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "agent/driver/protocol/fork_into_cgroup.h"
@@ -65,6 +68,56 @@ void BecomeShim(const char* program, const PassedFds& fds) {
   ::_exit(127);
 }
 
+// The first child's exit code is an errno of fork(2), or one of the shim's move
+// into its cgroup with this bit.
+constexpr int kCgroupBit = 128;
+
+// Tells the first child how the shim's move went. Async-signal-safe.
+bool JoinAndTell(int cgroup, int report) {
+  const bool joined = JoinCgroup(cgroup);
+  const auto error = static_cast<unsigned char>(joined ? 0 : errno);
+  return ::write(report, &error, 1) == 1 && joined;
+}
+
+// The first child: forks the shim, and returns its own exit code.
+// Async-signal-safe.
+int ForkSecond(const char* program, const PassedFds& fds, int cgroup) {
+  std::array<int, 2> report{};
+  if (::pipe2(report.data(), O_CLOEXEC) != 0) {
+    return errno;
+  }
+  const ForkedInto shim = ForkIntoCgroup(cgroup);
+  if (shim.pid == 0) {
+    if (!shim.joined && !JoinAndTell(cgroup, report[1])) {
+      ::_exit(126);
+    }
+    BecomeShim(program, fds);
+  }
+  if (shim.pid < 0) {
+    return errno;
+  }
+  ::close(report[1]);
+  unsigned char error = 0;
+  if (shim.joined || ::read(report[0], &error, 1) != 1 || error == 0) {
+    return 0;
+  }
+  return kCgroupBit | error;
+}
+
+Error CgroupError(int error, int cgroup) {
+  std::error_code unknown;
+  const std::string path = std::filesystem::read_symlink(
+      "/proc/self/fd/" + std::to_string(cgroup), unknown);
+  return ErrnoError(
+      error, "join the cgroup", path,
+      error == EAGAIN
+          ? "pids.max of the cgroup, or of one above, is reached; end tasks, "
+            "or raise it"
+          : "the user must be able to write cgroup.procs there and in the "
+            "nearest cgroup above both it and the driver's own; delegate that "
+            "one (Delegate=yes of systemd), or give the driver another cgroup");
+}
+
 // Forks twice, so that the shim has no parent that has to wait for it.
 Result<void> ForkShim(const char* program, const PassedFds& fds, int cgroup) {
   const pid_t child = ::fork();
@@ -73,22 +126,20 @@ Result<void> ForkShim(const char* program, const PassedFds& fds, int cgroup) {
   }
   if (child == 0) {
     ::setsid();
-    const ForkedInto shim = ForkIntoCgroup(cgroup);
-    if (shim.pid == 0) {
-      if (!shim.joined && !JoinCgroup(cgroup)) {
-        ::_exit(126);
-      }
-      BecomeShim(program, fds);
-    }
-    ::_exit(shim.pid > 0 ? 0 : 1);
+    ::_exit(ForkSecond(program, fds, cgroup));
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (status != 0) {
-    return ForkError(EAGAIN, "fork", "mountd-task-shim");
+  if (!WIFEXITED(status)) {
+    return ForkError(ECHILD, "fork", "mountd-task-shim");
   }
-  return Ok();
+  const int code = WEXITSTATUS(status);
+  if ((code & kCgroupBit) != 0) {
+    return CgroupError(code & ~kCgroupBit, cgroup);
+  }
+  return code == 0 ? Ok()
+                   : Result<void>(ForkError(code, "fork", "mountd-task-shim"));
 }
 
 Message WithPassedFds(Message create, const PassedFds& fds) {

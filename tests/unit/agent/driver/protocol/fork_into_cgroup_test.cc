@@ -6,11 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 
+#include "agent/driver/protocol/launch.h"
 #include "mountd/base/unique_fd.h"
 #include "tests/support/temp_directory.h"
 
@@ -59,6 +62,39 @@ TEST(ForkIntoCgroup, AChildThatCannotMoveLearnsIt) {
   const UniqueFd empty =
       Open(std::filesystem::path(directory.File("x")).parent_path().string());
   EXPECT_EQ(CodeOfChildIn(empty.get()), kCannotMove);
+}
+
+// A directory without cgroup.procs is no cgroup of version 2.
+TEST(LaunchShim, NamesTheCgroupThatTheShimCannotJoin) {
+  const TempDirectory directory;
+  const std::string path =
+      std::filesystem::path(directory.File("x")).parent_path().string();
+  const UniqueFd cgroup = Open(path);
+  Launch launch;
+  launch.program = "/bin/true";
+  launch.task_directory = cgroup.get();
+  launch.shim_cgroup = cgroup.get();
+  const auto refused = LaunchShim(std::move(launch));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().sys_errno, ENOENT);
+  EXPECT_EQ(refused.error().op, "join the cgroup");
+  EXPECT_EQ(refused.error().object, path);
+  EXPECT_NE(refused.error().detail.find("Delegate=yes"), std::string::npos);
+}
+
+TEST(LaunchShim, AShimThatMovesItselfStarts) {
+  const TempDirectory directory;
+  const std::string procs = directory.File("cgroup.procs");
+  std::ofstream(procs) << std::flush;
+  const UniqueFd cgroup =
+      Open(std::filesystem::path(procs).parent_path().string());
+  Launch launch;
+  launch.program = "/bin/true";
+  launch.task_directory = cgroup.get();
+  launch.shim_cgroup = cgroup.get();
+  EXPECT_TRUE(LaunchShim(std::move(launch)));
+  std::ifstream file(procs);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "0");
 }
 
 }  // namespace
