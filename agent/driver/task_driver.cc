@@ -45,6 +45,11 @@ Result<void> ExecTaskStreamingRaw(TaskDriver& driver,
   return NoStreamingExec(task_id);
 }
 
+Result<void> TaskDriver::RemoveDirectory(const std::string& path) {
+  return MakeError(Code::kNotSupported, "remove", path,
+                   "the task driver removes no directories");
+}
+
 Error CallerGone(const std::string& task_id) {
   return MakeError(Code::kAborted, "exec", task_id,
                    "the caller has gone; the command was killed");

@@ -76,6 +76,11 @@ class TaskDriver {
   // Forgets an ended task and removes what it left. FailedPrecondition for a
   // task that runs, unless `force`, which kills it.
   virtual Result<void> DestroyTask(const std::string& id, bool force) = 0;
+  // Removes a directory of the caller's to which tasks wrote, such as
+  // TaskDirectories::local, with the files that only a task's users may remove.
+  // `path` is absolute. Ok if nothing is there. Busy for a mount beneath the
+  // path. NotSupported by a driver without ids of its own.
+  virtual Result<void> RemoveDirectory(const std::string& path);
   virtual Result<TaskStatus> InspectTask(const std::string& id) = 0;
   virtual Result<void> SignalTask(const std::string& id,
                                   const std::string& signal) = 0;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace mountd::driver::test {
@@ -82,6 +84,16 @@ void FakeTasks::RefuseStop(Error error) {
 void FakeTasks::SetControllers(std::optional<std::string> controllers) {
   const std::lock_guard lock(mutex_);
   controllers_ = std::move(controllers);
+}
+
+std::optional<TaskConfig> FakeTasks::config(const std::string& task) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, one] : tasks_) {
+    if (TaskOf(one.config) == task) {
+      return one.config;
+    }
+  }
+  return std::nullopt;
 }
 
 void FakeTasks::Reboot() {
@@ -245,6 +257,18 @@ Result<void> FakeTaskDriver::DestroyTask(const std::string& id, bool force) {
   tasks_.Record("destroy", TaskOf(task->config));
   tasks_.tasks_.erase(id);
   return Ok();
+}
+
+Result<void> FakeTaskDriver::RemoveDirectory(const std::string& path) {
+  {
+    const std::lock_guard lock(tasks_.mutex_);
+    tasks_.Record("remove-directory",
+                  std::filesystem::path(path).filename().string());
+  }
+  std::error_code failed;
+  std::filesystem::remove_all(path, failed);
+  return failed ? Result<void>(ErrnoError(failed.value(), "remove", path))
+                : Ok();
 }
 
 Result<TaskStatus> FakeTaskDriver::InspectTask(const std::string& id) {

@@ -35,6 +35,8 @@ class FakeTasks {
   void RefuseStop(Error error);
   // Sets the controllers of the tasks' cgroup; without a value: no cgroup.
   void SetControllers(std::optional<std::string> controllers);
+  // Returns the configuration of the newest start of the task.
+  std::optional<TaskConfig> config(const std::string& task);
   // Loses all tasks, as a reboot does.
   void Reboot();
 
@@ -83,6 +85,8 @@ class FakeTaskDriver : public TaskDriver, public StreamingExec {
                         std::chrono::milliseconds timeout,
                         const std::string& signal) override;
   Result<void> DestroyTask(const std::string& id, bool force) override;
+  // Removes the directory as the tasks' users may.
+  Result<void> RemoveDirectory(const std::string& path) override;
   Result<TaskStatus> InspectTask(const std::string& id) override;
   Result<void> SignalTask(const std::string& id,
                           const std::string& signal) override;

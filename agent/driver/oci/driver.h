@@ -42,6 +42,7 @@ class OciDriver final : public TaskDriver, public StreamingExec {
   // recover.cc
   Result<void> RecoverTask(const TaskHandle& handle) override;
   Result<void> DestroyTask(const std::string& id, bool force) override;
+  Result<void> RemoveDirectory(const std::string& path) override;
   Result<TaskStatus> InspectTask(const std::string& id) override;
   // wait.cc
   Result<ExitResult> WaitTask(const std::string& id) override;

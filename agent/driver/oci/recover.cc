@@ -4,8 +4,13 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "agent/driver/bundle/checks.h"
+#include "agent/driver/namespaces/remove_tree.h"
 #include "agent/driver/oci/driver.h"
 #include "agent/driver/protocol/task_files.h"
 
@@ -138,6 +143,27 @@ Result<void> OciDriver::DestroyTask(const std::string& id, bool force) {
   store_.Sweep(KeyOf(id));
   Tell(place->record, "the task has been destroyed");
   return Ok();
+}
+
+Result<void> OciDriver::RemoveDirectory(const std::string& path) {
+  MOUNTD_TRY(CheckPath("path", path));
+  const std::size_t slash = path.rfind('/');
+  const std::string parent = path.substr(0, slash + 1);
+  const UniqueFd directory(
+      ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.valid()) {
+    return errno == ENOENT ? Ok()
+                           : Result<void>(ErrnoError(errno, "open", parent));
+  }
+  const auto space = host_->Namespace();
+  if (space) {
+    return RemoveTreeAsRootOf(*space, directory.get(), path.substr(slash + 1));
+  }
+  // A machine without user namespaces has run no task, so all files are this
+  // user's own.
+  std::error_code failed;
+  std::filesystem::remove_all(path, failed);
+  return failed ? Result<void>(space.error()) : Ok();
 }
 
 }  // namespace mountd::driver

@@ -119,6 +119,31 @@ TEST_F(OciDirectories, ASymlinkThatATaskHidesLeadsNoMountElsewhere) {
   });
 }
 
+TEST_F(OciDirectories, TheDriverRemovesTheFilesOfATasksUsers) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig config =
+        WithDirectories("own",
+                        "mkdir -p /local/d/e; touch /local/d/e/f; "
+                        "ln -s /alloc /local/d/link; touch /alloc/stays; "
+                        "chown -R 7:7 /local/d; chmod 700 /local/d");
+    EXPECT_EQ(EndOf(*driver, config), "code 0");
+    std::error_code failed;
+    fs::remove_all(config.directories.local, failed);
+    EXPECT_TRUE(failed);
+    EXPECT_THAT(driver->RemoveDirectory(config.directories.local), IsOk());
+    EXPECT_FALSE(fs::exists(config.directories.local));
+    EXPECT_TRUE(fs::exists(path("shared/stays")));
+    EXPECT_THAT(driver->RemoveDirectory(config.directories.local), IsOk());
+    EXPECT_THAT(driver->RemoveDirectory(path("nothing/at/all")), IsOk());
+    EXPECT_THAT(driver->RemoveDirectory("relative"),
+                IsErr(Code::kInvalidArgument));
+    EXPECT_THAT(driver->RemoveDirectory(path("shared/../shared")),
+                IsErr(Code::kInvalidArgument));
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
 // An id is new for each start, so nobody calls again with the id of a call that
 // was killed. A call that removes a directory just now holds its lock.
 TEST_F(OciDirectories, WhatAKilledRemovalLeftIsRemovedByTheNext) {
