@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "agent/client.h"
+#include "agent/driver/bundle/checks.h"
 #include "agent/driver/bundle/links.h"
 #include "agent/driver/oci/destination.h"
 #include "agent/driver/oci/files.h"
@@ -58,6 +59,15 @@ void AddDirectories(const TaskDirectories& directories,
           {host_path, task_path, false, false, TaskPropagation::kPrivate});
     }
   }
+}
+
+// A link beneath a mount would lie beneath what the mount covers.
+bool IsBeneathMount(const std::vector<TaskMount>& mounts,
+                    const std::string& task_path) {
+  return std::any_of(mounts.begin(), mounts.end(), [&](const TaskMount& mount) {
+    return task_path != mount.destination &&
+           IsAtOrBeneath(task_path, mount.destination);
+  });
 }
 
 // ---- The inbox --------------------------------------------------------------
@@ -202,6 +212,34 @@ Result<void> PreparePlaces(int rootfs, const TaskPlace& place,
   return Ok();
 }
 
+// Decides which mounts are links into the inbox, and which ones bind mounts of
+// the task's own.
+void PlaceMounts(const std::vector<Mount>& mounts, ContainerConfig* container) {
+  const auto bind = [container](const Mount& mount) {
+    container->mounts.push_back({mount.host_path, mount.task_path,
+                                 mount.read_only, mount.noexec,
+                                 PropagationOf(mount.propagation)});
+  };
+  std::vector<const Mount*> may_be_links;
+  for (const Mount& mount : mounts) {
+    if (!NameInInbox(mount, container->inbox.source).empty() &&
+        HasFlagsOf(mount)) {
+      may_be_links.push_back(&mount);
+    } else {
+      bind(mount);
+    }
+  }
+  const std::vector<TaskMount> covering = container->mounts;
+  for (const Mount* mount : may_be_links) {
+    if (IsBeneathMount(covering, mount->task_path)) {
+      bind(*mount);
+    } else {
+      container->inbox.links.push_back(
+          {mount->task_path, NameInInbox(*mount, container->inbox.source)});
+    }
+  }
+}
+
 // ---- Files of the network ---------------------------------------------------
 
 using NetworkFiles = std::map<std::string, std::string>;  // task path -> host
@@ -294,16 +332,7 @@ Result<void> AddTaskMounts(Host& host, const TaskConfig& config, int rootfs,
                            const TaskPlace& place, ContainerConfig* container) {
   AddDirectories(config.directories, &container->mounts);
   MOUNTD_ASSIGN(container->inbox.source, InboxOf(host, config));
-  for (const Mount& mount : config.mounts) {
-    const std::string name = NameInInbox(mount, container->inbox.source);
-    if (!name.empty() && HasFlagsOf(mount)) {
-      container->inbox.links.push_back({mount.task_path, name});
-    } else {
-      container->mounts.push_back({mount.host_path, mount.task_path,
-                                   mount.read_only, mount.noexec,
-                                   PropagationOf(mount.propagation)});
-    }
-  }
+  PlaceMounts(config.mounts, container);
   MOUNTD_ASSIGN(FromMountd given, AskMountd(host, config));
   MOUNTD_TRY(AddOwnFiles(config, place, container->hostname, &given));
   for (const auto& [task_path, host_path] : given.files) {

@@ -269,6 +269,43 @@ class OciNode : public NodeFixture {
   std::string cgroup_;  // beneath kCgroups
 };
 
+// A link in /alloc would lie beneath the mount of the directory.
+TEST_F(OciNode, ATaskHasMountsBeneathItsDirectories) {
+  AsAgent([](agent::Client& client, driver::TaskDriver& driver) {
+    ASSERT_THAT(client.PrepareAllocation("web"), IsOk());
+    driver::TaskConfig config = Shell("exec sleep 10000");
+    config.directories.alloc = "/run/agent/alloc";
+    fs::create_directories(config.directories.alloc);
+    agent::BindMountSpec secrets;
+    secrets.task = "app";
+    secrets.name = "mountd.secrets";
+    secrets.source_type = agent::SourceType::kTmpfs;
+    secrets.task_path = "/secrets";
+    secrets.tmpfs = agent::TmpfsOptions{.size = 1U << 20U, .mode = 01777};
+    ASSERT_OK_AND_ASSIGN(const agent::MountConfig mount,
+                         client.BindMount("web", secrets));
+    config.directories.secrets = mount.host_path;
+    agent::BindMountSpec data = HostVolumeSpec("data", "a");
+    data.task_path = "/alloc/x";
+    data.propagation = agent::Propagation::kHostToTask;
+    ASSERT_NO_FATAL_FAILURE(AddMount(client, data, &config));
+    agent::BindMountSpec deep = HostVolumeSpec("deep", "b");
+    deep.task_path = "/secrets/deep/y";
+    ASSERT_NO_FATAL_FAILURE(AddMount(client, deep, &config));
+    ASSERT_THAT(driver.StartTask(config), IsOk());
+    EXPECT_EQ(Told(driver,
+                   "cat /alloc/x/version /secrets/deep/y/version; "
+                   "touch /alloc/x/new /alloc/own /secrets/s; "
+                   "grep -c ' /secrets .*- tmpfs' /proc/self/mountinfo"),
+              "ab1\n");
+    EXPECT_TRUE(fs::exists("/run/host/a/new"));
+    EXPECT_TRUE(fs::exists("/run/agent/alloc/own"));
+    EXPECT_THAT(driver.DestroyTask(config.id, true), IsOk());
+    EXPECT_THAT(driver.RemoveDirectory(config.directories.alloc), IsOk());
+    EXPECT_THAT(client.ReleaseAllocation("web"), IsOk());
+  });
+}
+
 TEST_F(OciNode, ATaskHasTheAllocationsNetworkAndMounts) {
   AsAgent([](agent::Client& client, driver::TaskDriver& driver) {
     ASSERT_THAT(client.PrepareAllocation("web"), IsOk());
