@@ -41,4 +41,11 @@ Result<std::unique_ptr<TaskDriver>> MakeOciDriver(OciDriverOptions options);
 Result<std::vector<std::string>> RemoveUnusedImages(
     const OciDriverOptions& options);
 
+// Returns the directories of the tasks of an allocation that run now, whatever
+// the state of their driver is: "<state>/tasks/<key>", sorted. Looks at the
+// mounts of this user's processes, so it finds also tasks whose shim was
+// killed. An error if a process cannot be looked at for want of fds or memory.
+Result<std::vector<std::string>> DirectoriesOfRunningTasks(
+    const std::string& allocation);
+
 }  // namespace mountd::driver

@@ -58,35 +58,33 @@ bool HasEnded(const UniqueFd& pidfd) {
   return ::poll(&waiting, 1, 0) != 0;
 }
 
-// Says whether a line of mountinfo(5) is an overlay with that option. Only the
-// last field has options of the file system, and no option has a comma or a
-// space of its own.
-bool IsOverlayWith(std::string_view line, std::string_view option) {
+// Calls `take` with each option of each overlay in the text of mountinfo(5),
+// until `take` returns true. Only the last field of a line has options of the
+// file system, and no option has a comma or a space of its own.
+template <typename Take>
+bool AnyOptionOfOverlays(std::string_view mounts, const Take& take) {
   constexpr std::string_view kType = " - overlay ";
-  const std::size_t type = line.find(kType);
-  if (type == std::string_view::npos) {
-    return false;
-  }
-  std::string_view options = line.substr(line.rfind(' ') + 1);
-  while (!options.empty()) {
-    const std::size_t end = std::min(options.find(','), options.size());
-    if (options.substr(0, end) == option) {
-      return true;
+  for (; !mounts.empty(); mounts.remove_prefix(
+           std::min(mounts.find('\n'), mounts.size() - 1) + 1)) {
+    const std::string_view line = mounts.substr(0, mounts.find('\n'));
+    if (line.find(kType) == std::string_view::npos) {
+      continue;
     }
-    options.remove_prefix(std::min(end + 1, options.size()));
+    std::string_view options = line.substr(line.rfind(' ') + 1);
+    while (!options.empty()) {
+      const std::size_t end = std::min(options.find(','), options.size());
+      if (take(options.substr(0, end))) {
+        return true;
+      }
+      options.remove_prefix(std::min(end + 1, options.size()));
+    }
   }
   return false;
 }
 
 bool HasOverlayWith(std::string_view mounts, std::string_view option) {
-  while (!mounts.empty()) {
-    const std::size_t end = std::min(mounts.find('\n'), mounts.size());
-    if (IsOverlayWith(mounts.substr(0, end), option)) {
-      return true;
-    }
-    mounts.remove_prefix(std::min(end + 1, mounts.size()));
-  }
-  return false;
+  return AnyOptionOfOverlays(
+      mounts, [option](std::string_view one) { return one == option; });
 }
 
 bool IsOfThisUser(const UniqueFd& pidfd) {
@@ -94,19 +92,21 @@ bool IsOfThisUser(const UniqueFd& pidfd) {
          errno != EPERM;
 }
 
-bool IsShimIn(int process, int task_directory) {
+bool IsShim(int process) {
   // The kernel keeps 15 characters of a program's name.
   constexpr std::string_view kName = "mountd-task-shi\n";
   const UniqueFd comm(::openat(process, "comm", O_RDONLY | O_CLOEXEC));
   std::array<char, 32> name{};
   const ssize_t size =
       comm.valid() ? ::read(comm.get(), name.data(), name.size()) : -1;
+  return size > 0 &&
+         std::string_view(name.data(), static_cast<std::size_t>(size)) == kName;
+}
+
+bool IsShimIn(int process, int task_directory) {
   struct stat working = {};
   struct stat tasks = {};
-  return size > 0 &&
-         std::string_view(name.data(), static_cast<std::size_t>(size)) ==
-             kName &&
-         ::fstatat(process, "cwd", &working, 0) == 0 &&
+  return IsShim(process) && ::fstatat(process, "cwd", &working, 0) == 0 &&
          ::fstat(task_directory, &tasks) == 0 &&
          working.st_dev == tasks.st_dev && working.st_ino == tasks.st_ino;
 }
@@ -169,6 +169,40 @@ Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper) {
     }
   }
   return found;
+}
+
+Result<std::set<std::string>> UppersOfProcesses() {
+  constexpr std::string_view kUpper = "upperdir=";
+  std::set<std::string> uppers;
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
+  if (!all) {
+    return ErrnoError(errno, "open", "/proc");
+  }
+  while (const dirent* entry = ::readdir(all.get())) {
+    const auto pid = ParseNumber<pid_t>(entry->d_name);
+    const UniqueFd process(pid ? ::openat(::dirfd(all.get()), entry->d_name,
+                                          O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                               : -1);
+    if (!process.valid()) {
+      if (pid && IsOurOwn(errno)) {
+        return ErrnoError(errno, "open", "a process");
+      }
+      continue;
+    }
+    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+    // A shim has the overlay of its task also after the task's end.
+    if (!pidfd.valid() || !IsOfThisUser(pidfd) || IsShim(process.get())) {
+      continue;
+    }
+    MOUNTD_ASSIGN(const std::string mounts, MountsOf(process.get()));
+    AnyOptionOfOverlays(mounts, [&](std::string_view option) {
+      if (option.starts_with(kUpper)) {
+        uppers.emplace(option.substr(kUpper.size()));
+      }
+      return false;
+    });
+  }
+  return uppers;
 }
 
 Result<void> KillShimsIn(int task_directory) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ struct TaskProcess {
 // list means that there is none. A list with an element may lack others where
 // this process has no fd left.
 Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper);
+
+// Returns the upper directories of the overlays that this user's processes but
+// the shims have.
+Result<std::set<std::string>> UppersOfProcesses();
 
 // Kills the shims whose working directory is the task's, and waits for their
 // end for a while. A shim that waits for a disk ends later, and does nothing

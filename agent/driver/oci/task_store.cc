@@ -3,17 +3,23 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "agent/driver/images/digest.h"
 #include "agent/driver/namespaces/remove_tree.h"
 #include "agent/driver/oci/files.h"
+#include "agent/driver/oci/oci_driver.h"
 #include "agent/driver/oci/task_processes.h"
 
 namespace mountd::driver {
@@ -208,6 +214,32 @@ std::set<std::string> TaskStore::ImageDigests() const {
     }
   }
   return digests;
+}
+
+Result<std::vector<std::string>> DirectoriesOfRunningTasks(
+    const std::string& allocation) {
+  constexpr std::string_view kUpper = "/upper";
+  MOUNTD_ASSIGN(const std::set<std::string> uppers, UppersOfProcesses());
+  std::vector<std::string> found;
+  for (const std::string& upper : uppers) {
+    if (!upper.ends_with(kUpper)) {
+      continue;  // another program's container
+    }
+    std::string path = upper.substr(0, upper.size() - kUpper.size());
+    const UniqueFd directory(
+        ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    // Root may look at the tasks of all users, and runs none.
+    struct stat status = {};
+    if (!directory.valid() || ::fstat(directory.get(), &status) != 0 ||
+        status.st_uid != ::geteuid()) {
+      continue;
+    }
+    const auto record = ReadRecord(directory.get());
+    if (record && record->allocation == allocation) {
+      found.push_back(std::move(path));
+    }
+  }
+  return found;
 }
 
 }  // namespace mountd::driver

@@ -144,6 +144,36 @@ TEST_F(OciDirectories, TheDriverRemovesTheFilesOfATasksUsers) {
   });
 }
 
+TEST_F(OciDirectories, ARunningTaskIsFoundWhateverItsState) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    OciDriverOptions options = Options();
+    options.state = path("other");
+    const auto other = MakeWith(options);
+    const TaskConfig config = Shell("one", "exec sleep 1000");
+    TaskConfig elsewhere = config;
+    elsewhere.id += "0";
+    const auto running = [](const std::string& allocation) {
+      const auto found = DirectoriesOfRunningTasks(allocation);
+      return found ? *found : std::vector<std::string>{"error", "", ""};
+    };
+    EXPECT_EQ(running(config.allocation).size(), 0U);
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    ASSERT_THAT(other->StartTask(elsewhere), IsOk());
+    ASSERT_EQ(running(config.allocation).size(), 2U);
+    EXPECT_TRUE(
+        running(config.allocation)[0].starts_with(path("other/tasks/")));
+    EXPECT_EQ(running("another").size(), 0U);
+    // The shim of a task that has ended still has the task's overlay.
+    ASSERT_THAT(driver->StopTask(config.id, std::chrono::milliseconds(0), ""),
+                IsOk());
+    EXPECT_EQ(running(config.allocation).size(), 1U);
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+    EXPECT_THAT(other->DestroyTask(elsewhere.id, true), IsOk());
+    EXPECT_EQ(running(config.allocation).size(), 0U);
+  });
+}
+
 // An id is new for each start, so nobody calls again with the id of a call that
 // was killed. A call that removes a directory just now holds its lock.
 TEST_F(OciDirectories, WhatAKilledRemovalLeftIsRemovedByTheNext) {
