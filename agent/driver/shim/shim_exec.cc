@@ -14,12 +14,15 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "agent/driver/shim/shim.h"
 #include "mountd/base/fd_message.h"
+#include "mountd/base/number.h"
 
 namespace mountd::shim {
 namespace {
@@ -46,8 +49,14 @@ Result<UniqueFd> ReceivePty(int console) {
   return std::move(received->fds[0]);
 }
 
-// Returns the session of a process (proc(5), "stat"); nothing if it has ended.
-std::optional<pid_t> SessionOf(const std::string& pid) {
+struct Lineage {
+  pid_t parent = 0;
+  pid_t session = 0;
+};
+
+// Returns the parent and the session of a process (proc(5), "stat"); nothing if
+// it has ended.
+std::optional<Lineage> LineageOf(const std::string& pid) {
   const UniqueFd file(
       ::open(("/proc/" + pid + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 512> text{};
@@ -55,56 +64,113 @@ std::optional<pid_t> SessionOf(const std::string& pid) {
       file.valid() ? ::read(file.get(), text.data(), text.size()) : 0;
   std::string_view rest(text.data(),
                         static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  // The name may have blanks and parentheses. State, parent and group follow.
+  // The name may have blanks and parentheses. State, parent, group and session
+  // follow, each after a blank.
   const std::size_t name_end = rest.rfind(')');
   rest.remove_prefix(name_end == std::string_view::npos ? rest.size()
                                                         : name_end + 1);
-  constexpr int kBlanksBefore = 4;
-  for (int i = 0; i < kBlanksBefore; ++i) {
-    const std::size_t blank = rest.find(' ');
-    if (blank == std::string_view::npos) {
+  std::array<std::optional<pid_t>, 4> numbers;
+  for (std::optional<pid_t>& number : numbers) {
+    if (rest.empty()) {
       return std::nullopt;
     }
-    rest.remove_prefix(blank + 1);
+    rest.remove_prefix(1);
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    number = ParseNumber<pid_t>(rest.substr(0, end));
+    rest.remove_prefix(end);
   }
-  return ParseNumber<pid_t>(rest.substr(0, rest.find(' ')));
+  if (!numbers[1] || !numbers[3]) {
+    return std::nullopt;
+  }
+  return Lineage{*numbers[1], *numbers[3]};
 }
 
-// Kills the processes of a session but one, and returns whether there were any.
-// The pidfd comes before the look, so no later process of that pid gets the
-// signal.
-bool KillSession(pid_t session, pid_t but) {
-  bool has_killed = false;
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
-  while (const dirent* entry = all ? ::readdir(all.get()) : nullptr) {
-    const auto pid = ParseNumber<pid_t>(&entry->d_name[0]);
-    if (!pid || *pid == but) {
-      continue;
-    }
-    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
-    if (pidfd.valid() && SessionOf(&entry->d_name[0]) == session &&
-        ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0) ==
-            0) {
-      has_killed = true;
+// The processes that a process of exec has begun. Each of them is stopped once
+// it is found, so that it neither forks nor ends before the kill: a parent's
+// end would take the last trace from a child that has made a session of its
+// own. A child whose parent had ended before, and that has left its session, is
+// not found.
+class ExecFamily {
+ public:
+  ExecFamily(pid_t first, int pidfd) : pids_({first}) { Stop(pidfd); }
+
+  void AddSession(pid_t session) { sessions_.insert(session); }
+
+  // Finds and stops members until a look finds no other one.
+  void Gather() {
+    // A process may fork during a look.
+    constexpr int kMostLooks = 16;
+    for (int i = 0; i < kMostLooks && Look(); ++i) {
     }
   }
-  return has_killed;
-}
+
+  void Kill() const {
+    for (const UniqueFd& pidfd : members_) {
+      ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
+    }
+  }
+
+ private:
+  static void Stop(int pidfd) {
+    ::syscall(SYS_pidfd_send_signal, pidfd, SIGSTOP, nullptr, 0);
+  }
+
+  bool IsMember(const std::string& pid) const {
+    const auto lineage = LineageOf(pid);
+    return lineage && (pids_.contains(lineage->parent) ||
+                       sessions_.contains(lineage->session));
+  }
+
+  bool Look() {
+    bool has_found = false;
+    const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"),
+                                                  ::closedir);
+    while (const dirent* entry = all ? ::readdir(all.get()) : nullptr) {
+      const std::string name = &entry->d_name[0];
+      const auto pid = ParseNumber<pid_t>(name);
+      if (!pid || pids_.contains(*pid) || !IsMember(name)) {
+        continue;
+      }
+      UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+      // The pidfd is of the process of the second look, not of an earlier one
+      // with that pid.
+      if (pidfd.valid() && IsMember(name)) {
+        Stop(pidfd.get());
+        Add(*pid, LineageOf(name), std::move(pidfd));
+        has_found = true;
+      }
+    }
+    return has_found;
+  }
+
+  // A session that a member leads has members alone.
+  void Add(pid_t pid, const std::optional<Lineage>& lineage, UniqueFd pidfd) {
+    pids_.insert(pid);
+    members_.push_back(std::move(pidfd));
+    if (lineage && pids_.contains(lineage->session)) {
+      sessions_.insert(lineage->session);
+    }
+  }
+
+  std::set<pid_t> pids_;
+  std::set<pid_t> sessions_;
+  std::vector<UniqueFd> members_;
+};
 
 // Kills a process of exec and what it has begun. The runtime gives it a session
 // that neither the shim nor the task's first process has. The process stays a
 // zombie meanwhile, so the numbers of process and session stay its own.
 void KillExec(pid_t pid, int pidfd, pid_t init) {
-  // A process may fork during a look. A killed one is found until it is gone.
-  constexpr int kMostLooks = 8;
-  const auto session = SessionOf(std::to_string(pid));
+  const auto lineage = LineageOf(std::to_string(pid));
+  const auto of_init = LineageOf(std::to_string(init));
+  ExecFamily family(pid, pidfd);
+  if (lineage && lineage->session > 0 && lineage->session != ::getsid(0) &&
+      (!of_init || lineage->session != of_init->session)) {
+    family.AddSession(lineage->session);
+  }
+  family.Gather();
+  family.Kill();
   ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
-  if (!session || *session <= 0 || *session == ::getsid(0) ||
-      session == SessionOf(std::to_string(init))) {
-    return;
-  }
-  for (int i = 0; i < kMostLooks && KillSession(*session, pid); ++i) {
-  }
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "agent/driver/last_size.h"
 #include "mountd/base/unique_fd.h"
@@ -90,6 +92,45 @@ TEST_F(OciExec, RunsACommandToItsEnd) {
     EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
     EXPECT_THAT(driver->ExecTask(config.id, {"true"}, kLong),
                 IsErr(Code::kNotFound));
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+// The second command's child has lost its parent, and the third one's is a
+// child of such a session's leader.
+TEST_F(OciExec, EndsAlsoProcessesWithSessionsOfTheirOwn) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig config = StartWaiting(*driver);
+    const std::string sleeps = std::string("sleep") + '\0' + "4323";
+    for (const auto& [script, count] :
+         {std::pair("setsid sleep 4323 & exec sleep 4323", 2),
+          std::pair("(sleep 4323 &); exec sleep 4323", 2),
+          std::pair("setsid sh -c '(sleep 4323 &); exec sleep 4323' & "
+                    "exec sleep 4323",
+                    3)}) {
+      std::array<int, 2> caller{};
+      ASSERT_EQ(::pipe2(caller.data(), O_CLOEXEC), 0);
+      const UniqueFd caller_read(caller[0]);
+      UniqueFd caller_write(caller[1]);
+      std::thread ends([&] {
+        EXPECT_TRUE(Eventually([&, wanted = count] {
+          return ProcessesWith(sleeps).size() ==
+                 static_cast<std::size_t>(wanted);
+        }));
+        caller_write.reset();
+      });
+      ExecOptions options;
+      options.command = {"/bin/sh", "-c", script};
+      options.caller_fd = caller_read.get();
+      EXPECT_THAT(
+          driver->streaming_exec()->ExecTaskStreaming(config.id, options),
+          IsErr(Code::kAborted));
+      ends.join();
+      EXPECT_TRUE(Eventually([] { return ProcessesWith("4323").empty(); }))
+          << script;
+    }
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
     EXPECT_EQ(Leftovers(), "");
   });
 }
