@@ -13,8 +13,10 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -27,6 +29,7 @@
 namespace mountd::agent::test {
 namespace {
 
+namespace fs = std::filesystem;
 using driver::ExitResult;
 using driver::test::FakeTaskDriver;
 using driver::test::FakeTasks;
@@ -396,6 +399,51 @@ TEST_F(JobTasksTest, ARemovalTakesNoRecordOfALaterRun) {
   removing.join();
   EXPECT_EQ(lost, 0);
   EXPECT_TRUE(ListJobs(state_)->size() <= 1);
+}
+
+// Root may remove every file, so the test is another user meanwhile.
+class OtherUser {
+ public:
+  OtherUser() { EXPECT_EQ(::seteuid(kNobody), 0); }
+  ~OtherUser() { EXPECT_EQ(::seteuid(0), 0); }
+  OtherUser(const OtherUser&) = delete;
+  OtherUser& operator=(const OtherUser&) = delete;
+
+  static constexpr uid_t kNobody = 65534;
+};
+
+TEST_F(JobTasksTest, ARemovalLeavesTheFilesOfTheTasksUsersToTheDriver) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root is another user";
+  }
+  const std::string state = temp_.File("nobody");
+  ASSERT_EQ(::mkdir(state.c_str(), 0700), 0);
+  ASSERT_EQ(::chown(state.c_str(), OtherUser::kNobody, 0), 0);
+  ASSERT_EQ(::chmod(temp_.File("").c_str(), 0755), 0);
+  std::optional<JobDirectory> directory;
+  driver::TaskDirectories made;
+  {
+    const OtherUser nobody;
+    directory = JobDirectory::Make(state, "web").value();
+    made = directory->MakeTaskDirectories("a").value();
+    EXPECT_EQ(directory->MakeTaskDirectories("a").value(), made);
+  }
+  EXPECT_EQ(fs::status(made.alloc).permissions(), fs::perms(01777));
+  EXPECT_EQ(fs::status(made.local).permissions(), fs::perms(01777));
+  // A task's user is root here, and a subordinate id elsewhere.
+  ASSERT_EQ(::mkdir((made.local + "/own").c_str(), 0700), 0);
+  std::ofstream(made.local + "/own/file") << "x";
+  std::vector<std::string> removed;
+  {
+    const OtherUser nobody;
+    EXPECT_TRUE(directory->Remove([&](const std::string& path) -> Result<void> {
+      removed.push_back(path);
+      return Ok();
+    }));
+  }
+  ASSERT_EQ(removed.size(), 1U);
+  EXPECT_THAT(removed[0], testing::StartsWith(state + "/removed-"));
+  EXPECT_TRUE(fs::exists(removed[0] + "/local/a/own/file"));
 }
 
 TEST(EndText, NamesTheReason) {

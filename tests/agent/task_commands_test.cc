@@ -426,6 +426,42 @@ TEST_F(TaskCommandsTest, TaskRunStartsOneTaskInAnAllocation) {
   EXPECT_FALSE(stats[0].contains("memory_swap"));
 }
 
+TEST_F(TaskCommandsTest, ATaskHasDirectoriesUntilItsStop) {
+  server_.script().Fail("BindMount",
+                        {"org.mountd1.Error.NotSupported", "no noswap"});
+  ASSERT_EQ(
+      Run({"task", "run", "--image", "dir:/i", "--name", "one", "-d"}).status,
+      0);
+  const auto config = tasks_.config("one/one");
+  ASSERT_TRUE(config);
+  const driver::TaskDirectories& directories = config->directories;
+  EXPECT_TRUE(std::filesystem::is_directory(directories.alloc));
+  EXPECT_TRUE(std::filesystem::is_directory(directories.local));
+  EXPECT_EQ(directories.secrets, "/run/mountd/base/a/web/server/data");
+  EXPECT_EQ(server_.script().count("BindMount"), 2U);
+  EXPECT_THAT(server_.script().calls(),
+              testing::Contains(HasSubstr("noswap=true")).Times(1));
+  EXPECT_THAT(
+      server_.script().calls(),
+      testing::Contains(HasSubstr("one mountd.secrets tmpfs")).Times(2));
+  ASSERT_EQ(Run({"stop", "one"}).status, 0);
+  EXPECT_FALSE(std::filesystem::exists(directories.alloc));
+  EXPECT_TRUE(std::filesystem::is_empty(state_ + "/jobs"));
+}
+
+TEST_F(TaskCommandsTest, AMountOfTheJobTakesTheTasksDirectory) {
+  ASSERT_EQ(Run({"task", "run", "--image", "dir:/i", "--name", "one", "-d",
+                 "--volume", "a:/alloc", "--volume", "b:/secrets"})
+                .status,
+            0);
+  const auto config = tasks_.config("one/one");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->directories.alloc, "");
+  EXPECT_NE(config->directories.local, "");
+  EXPECT_EQ(config->directories.secrets, "");
+  EXPECT_EQ(server_.script().count("BindMount"), 2U);
+}
+
 TEST_F(TaskCommandsTest, TaskRunLooksForATerminalFirst) {
   const UniqueFd before(::dup(STDIN_FILENO));
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -239,7 +239,9 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
                     return record.phase == TaskPhase::kStopped &&
                            record.handle.config.id.empty();
                   })) {
-    IgnoreBecauseBestEffort(directory.Remove());
+    IgnoreBecauseBestEffort(directory.Remove([&](const std::string& path) {
+      return driver->RemoveDirectory(path);
+    }));
   }
   return done;
 }
@@ -285,7 +287,11 @@ Result<Receipt> StopAllocation(const Context& context, Client& client,
   }
   Result<Receipt> receipt = client.ReleaseAllocation(allocation, on_tasks);
   if (receipt || receipt.error().code == Code::kNotFound) {
-    MOUNTD_TRY(directory.Remove());
+    // The driver, which may be unable to start, is for the tasks' files alone.
+    MOUNTD_TRY(directory.Remove([&](const std::string& path) -> Result<void> {
+      MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, nullptr));
+      return driver->RemoveDirectory(path);
+    }));
   }
   return receipt;
 }

@@ -130,8 +130,8 @@ class Runner {
     for (std::size_t i = 0; i < job_.tasks.size(); ++i) {
       const std::string& name = job_.tasks[i].config.name;
       MOUNTD_ASSIGN(const bool started, Timed("start", name, [&] {
-                      return StartTask(*options_.tasks, job_, i, mounts_,
-                                       isolation_);
+                      return StartTask(client_, *options_.tasks, job_, i,
+                                       mounts_, isolation_);
                     }));
       tasks_.push_back({{"name", name}, {"started", started}});
     }

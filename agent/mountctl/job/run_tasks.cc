@@ -7,9 +7,16 @@
 #include <cerrno>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace mountd::agent {
 namespace {
+
+constexpr char kAlloc[] = "/alloc";
+constexpr char kLocal[] = "/local";
+constexpr char kSecrets[] = "/secrets";
+// A name that no mount of a job has by chance.
+constexpr char kSecretsMount[] = "mountd.secrets";
 
 driver::MountPropagation PropagationOf(Propagation propagation) {
   switch (propagation) {
@@ -40,6 +47,51 @@ void AddMounts(const Job& job, const std::vector<MountStatus>& mounts,
     mount.request_name = spec.name;
     driver::InsertMount(mount, config.mounts);
   }
+}
+
+// Makes a tmpfs for the secrets, in the task's inbox. A kernel before Linux 6.4
+// has no noswap.
+Result<std::string> MakeSecrets(Client& client,
+                                const driver::TaskConfig& config) {
+  constexpr std::uint64_t kBytes = std::uint64_t{1} << 20U;
+  // The task's users are others than the allocation's owner, and no other user
+  // of the host passes to the inbox.
+  constexpr std::uint32_t kForAll = 01777;
+  BindMountSpec spec;
+  spec.task = config.name;
+  spec.name = kSecretsMount;
+  spec.source_type = SourceType::kTmpfs;
+  spec.task_path = kSecrets;
+  spec.tmpfs = TmpfsOptions{.size = kBytes, .mode = kForAll, .noswap = true};
+  Result<MountConfig> mount = client.BindMount(config.allocation, spec);
+  if (!mount && mount.error().code == Code::kNotSupported) {
+    spec.tmpfs->noswap = false;
+    mount = client.BindMount(config.allocation, spec);
+  }
+  if (!mount) {
+    return mount.error();
+  }
+  return std::move(mount->host_path);
+}
+
+Result<void> AddDirectories(Client& client, const JobDirectory& directory,
+                            driver::TaskConfig& config) {
+  const auto is_mounted = [&config](const char* path) {
+    return std::any_of(
+        config.mounts.begin(), config.mounts.end(),
+        [path](const driver::Mount& mount) { return mount.task_path == path; });
+  };
+  MOUNTD_ASSIGN(config.directories, directory.MakeTaskDirectories(config.name));
+  if (is_mounted(kAlloc)) {
+    config.directories.alloc.clear();
+  }
+  if (is_mounted(kLocal)) {
+    config.directories.local.clear();
+  }
+  if (!is_mounted(kSecrets)) {
+    MOUNTD_ASSIGN(config.directories.secrets, MakeSecrets(client, config));
+  }
+  return Ok();
 }
 
 }  // namespace
@@ -78,18 +130,19 @@ Result<void> WatchTasks(const RunTasks& tasks, const Job& job) {
   return restarts ? tasks.watch() : Ok();
 }
 
-Result<bool> StartTask(const RunTasks& tasks, const Job& job, std::size_t index,
+Result<bool> StartTask(Client& client, const RunTasks& tasks, const Job& job,
+                       std::size_t index,
                        const std::vector<MountStatus>& mounts,
                        const driver::NetworkIsolation& isolation) {
   TaskSpec spec = job.tasks.at(index);
   driver::TaskConfig& config = spec.config;
   config.allocation = job.allocation;
   config.job = job.allocation;
-  config.directories.logs = tasks.directory.logs();
   if (config.network.mode == driver::NetworkMode::kGroup) {
     config.network = isolation;
   }
   AddMounts(job, mounts, config);
+  MOUNTD_TRY(AddDirectories(client, tasks.directory, config));
   return JobTasks(tasks.driver, tasks.directory)
       .Start(spec, static_cast<std::uint32_t>(index));
 }

@@ -25,9 +25,12 @@ Result<UniqueFd> OpenNamespaceOf(const driver::NetworkIsolation& isolation);
 // Makes sure of a watcher if a task of the job may restart.
 Result<void> WatchTasks(const RunTasks& tasks, const Job& job);
 
-// Starts the job's task of that index with its mounts. False if the task runs
-// already.
-Result<bool> StartTask(const RunTasks& tasks, const Job& job, std::size_t index,
+// Starts the job's task of that index with its mounts and its directories.
+// /alloc and /local are in the job's directory, and /secrets is a tmpfs of
+// mountd's. A task has no directory where the job mounts something at that
+// path. False if the task runs already.
+Result<bool> StartTask(Client& client, const RunTasks& tasks, const Job& job,
+                       std::size_t index,
                        const std::vector<MountStatus>& mounts,
                        const driver::NetworkIsolation& isolation);
 

@@ -51,17 +51,41 @@ Result<void> MakeParents(const std::string& path) {
   return Ok();
 }
 
-// A Make of another process, whose Lock fails, may put a file there meanwhile.
-std::error_code RemoveTree(const fs::path& path) {
+// Removes a directory of a job. The last try is `remove_tree`'s.
+Result<void> RemoveJob(const fs::path& path,
+                       const JobDirectory::RemoveTree& remove_tree) {
   constexpr int kTries = 10;
   std::error_code failed;
   for (int i = 0; i < kTries; ++i) {
     fs::remove_all(path, failed);
+    // A Make of another process, whose Lock fails, may put a file there
+    // meanwhile.
     if (failed != std::errc::directory_not_empty) {
       break;
     }
   }
-  return failed;
+  if (!failed) {
+    return Ok();
+  }
+  return remove_tree ? remove_tree(path.string())
+                     : ErrnoError(failed.value(), "remove", path.string());
+}
+
+// Makes the directory for every user who gets there.
+Result<void> MakeForTasks(int parent, const std::string& name,
+                          const std::string& path) {
+  // The umask takes permissions from mkdir(2) alone.
+  constexpr mode_t kForAll = 01777;
+  if (::mkdirat(parent, name.c_str(), kPrivateDirectory) < 0 &&
+      errno != EEXIST) {
+    return ErrnoError(errno, "mkdir", path);
+  }
+  const UniqueFd made(::openat(
+      parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!made.valid() || ::fchmod(made.get(), kForAll) < 0) {
+    return ErrnoError(errno, "chmod", path);
+  }
+  return Ok();
 }
 
 std::string JobPath(const std::string& state, const std::string& allocation) {
@@ -319,6 +343,19 @@ Result<TaskRecord> JobDirectory::ReadFile(const std::string& name) const {
   return RecordFromText(text, path_ + "/" + name);
 }
 
+Result<driver::TaskDirectories> JobDirectory::MakeTaskDirectories(
+    const std::string& task) const {
+  MOUNTD_TRY(Name::Parse("task", task));
+  driver::TaskDirectories made;
+  made.logs = logs();
+  made.alloc = path_ + "/alloc";
+  made.local = path_ + "/local/" + task;
+  MOUNTD_TRY(MakeForTasks(fd_.get(), "alloc", made.alloc));
+  MOUNTD_TRY(MakePrivate(path_ + "/local"));
+  MOUNTD_TRY(MakeForTasks(fd_.get(), "local/" + task, made.local));
+  return made;
+}
+
 Result<void> JobDirectory::SetCgroup(const std::string& path) const {
   return Replace(kCgroup, path);
 }
@@ -421,7 +458,7 @@ Result<void> JobDirectory::Replace(const std::string& name,
   return Ok();
 }
 
-Result<void> JobDirectory::Remove() const {
+Result<void> JobDirectory::Remove(const RemoveTree& remove_tree) const {
   std::error_code failed;
   const std::string state = fs::path(path_).parent_path().parent_path();
   MOUNTD_ASSIGN(const std::string random, RandomHex(path_));
@@ -437,9 +474,9 @@ Result<void> JobDirectory::Remove() const {
     if (!one->path().filename().string().starts_with(kRemoved)) {
       continue;
     }
-    const std::error_code left = RemoveTree(one->path());
-    if (left && one->path() == removed) {
-      return ErrnoError(left.value(), "remove", removed);
+    Result<void> left = RemoveJob(one->path(), remove_tree);
+    if (!left && one->path() == removed) {
+      return left;
     }
   }
   return failed ? ErrnoError(failed.value(), "list", state) : Ok();

@@ -20,6 +20,8 @@
 //     <task>.json                   a record, replaced as a whole
 //     cgroup                        the path of the tasks' cgroup
 //     logs/                         the tasks' rotated logs
+//     alloc/                        /alloc of each task
+//     local/<task>/                 /local of the task
 //   <state>/removed-<hex>.<allocation>/  a job, while it is removed
 namespace mountd::agent {
 
@@ -57,6 +59,12 @@ class JobDirectory {
   int fd() const { return fd_.get(); }
   std::string logs() const { return path_ + "/logs"; }
 
+  // Makes the directories of a task but that of its secrets, which is mountd's.
+  // Each user of the task may write to them, and no other user of the host
+  // passes the job's directory.
+  Result<driver::TaskDirectories> MakeTaskDirectories(
+      const std::string& task) const;
+
   // Waits until nobody else changes the job. Aborted if the directory was
   // removed meanwhile. Closing the fd unlocks.
   Result<UniqueFd> Lock() const;
@@ -89,8 +97,11 @@ class JobDirectory {
   Result<std::string> Cgroup() const;
 
   // Removes the directory and all that is in it, for a holder of the lock. The
-  // name goes first, so whoever locks the directory later gets Aborted.
-  Result<void> Remove() const;
+  // name goes first, so whoever locks the directory later gets Aborted. Calls
+  // `remove_tree` with the absolute path of a directory that has files of the
+  // tasks' users; null: such files are an error.
+  using RemoveTree = std::function<Result<void>(const std::string& path)>;
+  Result<void> Remove(const RemoveTree& remove_tree = {}) const;
 
  private:
   JobDirectory(std::string allocation, std::string path, UniqueFd fd)
