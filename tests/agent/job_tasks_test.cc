@@ -134,6 +134,7 @@ TEST_F(JobTasksTest, ARecordIsReadAsItWasWritten) {
   record.spec.config.logs.mode = driver::LogMode::kJournal;
   record.spec.config.resources.cpuset = "0-1";
   record.spec.restart.mode = RestartMode::kDelay;
+  record.spec.remove = true;
   record.phase = TaskPhase::kWaiting;
   record.handle.config = record.spec.config;
   record.handle.driver_state = std::string("\0\xff\n", 3);

@@ -493,6 +493,69 @@ TEST_F(TaskCommandsTest, TaskRunOfACommandByExecReleasesAtTheEnd) {
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
 }
 
+TEST_F(TaskCommandsTest, ARemovalOfAKilledRunIsFinishedLater) {
+  Start("web", "server");
+  const auto directory = JobDirectory::Open(state_, "web");
+  ASSERT_TRUE(directory);
+  TaskRecord record = directory->Read("server").value().value();
+  record.spec.remove = true;
+  ASSERT_TRUE(directory->Write(record));
+  // The task runs, and then its mountctl lives.
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("web/server  running"));
+  auto looks_after = directory->TakeWatch();
+  ASSERT_TRUE(looks_after && *looks_after);
+  tasks_.End("web/server", {.exit_code = 3});
+  EXPECT_THAT(Run({"ps"}).out, HasSubstr("web/server  exited"));
+  // Somebody has killed mountctl, and mountd is away at first.
+  looks_after = std::optional<UniqueFd>();
+  server_.Stop();
+  const Outcome away = Run({"ps"});
+  EXPECT_EQ(away.status, 0);
+  EXPECT_THAT(away.out, HasSubstr("web/server  exited"));
+  EXPECT_THAT(away.err, HasSubstr("web is not yet released"));
+  server_.Start();
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 0U);
+  EXPECT_EQ(Run({"ps"}).out, "mountctl runs no task\n");
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+}
+
+TEST_F(TaskCommandsTest, StopAndRunFinishTheRemovalsOfKilledRuns) {
+  for (const std::string verb : {"stop", "run"}) {
+    Start("web", "server");
+    const auto directory = JobDirectory::Open(state_, "web");
+    ASSERT_TRUE(directory);
+    TaskRecord record = directory->Read("server").value().value();
+    record.spec.remove = true;
+    // As if mountctl had been killed before it knew of the start.
+    record.phase = TaskPhase::kStarting;
+    record.handle.config.id = "web/server/0";
+    ASSERT_TRUE(directory->Write(record));
+    if (verb == "stop") {
+      EXPECT_EQ(Run({"stop", "other"}).status, 0);
+    } else {
+      EXPECT_EQ(Run({"task", "run", "--image", "dir:/i", "-d"}).status, 0);
+    }
+    EXPECT_FALSE(JobDirectory::Open(state_, "web")) << verb;
+  }
+}
+
+// The record has the mark from the start on, so no moment of a kill loses it.
+TEST_F(TaskCommandsTest, TaskRunMarksTheRemovalAndLooksAfterTheTask) {
+  open_log_ = [this](const driver::LogRequest&) {
+    const auto directory = JobDirectory::Open(state_, "one");
+    EXPECT_TRUE(directory);
+    EXPECT_TRUE(directory->Read("one").value().value().spec.remove);
+    EXPECT_TRUE(directory->IsWatched().value());
+    tasks_.End("one/one", {});
+    return Result<std::unique_ptr<driver::LogReader>>(
+        std::make_unique<TextReader>(""));
+  };
+  EXPECT_EQ(
+      Run({"task", "run", "--image", "dir:/i", "--name", "one", "--rm"}).status,
+      0);
+  EXPECT_FALSE(JobDirectory::Open(state_, "one"));
+}
+
 TEST_F(TaskCommandsTest, FollowingEndsWithATaskThatNobodyWatches) {
   open_log_ = [](const driver::LogRequest&) {
     return Result<std::unique_ptr<driver::LogReader>>(

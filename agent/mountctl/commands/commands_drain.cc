@@ -4,6 +4,7 @@
 
 #include "agent/mountctl/commands/commands.h"
 #include "agent/mountctl/commands/drain.h"
+#include "agent/mountctl/commands/release_jobs.h"
 #include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/output/json.h"
 #include "agent/mountctl/output/output.h"

@@ -7,6 +7,7 @@
 
 #include "agent/mountctl/commands/arguments.h"
 #include "agent/mountctl/commands/commands.h"
+#include "agent/mountctl/commands/release_jobs.h"
 #include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/job/job.h"
 #include "agent/mountctl/job/run.h"
@@ -154,12 +155,16 @@ void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
           return Fail(away.error());
         }
       }
-      return WithClient(context, [&](Client& client) {
+      const int done = WithClient(context, [&](Client& client) {
         return PrintReleased(
             release ? StopAllocation(context, client, *id, *on_tasks)
                     : client.GetReceipt(*id),
             context.json);
       });
+      if (release && done == kExitOk) {
+        ReleaseOwed(context);
+      }
+      return done;
     };
   });
   command->group(kJobsGroup);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "agent/mountctl/commands/release_jobs.h"
 #include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/output/json.h"
 #include "agent/mountctl/output/output.h"
@@ -168,6 +169,7 @@ void PrintTable(const std::vector<ListedJob>& jobs) {
 
 Result<void> ListTasks(const Context& context, const std::string& allocation) {
   MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  ReleaseOwed(context);
   std::vector<std::string> names{allocation};
   if (allocation.empty()) {
     MOUNTD_ASSIGN(names, ListJobs(state));

@@ -16,6 +16,7 @@
 #include "agent/mountctl/commands/log_output.h"
 #include "agent/mountctl/commands/one_task.h"
 #include "agent/mountctl/commands/port_text.h"
+#include "agent/mountctl/commands/release_jobs.h"
 #include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/commands/task_stats.h"
 #include "agent/mountctl/tasks/end_signals.h"
@@ -141,6 +142,19 @@ Result<int> RunHere(const Context& context, const OneTask& one,
   return ExitStatusOf(*result);
 }
 
+// With --rm, takes the lock of the job's watcher, which tells others that this
+// process releases the allocation. A kill of the process lets go of the lock.
+Result<UniqueFd> LookAfter(const OneTask& one, const std::string& state,
+                           const Job& job) {
+  if (!one.remove) {
+    return UniqueFd();
+  }
+  MOUNTD_ASSIGN(const JobDirectory directory,
+                JobDirectory::Make(state, job.allocation));
+  MOUNTD_ASSIGN(std::optional<UniqueFd> lock, directory.TakeWatch());
+  return lock ? *std::move(lock) : UniqueFd();
+}
+
 Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
   MOUNTD_ASSIGN(const std::string random, RandomHex("the allocation"));
   MOUNTD_ASSIGN(const Job job, JobOf(one, random));
@@ -161,6 +175,7 @@ Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
     signals.emplace();
     signals->Then([&signals](int count) { WaitForStart(*signals, count); });
   }
+  MOUNTD_ASSIGN(const UniqueFd looks_after, LookAfter(one, state, job));
   std::ostringstream steps;  // the task's output alone goes to stdout
   MOUNTD_TRY(RunJobWithTasks(context, client, job, {}, "", steps));
   if (one.detach) {
@@ -169,6 +184,7 @@ Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
   }
   Result<int> status = RunHere(context, one, name, *signals);
   if (one.remove) {
+    // From the record on, each later mountctl does so if this one is killed.
     const auto released =
         StopAllocation(context, client, job.allocation, OnTasks::kRefuse);
     if (status && !released) {
@@ -223,6 +239,7 @@ void AddTaskRun(CLI::App& parent, Context& context) {
     one->command = WholeCommand(context, std::move(one->command));
     context.chosen = [&context, one] {
       int status = kExitOk;
+      ReleaseOwed(context);
       const int done = WithClient(context, [&](Client& client) -> Result<void> {
         const Result<int> ran = RunOne(context, client, *one);
         status = ran ? *ran : FailToRun(ran.error());

@@ -106,6 +106,7 @@ Result<Job> JobOf(const OneTask& one, const std::string& random) {
   task.config.user = one.user;
   task.config.command = one.command;
   task.restart.attempts = 0;
+  task.remove = one.remove;
   if (one.ByExec()) {
     if (one.command.empty()) {
       return Wrong("COMMAND", "is required with -i or -t");

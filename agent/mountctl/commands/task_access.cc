@@ -63,12 +63,6 @@ Result<std::string> RuntimeOf(const Context& context) {
              : AbsolutePath(context.runtime);
 }
 
-Result<Client> SecondClient(const Context& context) {
-  ClientOptions options = context.options;
-  options.on_call = {};
-  return Client::Connect(options);
-}
-
 }  // namespace
 
 Result<FoundTask> ResolveTask(const Context& context, const std::string& text) {
@@ -132,6 +126,21 @@ Result<RunningTask> ReachTask(const Context& context, const std::string& text) {
                      "the task does not run; `mountctl ps` says why");
   }
   return RunningTask{std::move(found), std::move(driver)};
+}
+
+Result<Client> SecondClient(const Context& context) {
+  ClientOptions options = context.options;
+  options.on_call = {};
+  return Client::Connect(options);
+}
+
+bool DoesNotRun(driver::TaskDriver& driver, const TaskRecord& record) {
+  if (record.handle.config.id.empty()) {
+    return true;
+  }
+  const auto status = FindTask(driver, record.handle);
+  return status ? status->state != driver::TaskState::kRunning
+                : status.error().code == Code::kNotFound;
 }
 
 Result<UniqueFd> LockJob(const Context& context,
@@ -244,56 +253,6 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
     }));
   }
   return done;
-}
-
-Result<bool> EndTasks(const Context& context, const std::string& allocation) {
-  MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
-  const auto directory = JobDirectory::Open(state, allocation);
-  if (!directory && directory.error().code == Code::kNotFound) {
-    return false;
-  }
-  if (!directory) {
-    return directory.error();
-  }
-  MOUNTD_ASSIGN(const UniqueFd lock, LockJob(context, *directory));
-  MOUNTD_ASSIGN(const auto driver, DriverOf(context, *directory, nullptr));
-  MOUNTD_TRY(JobTasks(*driver, *directory).StopAll());
-  return true;
-}
-
-Result<Receipt> StopAllocation(const Context& context, Client& client,
-                               const std::string& allocation,
-                               OnTasks on_tasks) {
-  const Result<std::string> state = StatePath(context.state);
-  const auto known =
-      state ? JobDirectory::Open(*state, allocation) : state.error();
-  // An allocation of another agent's, or of a user without a home.
-  if (!known && (!state || known.error().code == Code::kNotFound ||
-                 known.error().code == Code::kInvalidArgument)) {
-    return client.ReleaseAllocation(allocation, on_tasks);
-  }
-  // Makes what a killed run has not made.
-  MOUNTD_ASSIGN(const JobDirectory::Locked locked,
-                JobDirectory::MakeLocked(*state, allocation,
-                                         [&context](const JobDirectory& made) {
-                                           return LockJob(context, made);
-                                         }));
-  const JobDirectory& directory = locked.directory;
-  const auto records = directory.Records();
-  if (!records || !records->empty()) {
-    MOUNTD_ASSIGN(Client second, SecondClient(context));
-    MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, &second));
-    MOUNTD_TRY(JobTasks(*driver, directory).StopAll());
-  }
-  Result<Receipt> receipt = client.ReleaseAllocation(allocation, on_tasks);
-  if (receipt || receipt.error().code == Code::kNotFound) {
-    // The driver, which may be unable to start, is for the tasks' files alone.
-    MOUNTD_TRY(directory.Remove([&](const std::string& path) -> Result<void> {
-      MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, nullptr));
-      return driver->RemoveDirectory(path);
-    }));
-  }
-  return receipt;
 }
 
 }  // namespace mountd::agent

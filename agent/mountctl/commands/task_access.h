@@ -58,13 +58,10 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
                              const Job& job, RunOptions options,
                              const std::string& cgroup, std::ostream& out);
 
-// Ends the tasks that mountctl runs in the allocation, without mountd. False if
-// mountctl runs none there.
-Result<bool> EndTasks(const Context& context, const std::string& allocation);
+// Returns another connection to mountd, for a driver's threads.
+Result<Client> SecondClient(const Context& context);
 
-// Ends the allocation's tasks, if mountctl runs any, releases the allocation,
-// and forgets its job.
-Result<Receipt> StopAllocation(const Context& context, Client& client,
-                               const std::string& allocation, OnTasks on_tasks);
+// Returns whether the task's program does not run. False if nobody can tell.
+bool DoesNotRun(driver::TaskDriver& driver, const TaskRecord& record);
 
 }  // namespace mountd::agent

@@ -224,7 +224,8 @@ void to_json(nlohmann::json& json, const TaskSpec& spec) {
           {"delay_ms", spec.restart.delay.count()},
           {"mode", driver::NameOf(kRestartModes, spec.restart.mode)},
           {"kill_signal", spec.kill_signal},
-          {"kill_timeout_ms", spec.kill_timeout.count()}};
+          {"kill_timeout_ms", spec.kill_timeout.count()},
+          {"remove", spec.remove}};
 }
 
 void from_json(const nlohmann::json& json, TaskSpec& spec) {
@@ -238,6 +239,8 @@ void from_json(const nlohmann::json& json, TaskSpec& spec) {
   json.at("kill_signal").get_to(spec.kill_signal);
   spec.kill_timeout =
       std::chrono::milliseconds(json.at("kill_timeout_ms").get<std::int64_t>());
+  // Records of older releases have no such member.
+  spec.remove = json.value("remove", false);
 }
 
 }  // namespace mountd::agent

@@ -35,6 +35,8 @@ struct TaskSpec {
   RestartPolicy restart{};
   std::string kill_signal{};  // "": the image's, or SIGTERM
   std::chrono::milliseconds kill_timeout = std::chrono::seconds(5);
+  // The allocation is released when the task has ended (`task run --rm`).
+  bool remove = false;
 };
 
 }  // namespace mountd::agent

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/commands/release_jobs.h"
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+#include <vector>
+
+#include "agent/mountctl/commands/task_access.h"
+#include "agent/mountctl/tasks/job_tasks.h"
+
+namespace mountd::agent {
+namespace {
+
+Result<void> EndTasksIn(const Context& context, const JobDirectory& directory) {
+  const auto records = directory.Records();
+  if (records && records->empty()) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(Client second, SecondClient(context));
+  MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, &second));
+  return JobTasks(*driver, directory).StopAll();
+}
+
+// Does StopAllocation's work for a holder of the job's lock.
+Result<Receipt> StopJob(const Context& context, Client& client,
+                        const JobDirectory& directory, OnTasks on_tasks) {
+  MOUNTD_TRY(EndTasksIn(context, directory));
+  Result<Receipt> receipt =
+      client.ReleaseAllocation(directory.allocation(), on_tasks);
+  if (receipt || receipt.error().code == Code::kNotFound) {
+    // The driver, which may be unable to start, is for the tasks' files alone.
+    MOUNTD_TRY(directory.Remove([&](const std::string& path) -> Result<void> {
+      MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, nullptr));
+      return driver->RemoveDirectory(path);
+    }));
+  }
+  return receipt;
+}
+
+// Nothing if the job no longer owes its release, or somebody else works on it.
+Result<void> ReleaseIfOwed(const Context& context, Client& client,
+                           const JobDirectory& directory) {
+  MOUNTD_ASSIGN(const std::optional<UniqueFd> lock, directory.TryLock());
+  if (!lock || !OwesRelease(context, directory)) {
+    return Ok();
+  }
+  MOUNTD_TRY(StopJob(context, client, directory, OnTasks::kRefuse));
+  return Ok();
+}
+
+}  // namespace
+
+Result<bool> EndTasks(const Context& context, const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::string state, StatePath(context.state));
+  const auto directory = JobDirectory::Open(state, allocation);
+  if (!directory && directory.error().code == Code::kNotFound) {
+    return false;
+  }
+  if (!directory) {
+    return directory.error();
+  }
+  MOUNTD_ASSIGN(const UniqueFd lock, LockJob(context, *directory));
+  MOUNTD_ASSIGN(const auto driver, DriverOf(context, *directory, nullptr));
+  MOUNTD_TRY(JobTasks(*driver, *directory).StopAll());
+  return true;
+}
+
+Result<Receipt> StopAllocation(const Context& context, Client& client,
+                               const std::string& allocation,
+                               OnTasks on_tasks) {
+  const Result<std::string> state = StatePath(context.state);
+  const auto known =
+      state ? JobDirectory::Open(*state, allocation) : state.error();
+  // An allocation of another agent's, or of a user without a home.
+  if (!known && (!state || known.error().code == Code::kNotFound ||
+                 known.error().code == Code::kInvalidArgument)) {
+    return client.ReleaseAllocation(allocation, on_tasks);
+  }
+  // Makes what a killed run has not made.
+  MOUNTD_ASSIGN(const JobDirectory::Locked locked,
+                JobDirectory::MakeLocked(*state, allocation,
+                                         [&context](const JobDirectory& made) {
+                                           return LockJob(context, made);
+                                         }));
+  return StopJob(context, client, locked.directory, on_tasks);
+}
+
+bool OwesRelease(const Context& context, const JobDirectory& directory) {
+  const auto records = directory.Records();
+  const auto watched = directory.IsWatched();
+  if (!records || records->empty() || !watched || *watched ||
+      !std::all_of(
+          records->begin(), records->end(),
+          [](const TaskRecord& record) { return record.spec.remove; })) {
+    return false;
+  }
+  const auto driver = DriverOf(context, directory, nullptr);
+  return driver && std::all_of(records->begin(), records->end(),
+                               [&](const TaskRecord& record) {
+                                 return DoesNotRun(**driver, record);
+                               });
+}
+
+void ReleaseOwed(const Context& context) {
+  const auto state = StatePath(context.state);
+  const auto jobs = state ? ListJobs(*state) : state.error();
+  std::optional<Result<Client>> client;
+  for (const std::string& job : jobs ? *jobs : std::vector<std::string>()) {
+    const auto directory = JobDirectory::Open(*state, job);
+    if (!directory || !OwesRelease(context, *directory)) {
+      continue;
+    }
+    if (!client) {
+      client = Client::Connect(context.options);
+    }
+    const Result<void> released =
+        *client ? ReleaseIfOwed(context, **client, *directory)
+                : client->error();
+    if (!released) {
+      std::cerr << "mountctl: " << job
+                << " is not yet released, and the next mountctl tries again: "
+                << released.error().Message() << std::endl;
+    }
+  }
+}
+
+}  // namespace mountd::agent

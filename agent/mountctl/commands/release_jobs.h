@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "agent/mountctl/commands/commands.h"
+#include "agent/mountctl/tasks/job_directory.h"
+#include "agent/types.h"
+#include "mountd/base/result.h"
+
+// The releases of allocations in which mountctl may run tasks.
+namespace mountd::agent {
+
+// Ends the allocation's tasks, if mountctl runs any, releases the allocation,
+// and forgets its job.
+Result<Receipt> StopAllocation(const Context& context, Client& client,
+                               const std::string& allocation, OnTasks on_tasks);
+
+// Ends the tasks that mountctl runs in the allocation, without mountd. False if
+// mountctl runs none there.
+Result<bool> EndTasks(const Context& context, const std::string& allocation);
+
+// Returns whether nobody is left to release the allocation: its tasks are those
+// of `task run --rm`, none of them runs, and somebody has killed the mountctl
+// that was to release it. Only a holder of the job's lock can be sure.
+bool OwesRelease(const Context& context, const JobDirectory& directory);
+
+// Releases the allocations of this state that owe it. Connects to mountd only
+// if there is one. Tells errors on stderr, and the next call tries again.
+void ReleaseOwed(const Context& context);
+
+}  // namespace mountd::agent
