@@ -127,6 +127,7 @@ int Main(int argc, char** argv) {
   Context context;
   context.make_driver = &MakeTaskDriver;
   context.open_log = &driver::OpenLog;
+  context.find_tasks = &driver::DirectoriesOfRunningTasks;
   unsigned patience_ms = 0;
   unsigned timeout_s = 300;
   CLI::App app(

@@ -98,6 +98,10 @@ class TaskCommandsTest : public testing::Test {
               request.task + (request.standard_error ? " err" : " out") +
               std::to_string(request.tail_lines.value_or(0)) + "\n"));
     };
+    context.find_tasks = [this](const std::string& allocation) {
+      return Result<std::vector<std::string>>(
+          allocation == "web" ? running_ : std::vector<std::string>());
+    };
     CLI::App app;
     app.add_flag("--json", context.json);
     app.add_flag("--join,!--once", context.options.join);
@@ -144,6 +148,8 @@ class TaskCommandsTest : public testing::Test {
     });
   }
 
+  // The directories of tasks that run in the allocation "web".
+  std::vector<std::string> running_;
   OpenTaskLog open_log_;  // null: a text
   std::string runtime_ = "crun";
   std::optional<std::chrono::milliseconds> deadline_;  // nothing: the usual
@@ -307,6 +313,33 @@ TEST_F(TaskCommandsTest, StopEndsTasksBeforeItReleases) {
   // An allocation without tasks is released as ever.
   EXPECT_EQ(Run({"stop", "web"}).status, 0);
   EXPECT_EQ(server_.script().count("ReleaseAllocation"), 2U);
+}
+
+TEST_F(TaskCommandsTest, StopKeepsAnAllocationWhoseTaskAnotherStateRuns) {
+  Start("web", "server");
+  running_ = {state_ + "/tasks/tasks/0", temp_.File("other/tasks/tasks/1")};
+  const Outcome refused = Run({"stop", "web"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("mountctl --state " + temp_.File("other") +
+                                     " stop web"));
+  EXPECT_EQ(tasks_.running("web/server"), 1U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 0U);
+  running_.pop_back();
+  EXPECT_EQ(Run({"stop", "web"}).status, 0);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+  // A state without a job of the allocation is no exception.
+  running_ = {temp_.File("other/tasks/tasks/1")};
+  EXPECT_EQ(Run({"stop", "web"}).status, 1);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+}
+
+TEST_F(TaskCommandsTest, ErrorsNameTheStateThatHasNoSuchJob) {
+  EXPECT_THAT(Run({"ps", "nothing"}).err, HasSubstr(state_));
+  EXPECT_THAT(Run({"logs", "nothing"}).err, HasSubstr(state_));
+  EXPECT_THAT(Run({"exec", "nothing/x", "--", "true"}).err, HasSubstr(state_));
+  server_.script().Fail("ReleaseAllocation",
+                        {"org.mountd1.Error.NotFound", "no such allocation"});
+  EXPECT_THAT(Run({"stop", "nothing"}).err, HasSubstr(state_));
 }
 
 TEST_F(TaskCommandsTest, StopTellsThatItWaits) {

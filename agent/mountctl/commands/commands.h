@@ -36,6 +36,10 @@ using MakeDriver =
     std::function<Result<std::unique_ptr<driver::TaskDriver>>(DriverRequest)>;
 using OpenTaskLog = std::function<Result<std::unique_ptr<driver::LogReader>>(
     const driver::LogRequest&)>;
+// Returns the directories of the tasks that run in the allocation, whatever
+// the state of their driver is.
+using FindTasks = std::function<Result<std::vector<std::string>>(
+    const std::string& allocation)>;
 
 // Shared by all commands: the global flags, and the command that the command
 // line chose. The program runs that command after parsing.
@@ -46,6 +50,7 @@ struct Context {
   std::string runtime = "crun";
   MakeDriver make_driver;
   OpenTaskLog open_log;
+  FindTasks find_tasks;  // null: no driver but --state's has tasks
   std::vector<std::string> command{};  // the words after "--"
   std::function<int()> chosen;
 };

@@ -2,8 +2,10 @@
 #include "agent/mountctl/commands/release_jobs.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "agent/mountctl/commands/task_access.h"
@@ -11,6 +13,42 @@
 
 namespace mountd::agent {
 namespace {
+
+namespace fs = std::filesystem;
+
+// The path without its symlinks; parts that are not there stay as they are.
+fs::path RealPath(const fs::path& path) {
+  std::error_code failed;
+  fs::path real = fs::weakly_canonical(path, failed);
+  return failed ? path : real;
+}
+
+// Checks that no other state has a task in the allocation. mountd knows of such
+// a task only by its mounts and its cgroup.
+Result<void> CheckNoTaskElsewhere(const Context& context,
+                                  const std::string& allocation) {
+  if (!context.find_tasks) {
+    return Ok();
+  }
+  const Result<std::string> state = StatePath(context.state);
+  const fs::path own = state ? RealPath(*state + "/tasks/tasks") : fs::path();
+  MOUNTD_ASSIGN(const std::vector<std::string> tasks,
+                context.find_tasks(allocation));
+  for (const std::string& task : tasks) {
+    // <state>/tasks/tasks/<key>
+    const fs::path directory = RealPath(task).parent_path();
+    if (directory == own) {
+      continue;
+    }
+    const std::string other = directory.parent_path().parent_path().string();
+    return MakeError(Code::kFailedPrecondition, "stop", allocation,
+                     "a task of the allocation runs from another state "
+                     "directory; call `mountctl --state " +
+                         other + " stop " + allocation +
+                         "`, or end the task by the agent that started it");
+  }
+  return Ok();
+}
 
 Result<void> EndTasksIn(const Context& context, const JobDirectory& directory) {
   const auto records = directory.Records();
@@ -34,6 +72,19 @@ Result<Receipt> StopJob(const Context& context, Client& client,
       MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, nullptr));
       return driver->RemoveDirectory(path);
     }));
+  }
+  return receipt;
+}
+
+// Releases an allocation in which this state runs no tasks.
+Result<Receipt> ReleaseWithoutJob(Client& client, const std::string& allocation,
+                                  OnTasks on_tasks,
+                                  const Result<std::string>& state) {
+  Result<Receipt> receipt = client.ReleaseAllocation(allocation, on_tasks);
+  if (!receipt && receipt.error().code == Code::kNotFound && state) {
+    Error error = receipt.error();
+    error.detail += "; " + *state + " has no job of it either";
+    return error;
   }
   return receipt;
 }
@@ -69,13 +120,14 @@ Result<bool> EndTasks(const Context& context, const std::string& allocation) {
 Result<Receipt> StopAllocation(const Context& context, Client& client,
                                const std::string& allocation,
                                OnTasks on_tasks) {
+  MOUNTD_TRY(CheckNoTaskElsewhere(context, allocation));
   const Result<std::string> state = StatePath(context.state);
   const auto known =
       state ? JobDirectory::Open(*state, allocation) : state.error();
   // An allocation of another agent's, or of a user without a home.
   if (!known && (!state || known.error().code == Code::kNotFound ||
                  known.error().code == Code::kInvalidArgument)) {
-    return client.ReleaseAllocation(allocation, on_tasks);
+    return ReleaseWithoutJob(client, allocation, on_tasks, state);
   }
   // Makes what a killed run has not made.
   MOUNTD_ASSIGN(const JobDirectory::Locked locked,

@@ -12,7 +12,8 @@
 namespace mountd::agent {
 
 // Ends the allocation's tasks, if mountctl runs any, releases the allocation,
-// and forgets its job.
+// and forgets its job. FailedPrecondition, and nothing has changed, if a task
+// of the allocation runs from another directory than --state.
 Result<Receipt> StopAllocation(const Context& context, Client& client,
                                const std::string& allocation, OnTasks on_tasks);
 

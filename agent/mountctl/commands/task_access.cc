@@ -18,9 +18,11 @@
 namespace mountd::agent {
 namespace {
 
-Error NoTask(const std::string& text) {
+Error NoTask(const std::string& text, const std::string& state) {
   return MakeError(Code::kNotFound, "find", text,
-                   "mountctl runs no such task; `mountctl ps` lists them");
+                   "no such task is in " + state +
+                       "; `mountctl ps` lists those that are, and --state "
+                       "names another directory");
 }
 
 Result<FoundTask> FindIn(const std::string& state,
@@ -28,12 +30,12 @@ Result<FoundTask> FindIn(const std::string& state,
                          const std::string& text) {
   Result<JobDirectory> directory = JobDirectory::Open(state, allocation);
   if (!directory) {
-    return directory.error().code == Code::kNotFound ? NoTask(text)
+    return directory.error().code == Code::kNotFound ? NoTask(text, state)
                                                      : directory.error();
   }
   MOUNTD_ASSIGN(std::optional<TaskRecord> record, directory->Read(task));
   if (!record) {
-    return NoTask(text);
+    return NoTask(text, state);
   }
   return FoundTask{*std::move(directory), *std::move(record)};
 }
@@ -90,7 +92,7 @@ Result<FoundTask> ResolveTask(const Context& context, const std::string& text) {
     found = *std::move(one);
   }
   if (!found) {
-    return unreadable ? *unreadable : NoTask(text);
+    return unreadable ? *unreadable : NoTask(text, state);
   }
   return *std::move(found);
 }
