@@ -403,9 +403,7 @@ std::string Shim::ExecFifoPath() const {
 bool Shim::FinishKilledStart() {
   const std::string path = ExecFifoPath();
   if (::access(path.c_str(), F_OK) != 0) {
-    // crun removes the FIFO, and then writes the byte that lets the task go.
-    // A second byte does no harm.
-    IgnoreBecauseBestEffort(WriteAll(exec_fifo_.get(), "0", "exec.fifo"));
+    // runc removes the FIFO after it has let the task go.
     return true;
   }
   if (!writer_waits_) {

@@ -94,6 +94,8 @@ class Shim {
   void Serve(Connection& connection);
   void Handle(Connection& connection, const Incoming& incoming);
   void HandleStart(Connection& connection);
+  Result<void> LetGo(int fifo);
+  void StartByRuntime(Connection& connection, bool writer_waits);
   Result<void> HandleSignal(const Message& request);
   void HandleStop(Connection& connection, const Message& request);
   void HandleDelete(Connection& connection, const Message& request);
@@ -136,7 +138,7 @@ class Shim {
   std::optional<Error> failure_;  // of kCreate
   pid_t init_ = -1;
   UniqueFd init_pidfd_;
-  UniqueFd exec_fifo_;         // during kStart
+  UniqueFd exec_fifo_;         // of runc, during kStart
   bool writer_waits_ = false;  // the task's first process writes to exec.fifo
   std::uint64_t oom_kills_before_ = 0;
   std::optional<Milliseconds> kill_at_;       // of kStop
