@@ -161,6 +161,7 @@ Result<TaskAgent> TaskAgent::Connect() {
   options.shim = MOUNTD_TASK_SHIM;
   options.client = made.client.get();
   options.cgroup = CgroupPath();
+  options.keeps_spare_namespaces = true;
   MOUNTD_ASSIGN(made.driver, driver::MakeOciDriver(options));
   return made;
 }

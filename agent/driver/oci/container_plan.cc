@@ -93,8 +93,8 @@ ProcessLimit FilesOfTask() {
   return {"RLIMIT_NOFILE", std::min(kUsualSoft, hard), hard};
 }
 
-Result<void> TakeNamespaces(const TaskConfig& config, const IdMaps& maps,
-                            ContainerPlan* plan) {
+Result<void> TakeNamespaces(Host& host, const TaskConfig& config,
+                            const IdMaps& maps, ContainerPlan* plan) {
   if (config.network.mode == NetworkMode::kGroup) {
     plan->network_namespace.reset(
         ::open(config.network.namespace_path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -107,9 +107,9 @@ Result<void> TakeNamespaces(const TaskConfig& config, const IdMaps& maps,
     return Ok();
   }
   const bool has_own = config.network.mode == NetworkMode::kNone;
-  MOUNTD_ASSIGN(
-      NewNamespaces made,
-      MakeNamespaces(maps, has_own ? WithNetwork::kYes : WithNetwork::kNo));
+  MOUNTD_ASSIGN(NewNamespaces made,
+                has_own ? host.namespaces().Take()
+                        : MakeNamespaces(maps, WithNetwork::kNo));
   plan->user_namespace = std::move(made.user);
   plan->network_namespace = std::move(made.network);
   return Ok();
@@ -198,7 +198,7 @@ Result<ContainerPlan> PlanContainer(Host& host, const TaskConfig& config,
                 ParseImageReference(config.image));
   int space = -1;
   if (reference.kind != ImageReference::Kind::kDirectory) {
-    MOUNTD_ASSIGN(space, host.Namespace());
+    MOUNTD_ASSIGN(space, host.namespaces().Shared());
   }
   MOUNTD_ASSIGN(plan.image, host.images().Prepare(reference, space));
   MOUNTD_ASSIGN(const UniqueFd rootfs, OpenTree(plan.image.rootfs));
@@ -208,7 +208,7 @@ Result<ContainerPlan> PlanContainer(Host& host, const TaskConfig& config,
                             config.user.empty() ? image.user : config.user));
   MOUNTD_ASSIGN(plan.overlay, OverlayOf(plan.image, place));
   MOUNTD_TRY(CopyRootMode(rootfs.get(), place));
-  MOUNTD_TRY(TakeNamespaces(config, maps, &plan));
+  MOUNTD_TRY(TakeNamespaces(host, config, maps, &plan));
 
   ContainerConfig container;
   container.hostname = HostnameOf(config);

@@ -26,7 +26,7 @@ Result<std::shared_ptr<Host>> OpenHost(OciDriverOptions options) {
 Result<std::vector<std::string>> RemoveUnusedImages(
     const OciDriverOptions& options) {
   MOUNTD_ASSIGN(const std::shared_ptr<Host> host, OpenHost(options));
-  MOUNTD_ASSIGN(const int space, host->Namespace());
+  MOUNTD_ASSIGN(const int space, host->namespaces().Shared());
   return host->images().RemoveUnused(TaskStore(host.get()).ImageDigests(),
                                      space);
 }

@@ -58,7 +58,7 @@ void LookAtRuntime(Host& host, Report* report) {
 
 void LookAtNamespaces(Host& host, Report* report) {
   auto& attributes = report->fingerprint.attributes;
-  const auto space = host.Namespace();
+  const auto space = host.namespaces().Shared();
   attributes["driver.oci.user_namespace"] = space.has_value();
   if (!space) {
     report->Is(Health::kUnhealthy,

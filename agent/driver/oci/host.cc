@@ -12,7 +12,6 @@
 #include <system_error>
 
 #include "agent/driver/bundle/checks.h"
-#include "agent/driver/namespaces/namespaces.h"
 #include "agent/driver/oci/files.h"
 #include "agent/driver/oci/program_output.h"
 #include "mountd/base/fd_limit.h"
@@ -86,6 +85,8 @@ Result<std::unique_ptr<Host>> Host::Open(OciDriverOptions options) {
   RaiseFdLimit();
   MOUNTD_TRY(host->OpenState());
   host->maps_ = ChooseIdMaps();
+  host->namespaces_ = std::make_unique<HostNamespaces>(
+      host->maps_, host->options_.keeps_spare_namespaces);
   host->OpenCgroups();
   return host;
 }
@@ -128,18 +129,6 @@ void Host::OpenCgroups() {
   } else {
     no_cgroups_ = opened.error().Message();
   }
-}
-
-Result<int> Host::Namespace() {
-  const std::lock_guard lock(mutex_);
-  if (!namespace_.valid()) {
-    if (!maps_) {
-      return maps_.error();
-    }
-    MOUNTD_ASSIGN(NewNamespaces made, MakeNamespaces(*maps_, WithNetwork::kNo));
-    namespace_ = std::move(made.user);
-  }
-  return namespace_.get();
 }
 
 Result<std::string> Host::RuntimeVersion() {

@@ -11,6 +11,7 @@
 #include "agent/driver/cgroups/cgroup_subtree.h"
 #include "agent/driver/images/image_store.h"
 #include "agent/driver/namespaces/id_maps.h"
+#include "agent/driver/oci/host_namespaces.h"
 #include "agent/driver/oci/oci_driver.h"
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
@@ -45,9 +46,7 @@ class Host {
   }
   const std::string& no_cgroups() const { return no_cgroups_; }
 
-  // Returns a user namespace of these maps, which has no task: images are
-  // unpacked and files of subordinate ids removed as root of it.
-  Result<int> Namespace();
+  HostNamespaces& namespaces() { return *namespaces_; }
 
   // Can be read after Shutdown.
   int shutdown() const { return shutdown_.get(); }
@@ -86,11 +85,11 @@ class Host {
   UniqueFd removed_;
   std::optional<ImageStore> images_;
   Result<IdMaps> maps_ = IdMaps();
+  std::unique_ptr<HostNamespaces> namespaces_;
   std::optional<CgroupSubtree> cgroups_;
   std::string no_cgroups_;
   std::mutex client_mutex_;
-  std::mutex mutex_;  // of all below
-  UniqueFd namespace_;
+  std::mutex mutex_;  // of version_
   std::optional<std::string> version_;
 };
 

@@ -85,13 +85,9 @@ Result<CreatedNetwork> OciDriver::CreateNetwork(const std::string& allocation,
       return NetworkOf(network, hostname, false);
     }
   }
-  if (!host_->maps()) {
-    return host_->maps().error();
-  }
   // The namespaces end with these fds unless mountd pins them. A later network
   // gives the allocation's files, because only that network has an address.
-  MOUNTD_ASSIGN(const NewNamespaces made,
-                MakeNamespaces(*host_->maps(), WithNetwork::kYes));
+  MOUNTD_ASSIGN(const NewNamespaces made, host_->namespaces().Take());
   agent::NetworkSpec spec;
   spec.mode = kMode;
   spec.netns = made.network.get();

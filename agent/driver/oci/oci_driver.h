@@ -28,6 +28,9 @@ struct OciDriverOptions {
   // A cgroup of version 2 that is delegated to this user, such as
   // "/sys/fs/cgroup/…" of a unit with Delegate=yes. "": tasks have no limits.
   std::string cgroup{};
+  // True: the driver keeps namespaces for the next allocation, and a thread
+  // makes them after each start. Only of use in a process that starts many.
+  bool keeps_spare_namespaces = false;
 };
 
 // Makes the driver. PermissionDenied for root, because a container's root would

@@ -103,6 +103,7 @@ Result<StartedTask> OciDriver::StartTask(const TaskConfig& config) {
     }
   }
   MOUNTD_TRY(Launch(config, digest));
+  host_->namespaces().PrepareNext();
   return StartedTask{HandleOf(config, TaskState::kRunning)};
 }
 

@@ -153,7 +153,7 @@ Result<void> TaskStore::KillAll(const std::string& key) const {
 // A machine without user namespaces has run no task, so all files are this
 // user's own.
 Result<void> TaskStore::RemoveDirectory(const std::string& key) const {
-  const auto space = host_.Namespace();
+  const auto space = host_.namespaces().Shared();
   if (space) {
     return RemoveTreeAsRootOf(*space, host_.removed(), key);
   }

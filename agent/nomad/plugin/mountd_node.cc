@@ -86,6 +86,7 @@ Result<Node> MakeMountdNode(const Settings& settings) {
   }
   options.shim = settings.shim;
   options.cgroup = settings.cgroup;
+  options.keeps_spare_namespaces = true;
   // The driver lets nobody else use its connection.
   MOUNTD_ASSIGN(agent::Client for_driver, Connect(settings));
   MOUNTD_ASSIGN(agent::Client for_allocations, Connect(settings));

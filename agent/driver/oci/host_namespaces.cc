@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/driver/oci/host_namespaces.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <system_error>
+#include <utility>
+
+namespace mountd::driver {
+namespace {
+
+// A thread has a priority of its own (setpriority(2)), which the programs that
+// it starts have, too. So the next namespaces take no time of a task's start.
+void GiveWay() {
+  constexpr int kLowest = 19;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowest);
+}
+
+}  // namespace
+
+HostNamespaces::~HostNamespaces() {
+  if (maker_.joinable()) {
+    maker_.join();
+  }
+}
+
+Result<int> HostNamespaces::Shared() {
+  const std::lock_guard lock(shared_mutex_);
+  if (!shared_.valid()) {
+    if (!maps_) {
+      return maps_.error();
+    }
+    MOUNTD_ASSIGN(NewNamespaces made, MakeNamespaces(*maps_, WithNetwork::kNo));
+    shared_ = std::move(made.user);
+  }
+  return shared_.get();
+}
+
+Result<NewNamespaces> HostNamespaces::Take() {
+  if (!maps_) {
+    return maps_.error();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto taken = std::exchange(spare_, std::nullopt)) {
+      return *std::move(taken);
+    }
+  }
+  return MakeNamespaces(*maps_, WithNetwork::kYes);
+}
+
+void HostNamespaces::PrepareNext() {
+  if (!keeps_spare_ || !maps_) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (spare_ || is_making_) {
+    return;
+  }
+  if (maker_.joinable()) {
+    maker_.join();  // it has nothing more to do
+  }
+  try {
+    maker_ = std::thread([this] { MakeSpare(); });
+    is_making_ = true;
+  } catch (const std::system_error&) {
+    // The user has no thread left. Take makes the namespaces.
+  }
+}
+
+void HostNamespaces::MakeSpare() {
+  GiveWay();
+  auto made = MakeNamespaces(*maps_, WithNetwork::kYes);
+  const std::lock_guard lock(mutex_);
+  is_making_ = false;
+  if (made) {
+    spare_ = *std::move(made);
+  }
+}
+
+}  // namespace mountd::driver

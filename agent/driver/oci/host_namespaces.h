@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "agent/driver/namespaces/id_maps.h"
+#include "agent/driver/namespaces/namespaces.h"
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::driver {
+
+// Makes the namespaces of a driver, and keeps spare ones for the next
+// allocation, because newuidmap(1) and newgidmap(1) take milliseconds of a
+// start. Spare namespaces have neither a process nor a name, so they end with
+// the driver, however it ends. Any thread.
+class HostNamespaces {
+ public:
+  // Keeps no spare ones unless `keeps_spare`.
+  HostNamespaces(Result<IdMaps> maps, bool keeps_spare)
+      : maps_(std::move(maps)), keeps_spare_(keeps_spare) {}
+  HostNamespaces(const HostNamespaces&) = delete;
+  HostNamespaces& operator=(const HostNamespaces&) = delete;
+  // Waits for the thread, as long as MakeNamespaces waits.
+  ~HostNamespaces();
+
+  // Returns a user namespace that has no task: images are unpacked and files of
+  // subordinate ids removed as root of it.
+  Result<int> Shared();
+  // Returns a user namespace and its network namespace, which nobody else has:
+  // the spare ones, or new ones if there are none now. Errors of
+  // MakeNamespaces.
+  Result<NewNamespaces> Take();
+  // Has a thread make the spare namespaces, unless they are there. Returns at
+  // once. After a failure Take makes them, and has the error.
+  void PrepareNext();
+
+ private:
+  void MakeSpare();
+
+  const Result<IdMaps> maps_;
+  const bool keeps_spare_;
+  std::mutex shared_mutex_;
+  UniqueFd shared_;
+  std::mutex mutex_;  // of all below
+  std::optional<NewNamespaces> spare_;
+  bool is_making_ = false;
+  std::thread maker_;
+};
+
+}  // namespace mountd::driver
