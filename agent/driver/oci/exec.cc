@@ -176,7 +176,9 @@ Result<void> StartExec(ShimConnection& shim, const std::string& process,
   MOUNTD_ASSIGN(Pipe error, MakePipe());
   const std::array<int, 4> fds = {memory.get(), input.read.get(),
                                   output.write.get(), error.write.get()};
-  MOUNTD_TRY(shim.Call(request, fds, PatienceOf(*pump)));
+  // Run gets the answer, because the first output may come earlier.
+  MOUNTD_TRY(shim.Post(request, fds));
+  pump->start_deadline = std::chrono::steady_clock::now() + PatienceOf(*pump);
   if (pump->stdin_fd >= 0) {
     pump->input = std::move(input.write);
   }

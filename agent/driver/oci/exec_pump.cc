@@ -62,6 +62,11 @@ Error LateError(const std::string& task_id) {
                    "the command did not end in time, and was killed");
 }
 
+Error NotBegunError(const std::string& task_id) {
+  return MakeError(Code::kDeadlineExceeded, "exec", task_id,
+                   "the runtime did not start the command in time");
+}
+
 Error ShutdownError(const std::string& task_id) {
   return MakeError(Code::kAborted, "exec", task_id,
                    "the driver is shutting down; the command was killed");
@@ -72,22 +77,23 @@ Error ShutdownError(const std::string& task_id) {
 Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
   const WithoutSigpipe guard;
   for (;;) {
+    const bool has_begun = !start_deadline;
     const int to_process = has_terminal ? output.get() : input.get();
     std::array<pollfd, 7> waiting = {{
         {shim.fd(), POLLIN, 0},
         {shutdown, POLLIN, 0},
         {output.get(), POLLIN, 0},
         {error.get(), POLLIN, 0},
-        {waiting_.empty() ? stdin_fd : -1, POLLIN, 0},
+        {waiting_.empty() && has_begun ? stdin_fd : -1, POLLIN, 0},
         {waiting_.empty() ? -1 : to_process, POLLOUT, 0},
         {caller, POLLIN, 0},
     }};
-    const int ready = ::poll(waiting.data(), waiting.size(), LeftMs(deadline));
+    const int ready = ::poll(waiting.data(), waiting.size(), LeftMs(End()));
     if (ready < 0 && errno != EINTR) {
       return ErrnoError(errno, "poll", task_id);
     }
     if (ready == 0) {
-      return LateError(task_id);
+      return TooLate();
     }
     if (ready < 0) {
       continue;
@@ -113,17 +119,37 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
       MoveInput();
     }
     if (waiting[0].revents != 0) {
-      auto ended = shim.Next(std::chrono::milliseconds(0));
-      if (!ended) {
-        return ended.error();
+      MOUNTD_ASSIGN(const std::optional<ExitResult> ended, Hear(shim));
+      if (ended) {
+        return *ended;
       }
-      Drain();
-      if (!taken_) {
-        return taken_.error();
-      }
-      return ResultOf(ended->message);
     }
   }
+}
+
+std::optional<std::chrono::steady_clock::time_point> ExecPump::End() const {
+  return deadline && start_deadline ? std::min(deadline, start_deadline)
+                                    : (deadline ? deadline : start_deadline);
+}
+
+Error ExecPump::TooLate() const {
+  const bool is_over =
+      deadline && *deadline <= std::chrono::steady_clock::now();
+  return is_over ? LateError(task_id) : NotBegunError(task_id);
+}
+
+Result<std::optional<ExitResult>> ExecPump::Hear(shim::ShimConnection& shim) {
+  MOUNTD_ASSIGN(const shim::Answer told,
+                shim.Next(std::chrono::milliseconds(0)));
+  if (told.message.kind() == shim::Kind::kExecStarted) {
+    start_deadline.reset();
+    return std::optional<ExitResult>();
+  }
+  Drain();
+  if (!taken_) {
+    return taken_.error();
+  }
+  return std::optional<ExitResult>(ResultOf(told.message));
 }
 
 Result<void> ExecPump::WriteTo(int fd, std::string_view bytes) const {

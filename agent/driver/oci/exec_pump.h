@@ -29,6 +29,9 @@ struct ExecPump {
   OutputTaker take_output;
   OutputTaker take_error;
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  // Until the shim tells the start of the process: the time at which the pump
+  // gives up. Output may come earlier than that message, and input waits.
+  std::optional<std::chrono::steady_clock::time_point> start_deadline;
   // The driver's ends; with a terminal `output` is its master, and the others
   // are not valid.
   UniqueFd input;
@@ -37,7 +40,8 @@ struct ExecPump {
   bool has_terminal = false;
 
   // Moves bytes until the shim tells the end of the process, and then what is
-  // left of the output. Aborted after the shutdown, and without the caller.
+  // left of the output. The shim's error if it could not start the process.
+  // Aborted after the shutdown, and without the caller.
   // DeadlineExceeded at the deadline. The process ends with the connection
   // after an error. An error of a taker is the result once the process has
   // ended.
@@ -48,6 +52,10 @@ struct ExecPump {
   Result<void> WriteTo(int fd, std::string_view bytes) const;
 
  private:
+  std::optional<std::chrono::steady_clock::time_point> End() const;
+  Error TooLate() const;
+  // Takes the shim's message. Nothing if the process has begun, and not ended.
+  Result<std::optional<ExitResult>> Hear(shim::ShimConnection& shim);
   void MoveInput();
   // False: nothing more comes, or nothing for now.
   bool MoveOutput(UniqueFd& from, const OutputTaker& taker);

@@ -88,13 +88,19 @@ Result<ShimConnection> ShimConnection::Open(int task_directory) {
 Result<Answer> ShimConnection::Call(
     const Message& request, std::span<const int> fds,
     std::optional<std::chrono::milliseconds> timeout) {
-  const auto sent = Send(socket_.get(), request, fds);
-  if (!sent) {
-    // A shim that has given up has left the reason.
-    const auto reason = Next(std::chrono::milliseconds(0));
-    return reason ? sent.error() : reason.error();
-  }
+  MOUNTD_TRY(Post(request, fds));
   return Next(timeout);
+}
+
+Result<void> ShimConnection::Post(const Message& request,
+                                  std::span<const int> fds) {
+  const auto sent = Send(socket_.get(), request, fds);
+  if (sent) {
+    return Ok();
+  }
+  // A shim that has given up has left the reason.
+  const auto reason = Next(std::chrono::milliseconds(0));
+  return reason ? sent.error() : reason.error();
 }
 
 Result<Answer> ShimConnection::Next(

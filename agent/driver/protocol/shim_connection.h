@@ -35,6 +35,8 @@ class ShimConnection {
   // The connection is of no use after either.
   Result<Answer> Call(const Message& request, std::span<const int> fds = {},
                       std::optional<std::chrono::milliseconds> timeout = {});
+  // Sends the request, whose answers Next returns. Errors as of Call.
+  Result<void> Post(const Message& request, std::span<const int> fds = {});
   // Returns the next answer, such as kExited after kExecStarted.
   Result<Answer> Next(std::optional<std::chrono::milliseconds> timeout = {});
   int fd() const { return socket_.get(); }

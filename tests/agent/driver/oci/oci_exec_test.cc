@@ -280,6 +280,39 @@ TEST_F(OciExec, HasATerminal) {
   });
 }
 
+// The runtime here goes on after it has made the process. A naive driver moves
+// no byte until the runtime has ended.
+TEST_F(OciExec, MovesOutputWhileTheRuntimeRuns) {
+  AsUser([this] {
+    OciDriverOptions options = Options();
+    options.runtime = path("lingering-runtime");
+    std::ofstream(options.runtime)
+        << "#!/bin/sh\n"
+           "case \"$*\" in *' exec '*) crun \"$@\"; exec sleep 4323;; esac\n"
+           "exec crun \"$@\"\n"
+        << std::flush;
+    ASSERT_EQ(::chmod(options.runtime.c_str(), 0755), 0);
+    const auto driver = MakeWith(options);
+    const TaskConfig config = StartWaiting(*driver);
+    const UniqueFd output = NewFile("output");
+    ExecOptions exec;
+    exec.command = {"/bin/echo", "told"};
+    exec.stdout_fd = output.get();
+    Result<ExitResult> ended = Error{};
+    std::thread caller([&] {
+      ended = driver->streaming_exec()->ExecTaskStreaming(config.id, exec);
+    });
+    EXPECT_TRUE(
+        Eventually([&] { return ContentOf(path("output")) == "told\n"; }));
+    driver->Shutdown();
+    caller.join();
+    EXPECT_THAT(ended, IsErr(Code::kAborted));
+    EXPECT_TRUE(Eventually([] { return ProcessesWith("4323").empty(); }));
+    EXPECT_THAT(MakeDriver()->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
 TEST_F(OciExec, EndsWithTheDriver) {
   AsUser([this] {
     const auto driver = MakeDriver();
