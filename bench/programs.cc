@@ -26,7 +26,8 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-// Makes a file, because a pipe could fill up before the program reads.
+// Makes a file, because a pipe could fill up before the program reads, and a
+// program that goes on in the background keeps a pipe open.
 Result<UniqueFd> FileWith(const std::string& text) {
   UniqueFd file(::memfd_create("input", MFD_CLOEXEC));
   if (!file.valid() || ::pwrite(file.get(), text.data(), text.size(), 0) !=
@@ -56,11 +57,12 @@ Result<pid_t> Spawn(const Program& program, int input, int output) {
   return child;
 }
 
-std::string ReadAll(const UniqueFd& fd) {
+std::string ReadAll(const UniqueFd& file) {
   std::string text;
   std::array<char, 4096> buffer{};
   for (;;) {
-    const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+    const ssize_t got = ::pread(file.get(), buffer.data(), buffer.size(),
+                                static_cast<off_t>(text.size()));
     if (got <= 0) {
       return text;
     }
@@ -72,21 +74,14 @@ std::string ReadAll(const UniqueFd& fd) {
 
 Result<std::string> RunProgram(const Program& program) {
   MOUNTD_ASSIGN(const UniqueFd input, FileWith(program.input));
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return ErrnoError(errno, "pipe2", "");
-  }
-  const UniqueFd output(ends[0]);
-  UniqueFd output_of_child(ends[1]);
-  MOUNTD_ASSIGN(const pid_t child,
-                Spawn(program, input.get(), output_of_child.get()));
-  output_of_child.reset();
-  const std::string text = ReadAll(output);
+  MOUNTD_ASSIGN(const UniqueFd output, FileWith(""));
+  MOUNTD_ASSIGN(const pid_t child, Spawn(program, input.get(), output.get()));
   int status = 0;
   if (::waitpid(child, &status, 0) < 0 || status != 0) {
-    return MakeError(Code::kInternal, "run", program.command.front(), text);
+    return MakeError(Code::kInternal, "run", program.command.front(),
+                     ReadAll(output));
   }
-  return text;
+  return ReadAll(output);
 }
 
 bool IsProgram(const std::string& path) {
