@@ -310,7 +310,14 @@ Result<void> MeasureAsUser(const Counts& counts, bool has_podman,
   MOUNTD_ASSIGN(const RuntimeFloor floor, RuntimeFloor::OfRunningTask());
   std::unique_ptr<Podman> podman;
   if (has_podman) {
-    MOUNTD_ASSIGN(podman, Podman::Make());
+    Result<std::unique_ptr<Podman>> made = Podman::Make();
+    // A machine on which podman cannot work still has mountd's own figures.
+    if (made) {
+      podman = *std::move(made);
+    } else {
+      std::fprintf(stderr, "tasks: no figure for podman: %s\n",
+                   made.error().Message().c_str());
+    }
   }
   const Contenders who{agent, floor, podman.get()};
   MOUNTD_TRY(MeasureOne(counts, "", who, into));
@@ -372,16 +379,12 @@ void Tell(SamplesByName& all, const Counts& counts, Report& report) {
 }
 
 // False, with a note, if podman cannot be measured.
-Result<bool> HavePodman(Report& report) {
+bool HavePodman(Report& report) {
   const auto made = Podman::MakeHost();
-  if (made) {
-    return true;
+  if (!made) {
+    report.Note("tasks: no figure for podman: " + made.error().Message());
   }
-  if (made.error().code != Code::kNotSupported) {
-    return made.error();
-  }
-  report.Note("tasks: no figure for podman: " + made.error().Message());
-  return false;
+  return made.has_value();
 }
 
 Result<void> MeasureTasks(agent::Client& client, Report& report,
@@ -394,7 +397,7 @@ Result<void> MeasureTasks(agent::Client& client, Report& report,
   if (!host) {
     return host.error();
   }
-  MOUNTD_ASSIGN(const bool has_podman, HavePodman(report));
+  const bool has_podman = HavePodman(report);
   MOUNTD_ASSIGN(const testing::Process plugin, HavePlugin(client));
   MOUNTD_ASSIGN(SamplesByName all, AsTaskUser([&](SamplesByName& into) {
                   return MeasureAsUser(counts, has_podman, into);
