@@ -155,7 +155,7 @@ Result<void> OciDriver::RemoveDirectory(const std::string& path) {
     return errno == ENOENT ? Ok()
                            : Result<void>(ErrnoError(errno, "open", parent));
   }
-  const auto space = host_->Namespace();
+  const auto space = host_->namespaces().Shared();
   if (space) {
     return RemoveTreeAsRootOf(*space, directory.get(), path.substr(slash + 1));
   }
