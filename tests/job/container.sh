@@ -258,7 +258,7 @@ another_serves() { not equals "$(server)" "$1" && site_says "hello from the task
 
 is_verified() {
   equals "$(tasks verify site server "$(server)" --json | json '[d["ok"], len(d["mounts"])]')" \
-    "[True, 2]"
+    "[True, 3]"  # two volumes and the secrets
 }
 
 # Succeeds if neither alice nor a subordinate id of hers has a process.
