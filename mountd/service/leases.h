@@ -63,8 +63,8 @@ class Leases : public LeaseChecks {
   std::optional<LeaseRecord> Find(const LeaseKey& key) const;
 
   // Makes room for another allocation of this name: removes the user's receipt
-  // of a fence. FailedPrecondition while the fence is not done. AlreadyExists
-  // if another user has such a receipt.
+  // of a fence, and a lease that Forget could not. FailedPrecondition while the
+  // fence is not done. AlreadyExists if another user has such a receipt.
   Result<void> BeginHistory(const std::string& allocation, std::uint32_t uid);
 
   // A held lease whose pipe is to be watched. Each Acquire has a serial of its

@@ -31,26 +31,27 @@ Result<void> Leases::RecoverMerged(const LeaseRecord& lease) {
 
 Result<void> Leases::BeginHistory(const std::string& allocation,
                                   std::uint32_t uid) {
-  const std::lock_guard change(change_);
-  MOUNTD_ASSIGN(const std::optional<FenceRecord> fence,
-                state_.leases.GetFence(allocation));
-  if (!fence) {
-    return Ok();
+  {
+    const std::lock_guard change(change_);
+    MOUNTD_ASSIGN(const std::optional<FenceRecord> fence,
+                  state_.leases.GetFence(allocation));
+    if (fence && fence->lease.uid != uid) {
+      return MakeError(Code::kAlreadyExists, "prepare",
+                       "allocation " + allocation,
+                       "another user has a fence's receipt of this name; "
+                       "choose another name");
+    }
+    if (fence && fence->state == FenceState::kBegun) {
+      return LapsedError("prepare", "allocation " + allocation,
+                         fence->lease.name);
+    }
+    if (fence) {
+      MOUNTD_TRY(state_.leases.RemoveFence(allocation));
+    }
   }
-  if (fence->lease.uid != uid) {
-    return MakeError(Code::kAlreadyExists, "prepare",
-                     "allocation " + allocation,
-                     "another user has a fence's receipt of this name; choose "
-                     "another name");
-  }
-  if (fence->state == FenceState::kBegun) {
-    return LapsedError("prepare", "allocation " + allocation,
-                       fence->lease.name);
-  }
-  MOUNTD_TRY(state_.leases.RemoveFence(allocation));
-  const std::lock_guard lock(mutex_);
-  fences_.erase(allocation);
-  return Ok();
+  // Also forgets the fence. A store that failed at the end of the earlier
+  // allocation may have left a lease, which would bind this one.
+  return Forget(allocation);
 }
 
 Result<std::vector<AllocationRecord>> Leases::CoveredBy(

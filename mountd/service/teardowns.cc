@@ -283,7 +283,7 @@ Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
                 parts_.state.allocations.FinishAllocation(std::move(receipt)));
   const Result<bool> has_users = HasUsersOfUnchecked(record);
   receipt.has_users = !has_users || *has_users;
-  // After a kill here the next start forgets the lease.
+  // After a kill or a failure a start or BeginHistory forgets the lease.
   IgnoreBecauseBestEffort(leases_.Forget(record.id));
   return receipt;
 }
