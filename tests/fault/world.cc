@@ -52,7 +52,6 @@ ids = ["100000-165535"]
 [timeouts]
 rpc_ms = 2000
 probe_starting_ms = 10
-probe_ready_ms = 50
 probe_timeout_ms = 2000
 )";
 
@@ -115,13 +114,14 @@ std::string Difference(const World::State& before, const World::State& after) {
 
 }  // namespace
 
-Result<std::unique_ptr<World>> World::Make(const std::string& timeouts) {
+Result<std::unique_ptr<World>> World::Make(const std::string& timeouts,
+                                           int probe_ready_ms) {
   std::unique_ptr<World> world(new World);
-  MOUNTD_TRY(world->Start(timeouts));
+  MOUNTD_TRY(world->Start(timeouts, probe_ready_ms));
   return world;
 }
 
-Result<void> World::Start(const std::string& timeouts) {
+Result<void> World::Start(const std::string& timeouts, int probe_ready_ms) {
   ::umask(S_IWGRP | S_IWOTH);
   MakeHostVolumes();
   fs::create_directories(kAllocRoot);
@@ -131,7 +131,11 @@ Result<void> World::Start(const std::string& timeouts) {
   }
   CniWorld::Make();
   WriteNetwork("net.conflist", Network("net", {Plugin("first")}));
-  MOUNTD_ASSIGN(node_, Node::Start(kConfig + timeouts, STEPPED_PROGRAMS));
+  MOUNTD_ASSIGN(node_, Node::Start(kConfig +
+                                       ("probe_ready_ms = " +
+                                        std::to_string(probe_ready_ms)) +
+                                       "\n" + timeouts,
+                                   STEPPED_PROGRAMS));
   MOUNTD_ASSIGN(agent::Client client, Connect());
   MOUNTD_TRY(client.RegisterPlugin(
       {.plugin = kPlugin, .type = agent::PluginType::kMonolith}));

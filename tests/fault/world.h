@@ -27,7 +27,9 @@ class World : private cni::CniWorld {
   static constexpr char kAllocRoot[] = "/run/host/alloc";
 
   // Makes the world; `timeouts` is more lines for that section of mountd.toml.
-  static Result<std::unique_ptr<World>> Make(const std::string& timeouts = "");
+  // mountd probes a healthy plugin every `probe_ready_ms`.
+  static Result<std::unique_ptr<World>> Make(const std::string& timeouts = "",
+                                             int probe_ready_ms = 50);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -64,7 +66,7 @@ class World : private cni::CniWorld {
 
  private:
   World() = default;
-  Result<void> Start(const std::string& timeouts);
+  Result<void> Start(const std::string& timeouts, int probe_ready_ms);
   Result<void> StartPlugin();
 
   StepsControl steps_;
