@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/fakes/failing_store.h"
 #include "tests/support/matchers.h"
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/service/core_fixture.h"
@@ -164,6 +165,39 @@ TEST_F(LeasesTest, ARenewalMovesTheDeadlineAndTheWallClockDoesNot) {
   // A lease that was renewed after the watch saw it due does not lapse.
   EXPECT_FALSE(
       services().leases.Lapse({Core::kAgent, "lease"}, "late")->lapsed);
+}
+
+// A disk that is full lets the allocation end, and not its lease.
+TEST_F(LeasesTest, ALeaseThatOutlivesItsAllocationBindsNoLaterOne) {
+  for (const bool lapses : {false, true}) {
+    SCOPED_TRACE(lapses);
+    ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+    {
+      const FailingWrites leases(core_.state->database(), "DELETE", "leases");
+      const FailingWrites deadlines(core_.boot->database(), "DELETE",
+                                    "lease_deadlines");
+      if (lapses) {
+        Pass(10);
+        LapseDue();
+        ASSERT_THAT(Fence(), IsOk());
+      } else {
+        ASSERT_THAT(
+            services().allocations.ReleaseAllocation(agent_, NameOf("web")),
+            IsOk());
+      }
+      EXPECT_FALSE(Record());
+      // The new allocation would have the old one's lease.
+      EXPECT_FALSE(Prepare("web"));
+      EXPECT_FALSE(Record());
+    }
+    ASSERT_THAT(Prepare("web"), IsOk());
+    EXPECT_TRUE(services().leases.List().empty());
+    EXPECT_THAT(Bind(), IsOk());
+    core_.Restart();
+    ASSERT_THAT(core_.Recover(), IsOk());
+    EXPECT_TRUE(services().leases.List().empty());
+    EXPECT_THAT(Bind("more"), IsOk());
+  }
 }
 
 TEST_F(LeasesTest, AFenceReleasesTheAllocationAndLeavesAReceipt) {
