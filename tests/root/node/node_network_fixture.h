@@ -73,7 +73,8 @@ class NetworkSignals {
   std::vector<std::string> lines_;
 };
 
-// Owns a whole mountd with two networks, and an agent that hears its signals.
+// Owns a whole mountd with two networks or a test's own, and an agent that
+// hears its signals.
 class NodeNetworkFixture : public NodeFixture {
  protected:
   void SetUp() override {
@@ -81,13 +82,15 @@ class NodeNetworkFixture : public NodeFixture {
     if (IsSkipped()) {
       return;
     }
-    ASSERT_NO_FATAL_FAILURE(StartNode(kNetworkConfig));
+    ASSERT_NO_FATAL_FAILURE(StartNode(ConfigText()));
     ASSERT_EQ(MessageOf(client_->GetCapabilities()), "Ok");
   }
   void TearDown() override {
     subscriber_.reset();
     NodeFixture::TearDown();
   }
+
+  virtual std::string ConfigText() const { return kNetworkConfig; }
 
   // Subscribes as the agent, whom the signals are for.
   void Subscribe() {
