@@ -237,6 +237,10 @@ csi::VolumeEvents ApiServer::EventsOfVolumes() {
 }
 
 void ApiServer::Finished(const OperationSummary& summary) {
+  if (summary.error == nullptr && !summary.others.empty()) {
+    reads_.push_back(summary.method + " " + std::to_string(summary.uid) +
+                     " others=" + summary.others);
+  }
   if (summary.error != nullptr || owed_watch_.last().count != 0) {
     owed_.Check();
   }
@@ -283,6 +287,12 @@ std::vector<std::string> ApiServer::TakeAudited() {
   std::vector<std::string> audited;
   OnLoop([&] { audited.swap(audited_); });
   return audited;
+}
+
+std::vector<std::string> ApiServer::TakeUsesOfOthers() {
+  std::vector<std::string> reads;
+  OnLoop([&] { reads.swap(reads_); });
+  return reads;
 }
 
 std::size_t ApiServer::peer_count() {

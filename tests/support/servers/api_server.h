@@ -70,6 +70,9 @@ class ApiServer {
   // Returns the audit's records since the last call, as
   // "<method> <object> <uid> somebody <error>".
   std::vector<std::string> TakeAudited();
+  // Returns the operations since the last call that an administrator made with
+  // others' objects, as "<method> <uid> others=<uids>".
+  std::vector<std::string> TakeUsesOfOthers();
   std::size_t peer_count();
   std::size_t running();
 
@@ -118,6 +121,7 @@ class ApiServer {
   LeaseWatch leases_;
   dbus::PeerDrops drops_;
   std::vector<std::string> audited_;  // the loop's thread only
+  std::vector<std::string> reads_;    // the loop's thread only
   const dbus::ApiParts api_;
   std::unique_ptr<dbus::PeerServer> peers_;
   std::unique_ptr<dbus::SystemBus> bus_;
