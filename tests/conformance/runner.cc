@@ -5,13 +5,10 @@
 //   conformance_runner ADDRESS
 #include <fcntl.h>
 
-#include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <iostream>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,7 +18,7 @@
 #include "agent/fields/grant_fields.h"
 #include "agent/fields/lease_fields.h"
 #include "agent/mountctl/output/json.h"
-#include "agent/subscriber.h"
+#include "tests/conformance/runner_signals.h"
 
 namespace mountd::agent {
 namespace {
@@ -285,6 +282,55 @@ const std::map<std::string, Method>& MethodsOfMounts() {
   return all;
 }
 
+// Opens the file that stands for an fd in the call's arguments.
+UniqueFd Opened(const Json& path) {
+  return UniqueFd(::open(Text(path).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+const std::map<std::string, Method>& MethodsOfTasks() {
+  static const std::map<std::string, Method> all = {
+      {"RepairMount",
+       [](Client& c, Arguments a) {
+         return Answer(c.RepairMount(Text(a[0]), Text(a[1]), Text(a[2])));
+       }},
+      {"RemoveTree",
+       [](Client& c, Arguments a) {
+         return Answer(c.RemoveTree(Opened(a[0]).get()));
+       }},
+      {"ChownTree",
+       [](Client& c, Arguments a) {
+         return Answer(c.ChownTree(Opened(a[0]).get(), a[1], a[2]));
+       }},
+      {"ListHandedOut",
+       [](Client& c, Arguments a) {
+         return Answer(c.ListHandedOut(Text(a[0])));
+       }},
+      {"VerifyTask",
+       [](Client& c, Arguments a) {
+         return Answer(
+             c.VerifyTask(Text(a[0]), Text(a[1]), Opened(a[2]).get()));
+       }},
+  };
+  return all;
+}
+
+const std::map<std::string, Method>& MethodsOfNode() {
+  static const std::map<std::string, Method> all = {
+      {"GetVolumeStats",
+       [](Client& c, Arguments a) {
+         return Answer(c.GetVolumeStats(Text(a[0]), Text(a[1])));
+       }},
+      {"ListPlugins",
+       [](Client& c, Arguments) { return Answer(c.ListPlugins()); }},
+      {"ListOperations",
+       [](Client& c, Arguments) { return Answer(c.ListOperations()); }},
+      {"GetStatistics",
+       [](Client& c, Arguments) { return Answer(c.GetStatistics()); }},
+      {"Reload", [](Client& c, Arguments) { return Answer(c.Reload()); }},
+  };
+  return all;
+}
+
 const std::map<std::string, Method>& MethodsOfControllers() {
   static const std::map<std::string, Method> all = {
       {"ControllerPublishVolume",
@@ -448,8 +494,8 @@ const std::map<std::string, Method>& Methods() {
 
 // Returns an empty function for a method that the runner does not know.
 Method FindMethod(const std::string& name) {
-  for (const auto* methods :
-       {&Methods(), &MethodsOfMounts(), &MethodsOfControllers()}) {
+  for (const auto* methods : {&Methods(), &MethodsOfMounts(), &MethodsOfTasks(),
+                              &MethodsOfNode(), &MethodsOfControllers()}) {
     if (const auto found = methods->find(name); found != methods->end()) {
       return found->second;
     }
@@ -457,62 +503,19 @@ Method FindMethod(const std::string& name) {
   return nullptr;
 }
 
-// Owns the signals that no step has taken. The handlers run on another thread.
-class Signals {
- public:
-  Json Subscribe(const std::string& address) {
-    SignalHandlers handlers;
-    handlers.plugin_added = [this](const SignalHandlers::PluginInstance& one) {
-      Keep("PluginAdded", one);
-    };
-    handlers.plugin_removed =
-        [this](const SignalHandlers::PluginInstance& one) {
-          Keep("PluginRemoved", one);
-        };
-    Result<Subscriber> subscriber =
-        Subscriber::Start({.address = address}, std::move(handlers));
-    if (!subscriber) {
-      return Answer(Result<bool>(subscriber.error()));
-    }
-    subscriber_.emplace(std::move(*subscriber));
-    return {{"result", nullptr}};
-  }
+Json TakeSignal(Signals& signals, const std::string& name) {
+  std::optional<Json> arguments = signals.Take(name);
+  return arguments
+             ? Json{{"result", std::move(*arguments)}}
+             : Json{{"error", "runner"}, {"message", "there was no " + name}};
+}
 
-  // Returns the first signal of that name, and removes it.
-  Json TakeSignal(const std::string& name) {
-    std::unique_lock lock(mutex_);
-    const auto find = [&] {
-      return std::find_if(kept_.begin(), kept_.end(),
-                          [&](const auto& one) { return one.first == name; });
-    };
-    if (!changed_.wait_for(lock, std::chrono::seconds(10),
-                           [&] { return find() != kept_.end(); })) {
-      return {{"error", "runner"}, {"message", "there was no " + name}};
-    }
-    const auto found = find();
-    Json arguments = std::move(found->second);
-    kept_.erase(found);
-    return {{"result", std::move(arguments)}};
-  }
-
- private:
-  void Keep(const char* name, const SignalHandlers::PluginInstance& one) {
-    const std::lock_guard lock(mutex_);
-    kept_.emplace_back(name, Json{{"plugin", one.plugin},
-                                  {"type", one.type},
-                                  {"allocation", one.allocation},
-                                  {"object", one.object}});
-    changed_.notify_all();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::pair<std::string, Json>> kept_;  // guarded by mutex_
-  std::optional<Subscriber> subscriber_;  // the last, because it ends first
-};
-
-// A step with a patience of its own is made by a client of its own.
+// A step with a patience of its own is made by a client of its own. A
+// Subscriber makes Subscribe.
 Json Make(const std::string& address, Client& client, const Json& step) {
+  if (step["call"] == "Subscribe") {
+    return AnswerNothing(Signals().Subscribe(address));
+  }
   const Method method = FindMethod(Text(step["call"]));
   if (method == nullptr) {
     return {{"error", "runner"}, {"message", "the runner has no such method"}};
@@ -540,10 +543,10 @@ int RunSteps(const std::string& address) {
   Signals signals;
   for (std::string line; std::getline(std::cin, line);) {
     const Json step = Json::parse(line);
-    const Json answer = step.contains("signals") ? signals.Subscribe(address)
-                        : step.contains("signal")
-                            ? signals.TakeSignal(Text(step["signal"]))
-                            : Make(address, *client, step);
+    const Json answer =
+        step.contains("signals")  ? AnswerNothing(signals.Subscribe(address))
+        : step.contains("signal") ? TakeSignal(signals, Text(step["signal"]))
+                                  : Make(address, *client, step);
     std::cout << answer.dump() << std::endl;
   }
   return 0;

@@ -57,10 +57,18 @@ def sealed(secrets, level):
         return dbus.types.UnixFd(fd, variant_level=level)  # has a copy of the fd
 
 
+def file(path, level):
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return dbus.types.UnixFd(fd, variant_level=level)  # has a copy of the fd
+    finally:
+        os.close(fd)
+
+
 def to_wire(kind, value, types, level=0):
     """The JSON value as dbus-python sends it; `level` is 1 for the value of a key."""
     if kind.kind == "h":
-        return sealed(value, level)
+        return (sealed if isinstance(value, dict) else file)(value, level)
     if kind.kind == "dict":
         keys = dict(types.dicts.get(kind.name, []))
         if unknown := set(value) - set(keys):
@@ -156,6 +164,8 @@ class Client:
 
     def signal(self, name):
         """Returns the arguments of the first signal of that name, and removes it."""
+        if name not in self.signals and name != "PropertiesChanged":
+            raise NotInContract(name)
         # dbus-python needs GLib, and GLib's other bindings need not be there.
         glib = ctypes.CDLL("libglib-2.0.so.0")
         deadline = time.monotonic() + 10

@@ -34,6 +34,9 @@ type step struct {
 // names as tags.
 func fill(value any, into reflect.Value) error {
 	if into.Type() == reflect.TypeOf(dbus.UnixFD(0)) {
+		if path, ok := value.(string); ok {
+			return fillFile(path, into)
+		}
 		return fillSecrets(value, into)
 	}
 	switch into.Kind() {
@@ -77,6 +80,16 @@ func fill(value any, into reflect.Value) error {
 		err = json.Unmarshal(text, into.Addr().Interface())
 	}
 	return err
+}
+
+// fillFile stores an fd of the file, which stays open until this program ends.
+func fillFile(path string, into reflect.Value) error {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	into.SetInt(int64(fd))
+	return nil
 }
 
 // fillSecrets stores the fd of a memfd with the object's texts.

@@ -64,6 +64,8 @@ class ApiServer {
   csi::VolumeEvents EventsOfVolumes();
   FenceTeller::Ways WaysToTellFences();
   void Send(const dbus::Event& event);
+  // Returns which events callers may see.
+  const CallerAccess& access() const { return services_.access; }
 
   exec::FakeExecutor& executor() { return executor_; }
   csi::FakeCsiClient& csi() { return csi_; }

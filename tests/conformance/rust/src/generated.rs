@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use mountd1::zvariant::OwnedFd;
 use mountd1::*;
 use serde_json::Value;
 
@@ -381,6 +382,12 @@ pub fn make(client: &Client, call: &str, list: &[Value], patience: Option<u32>)
             a3.patience_ms = patience;
             client.unmount(&a0, &a1, &a2, &a3).map(|answer| answer.to_json())
         }
+        "RemoveTree" => {
+            let a0: OwnedFd = argument(list, 0);
+            let mut a1: Options = argument(list, 1);
+            a1.patience_ms = patience;
+            client.remove_tree(&a0, &a1).map(|answer| answer.to_json())
+        }
         "ListHolders" => {
             let a0: String = argument(list, 0);
             let a1: String = argument(list, 1);
@@ -394,6 +401,22 @@ pub fn make(client: &Client, call: &str, list: &[Value], patience: Option<u32>)
             let mut a1: Options = argument(list, 1);
             a1.patience_ms = patience;
             client.list_handed_out(&a0, &a1).map(|answer| answer.to_json())
+        }
+        "ChownTree" => {
+            let a0: OwnedFd = argument(list, 0);
+            let a1: u32 = argument(list, 1);
+            let a2: u32 = argument(list, 2);
+            let mut a3: Options = argument(list, 3);
+            a3.patience_ms = patience;
+            client.chown_tree(&a0, a1, a2, &a3).map(|answer| answer.to_json())
+        }
+        "VerifyTask" => {
+            let a0: String = argument(list, 0);
+            let a1: String = argument(list, 1);
+            let a2: OwnedFd = argument(list, 2);
+            let mut a3: Options = argument(list, 3);
+            a3.patience_ms = patience;
+            client.verify_task(&a0, &a1, &a2, &a3).map(|answer| answer.to_json())
         }
         "ReleaseAllocation" => {
             let a0: String = argument(list, 0);

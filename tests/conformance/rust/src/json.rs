@@ -94,9 +94,14 @@ impl Json for OwnedObjectPath {
     }
 }
 
-/// As an argument a memfd of secrets, which are an object of texts.
+/// As an argument a file that a path names, or a memfd of secrets, which are an
+/// object of texts.
 impl Json for OwnedFd {
     fn from_json(value: &Value) -> Self {
+        if let Some(path) = value.as_str() {
+            let file = File::open(path).expect("a file");
+            return std::os::fd::OwnedFd::from(file).into();
+        }
         mountd1::seal_secrets(&Json::from_json(value)).expect("a memfd")
     }
     fn to_json(&self) -> Value {
