@@ -88,6 +88,14 @@ Result<driver::MountPropagation> PropagationOf(const std::string& mode) {
                "is none of private, host-to-task and bidirectional");
 }
 
+// Leaves out "m", which Nomad adds to the permissions of a device whose job
+// names none. The kernel lets no rootless container make a node (mknod(2),
+// EPERM).
+std::string PermissionsOf(std::string cgroup_permissions) {
+  std::erase(cgroup_permissions, 'm');
+  return cgroup_permissions;
+}
+
 Result<void> AddMounts(const wire::TaskConfig& task, driver::TaskConfig* to) {
   for (const wire::Mount& mount : task.mounts()) {
     if (!mount.selinux_label().empty()) {
@@ -101,8 +109,8 @@ Result<void> AddMounts(const wire::TaskConfig& task, driver::TaskConfig* to) {
                         to->mounts);
   }
   for (const wire::Device& device : task.devices()) {
-    to->devices.push_back(
-        {device.task_path(), device.host_path(), device.cgroup_permissions()});
+    to->devices.push_back({device.task_path(), device.host_path(),
+                           PermissionsOf(device.cgroup_permissions())});
   }
   return Ok();
 }

@@ -130,6 +130,24 @@ TEST(NomadWire, TakesMemoryAloneForTheLimit) {
   EXPECT_EQ(got.resources.memory_low, 16U << 20U);
 }
 
+// Nomad sends "rwm" for a device whose job names no permissions.
+TEST(NomadWire, LeavesOutThePermissionToMakeNodes) {
+  wire::TaskConfig task;
+  task.set_alloc_id("a1");
+  task.set_name("web");
+  task.set_alloc_dir("/var/none");
+  task.set_msgpack_driver_config("\x81\xa5image\xa6oci:/i");
+  for (const char* permissions : {"rwm", "mr", "m", "rx"}) {
+    task.add_devices()->set_cgroup_permissions(permissions);
+  }
+  ASSERT_OK_AND_ASSIGN(const driver::TaskConfig got, TaskConfigOf(task, kKeys));
+  std::vector<std::string> permissions;
+  for (const driver::Device& device : got.devices) {
+    permissions.push_back(device.cgroup_permissions);
+  }
+  EXPECT_THAT(permissions, ElementsAre("rw", "r", "", "rx"));
+}
+
 TEST(NomadWire, BoundsNumbersOfTheCaller) {
   google::protobuf::Duration duration;
   duration.set_seconds(-5);
