@@ -431,6 +431,12 @@ TEST_F(JobTasksTest, ARemovalLeavesTheFilesOfTheTasksUsersToTheDriver) {
   }
   EXPECT_EQ(fs::status(made.alloc).permissions(), fs::perms(01777));
   EXPECT_EQ(fs::status(made.local).permissions(), fs::perms(01777));
+  // A task's root may give the directory to another user of the task.
+  ASSERT_EQ(::chown(made.alloc.c_str(), 0, 0), 0);
+  {
+    const OtherUser nobody;
+    EXPECT_TRUE(directory->MakeTaskDirectories("a"));
+  }
   // A task's user is root here, and a subordinate id elsewhere.
   ASSERT_EQ(::mkdir((made.local + "/own").c_str(), 0700), 0);
   std::ofstream(made.local + "/own/file") << "x";

@@ -575,10 +575,25 @@ TEST_F(TaskCommandsTest, StopAndRunFinishTheRemovalsOfKilledRuns) {
 // The record has the mark from the start on, so no moment of a kill loses it.
 TEST_F(TaskCommandsTest, TaskRunMarksTheRemovalAndLooksAfterTheTask) {
   open_log_ = [this](const driver::LogRequest&) {
+    const std::string job = ListJobs(state_)->at(0);
+    const auto directory = JobDirectory::Open(state_, job);
+    EXPECT_TRUE(directory);
+    EXPECT_TRUE(directory->Read("main").value().value().spec.remove);
+    EXPECT_TRUE(directory->IsWatched().value());
+    tasks_.End(job + "/main", {});
+    return Result<std::unique_ptr<driver::LogReader>>(
+        std::make_unique<TextReader>(""));
+  };
+  EXPECT_EQ(Run({"task", "run", "--image", "dir:/i", "--rm"}).status, 0);
+  EXPECT_TRUE(ListJobs(state_)->empty());
+}
+
+// Another agent of the user may have an allocation of that name by then.
+TEST_F(TaskCommandsTest, NobodyFinishesTheRemovalOfAChosenName) {
+  open_log_ = [this](const driver::LogRequest&) {
     const auto directory = JobDirectory::Open(state_, "one");
     EXPECT_TRUE(directory);
-    EXPECT_TRUE(directory->Read("one").value().value().spec.remove);
-    EXPECT_TRUE(directory->IsWatched().value());
+    EXPECT_FALSE(directory->Read("one").value().value().spec.remove);
     tasks_.End("one/one", {});
     return Result<std::unique_ptr<driver::LogReader>>(
         std::make_unique<TextReader>(""));
@@ -586,7 +601,29 @@ TEST_F(TaskCommandsTest, TaskRunMarksTheRemovalAndLooksAfterTheTask) {
   EXPECT_EQ(
       Run({"task", "run", "--image", "dir:/i", "--name", "one", "--rm"}).status,
       0);
-  EXPECT_FALSE(JobDirectory::Open(state_, "one"));
+}
+
+TEST_F(TaskCommandsTest, ARunThatWasKilledBeforeItsRecordIsFinishedLater) {
+  ASSERT_TRUE(JobDirectory::Make(state_, "task-0123abcd"));
+  ASSERT_TRUE(JobDirectory::Make(state_, "task-web"));
+  EXPECT_EQ(Run({"ps"}).status, 0);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
+  EXPECT_EQ(*ListJobs(state_), std::vector<std::string>{"task-web"});
+}
+
+// The task of an exec has no end of its own.
+TEST_F(TaskCommandsTest, AKilledRunOfAnExecIsFinishedWhileItsTaskRuns) {
+  Start("web", "server");
+  const auto directory = JobDirectory::Open(state_, "web");
+  ASSERT_TRUE(directory);
+  TaskRecord record = directory->Read("server").value().value();
+  record.spec.remove = true;
+  record.spec.holds_exec = true;
+  ASSERT_TRUE(directory->Write(record));
+  EXPECT_EQ(tasks_.running("web/server"), 1U);
+  EXPECT_EQ(Run({"ps"}).out, "mountctl runs no task\n");
+  EXPECT_EQ(tasks_.running("web/server"), 0U);
+  EXPECT_EQ(server_.script().count("ReleaseAllocation"), 1U);
 }
 
 TEST_F(TaskCommandsTest, FollowingEndsWithATaskThatNobodyWatches) {

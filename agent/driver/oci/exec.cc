@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "agent/driver/joining_threads.h"
 #include "agent/driver/oci/driver.h"
 #include "agent/driver/oci/exec_pump.h"
 #include "mountd/base/memory_file.h"
@@ -33,19 +34,14 @@ constexpr std::chrono::milliseconds kFirstSize{50};
 // Owns a thread that gives the sizes of the caller's terminal to the task's.
 class SizeFollower {
  public:
-  explicit SizeFollower(Stream<TerminalSize>* sizes) : sizes_(sizes) {
-    if (sizes_ != nullptr) {
-      thread_ = std::thread([this] { Follow(); });
-    }
+  explicit SizeFollower(Stream<TerminalSize>* sizes)
+      : sizes_(sizes), threads_([this] { End(); }) {}
+
+  // ResourceExhausted if the kernel has no room for the thread.
+  Result<void> Start(const std::string& task_id) {
+    return sizes_ == nullptr ? Ok()
+                             : threads_.Start(task_id, [this] { Follow(); });
   }
-  ~SizeFollower() {
-    if (thread_.joinable()) {
-      sizes_->Cancel();
-      thread_.join();
-    }
-  }
-  SizeFollower(const SizeFollower&) = delete;
-  SizeFollower& operator=(const SizeFollower&) = delete;
 
   TerminalSize First() {
     std::unique_lock lock(mutex_);
@@ -65,6 +61,11 @@ class SizeFollower {
   }
 
  private:
+  void End() {
+    if (sizes_ != nullptr) {
+      sizes_->Cancel();
+    }
+  }
   void Follow() {
     for (;;) {
       const auto size = sizes_->Next();
@@ -93,7 +94,7 @@ class SizeFollower {
   TerminalSize size_;
   bool has_size_ = false;
   UniqueFd terminal_;
-  std::thread thread_;
+  JoiningThreads threads_;  // last, because the thread uses all of the above
 };
 
 struct Pipe {
@@ -229,6 +230,7 @@ Result<ExitResult> OciDriver::ExecTaskStreaming(const std::string& task_id,
   MOUNTD_ASSIGN(const TaskPlace place, store_.Find(task_id));
   MOUNTD_ASSIGN(ShimConnection shim, ShimToExec(place));
   SizeFollower sizes(options.terminal ? options.sizes : nullptr);
+  MOUNTD_TRY(sizes.Start(task_id));
   MOUNTD_ASSIGN(const std::string process,
                 ProcessOf(place.record, options.command, options.terminal,
                           sizes.First()));

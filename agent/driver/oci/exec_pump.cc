@@ -83,7 +83,8 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
         {shim.fd(), POLLIN, 0},
         {shutdown, POLLIN, 0},
         {output.get(), POLLIN, 0},
-        {error.get(), POLLIN, 0},
+        // The runtime writes why it failed there, too, and the shim tells that.
+        {has_begun ? error.get() : -1, POLLIN, 0},
         {waiting_.empty() && has_begun ? stdin_fd : -1, POLLIN, 0},
         {waiting_.empty() ? -1 : to_process, POLLOUT, 0},
         {caller, POLLIN, 0},
@@ -92,7 +93,8 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
     if (ready < 0 && errno != EINTR) {
       return ErrnoError(errno, "poll", task_id);
     }
-    if (ready == 0) {
+    // A command that writes without a pause ends in time, too.
+    if (ready == 0 || LeftMs(End()) == 0) {
       return TooLate();
     }
     if (ready < 0) {

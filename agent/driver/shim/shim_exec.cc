@@ -92,7 +92,7 @@ std::optional<Lineage> LineageOf(const std::string& pid) {
 // not found.
 class ExecFamily {
  public:
-  ExecFamily(pid_t first, int pidfd) : pids_({first}) { Stop(pidfd); }
+  ExecFamily(pid_t first, int pidfd) : pids_({first}) { Send(pidfd, SIGSTOP); }
 
   void AddSession(pid_t session) { sessions_.insert(session); }
 
@@ -104,15 +104,16 @@ class ExecFamily {
     }
   }
 
+  // Children go before their parents, because a child is known by its parent.
   void Kill() const {
-    for (const UniqueFd& pidfd : members_) {
-      ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
+    for (auto pid = members_.rbegin(); pid != members_.rend(); ++pid) {
+      SendToMember(*pid, SIGKILL);
     }
   }
 
  private:
-  static void Stop(int pidfd) {
-    ::syscall(SYS_pidfd_send_signal, pidfd, SIGSTOP, nullptr, 0);
+  static void Send(int pidfd, int signal) {
+    ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0);
   }
 
   bool IsMember(const std::string& pid) const {
@@ -131,22 +132,30 @@ class ExecFamily {
       if (!pid || pids_.contains(*pid) || !IsMember(name)) {
         continue;
       }
-      UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
-      // The pidfd is of the process of the second look, not of an earlier one
-      // with that pid.
-      if (pidfd.valid() && IsMember(name)) {
-        Stop(pidfd.get());
-        Add(*pid, LineageOf(name), std::move(pidfd));
+      if (SendToMember(*pid, SIGSTOP)) {
+        Add(*pid, LineageOf(name));
         has_found = true;
       }
     }
     return has_found;
   }
 
+  // False if the process has ended. The pidfd is of the process that the look
+  // after its opening finds, not of an earlier one with that pid. One fd is
+  // open at a time, because a task may have more processes than the shim fds.
+  bool SendToMember(pid_t pid, int signal) const {
+    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!pidfd.valid() || !IsMember(std::to_string(pid))) {
+      return false;
+    }
+    Send(pidfd.get(), signal);
+    return true;
+  }
+
   // A session that a member leads has members alone.
-  void Add(pid_t pid, const std::optional<Lineage>& lineage, UniqueFd pidfd) {
+  void Add(pid_t pid, const std::optional<Lineage>& lineage) {
     pids_.insert(pid);
-    members_.push_back(std::move(pidfd));
+    members_.push_back(pid);
     if (lineage && pids_.contains(lineage->session)) {
       sessions_.insert(lineage->session);
     }
@@ -154,7 +163,7 @@ class ExecFamily {
 
   std::set<pid_t> pids_;
   std::set<pid_t> sessions_;
-  std::vector<UniqueFd> members_;
+  std::vector<pid_t> members_;  // a parent before its children
 };
 
 // Kills a process of exec and what it has begun. The runtime gives it a session

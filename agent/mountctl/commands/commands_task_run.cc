@@ -144,14 +144,19 @@ Result<int> RunHere(const Context& context, const OneTask& one,
 
 // With --rm, takes the lock of the job's watcher, which tells others that this
 // process releases the allocation. A kill of the process lets go of the lock.
-Result<UniqueFd> LookAfter(const OneTask& one, const std::string& state,
-                           const Job& job) {
+Result<UniqueFd> LookAfter(const Context& context, const OneTask& one,
+                           const std::string& state, const Job& job) {
   if (!one.remove) {
     return UniqueFd();
   }
-  MOUNTD_ASSIGN(const JobDirectory directory,
-                JobDirectory::Make(state, job.allocation));
-  MOUNTD_ASSIGN(std::optional<UniqueFd> lock, directory.TakeWatch());
+  // Under the job's lock, so that no other mountctl takes the job for one that
+  // nobody looks after.
+  MOUNTD_ASSIGN(const JobDirectory::Locked locked,
+                JobDirectory::MakeLocked(state, job.allocation,
+                                         [&context](const JobDirectory& made) {
+                                           return LockJob(context, made);
+                                         }));
+  MOUNTD_ASSIGN(std::optional<UniqueFd> lock, locked.directory.TakeWatch());
   return lock ? *std::move(lock) : UniqueFd();
 }
 
@@ -175,7 +180,8 @@ Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
     signals.emplace();
     signals->Then([&signals](int count) { WaitForStart(*signals, count); });
   }
-  MOUNTD_ASSIGN(const UniqueFd looks_after, LookAfter(one, state, job));
+  MOUNTD_ASSIGN(const UniqueFd looks_after,
+                LookAfter(context, one, state, job));
   std::ostringstream steps;  // the task's output alone goes to stdout
   MOUNTD_TRY(RunJobWithTasks(context, client, job, {}, "", steps));
   if (one.detach) {

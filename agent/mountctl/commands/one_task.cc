@@ -12,6 +12,9 @@
 namespace mountd::agent {
 namespace {
 
+constexpr std::string_view kUnnamed = "task-";
+constexpr std::size_t kRandomDigits = 8;  // those of RandomHex
+
 Error Wrong(const char* option, const std::string& detail) {
   return MakeError(Code::kInvalidArgument, "task run", option, detail);
 }
@@ -92,9 +95,16 @@ Result<void> AddEnvironment(const OneTask& one, driver::TaskConfig& config) {
 
 }  // namespace
 
+bool IsUnnamed(const std::string& allocation) {
+  return allocation.starts_with(kUnnamed) &&
+         allocation.size() == kUnnamed.size() + kRandomDigits &&
+         allocation.find_first_not_of("0123456789abcdef", kUnnamed.size()) ==
+             std::string::npos;
+}
+
 Result<Job> JobOf(const OneTask& one, const std::string& random) {
   Job job;
-  job.allocation = one.name.empty() ? "task-" + random : one.name;
+  job.allocation = one.name.empty() ? std::string(kUnnamed) + random : one.name;
   if (!IsValidName(job.allocation)) {
     return Wrong("--name", one.name +
                                ": must be 1 to 128 characters of A-Z "
@@ -106,7 +116,8 @@ Result<Job> JobOf(const OneTask& one, const std::string& random) {
   task.config.user = one.user;
   task.config.command = one.command;
   task.restart.attempts = 0;
-  task.remove = one.remove;
+  task.remove = one.remove && one.name.empty();
+  task.holds_exec = one.ByExec();
   if (one.ByExec()) {
     if (one.command.empty()) {
       return Wrong("COMMAND", "is required with -i or -t");

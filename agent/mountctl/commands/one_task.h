@@ -33,4 +33,7 @@ struct OneTask {
 // as `object`.
 Result<Job> JobOf(const OneTask& task, const std::string& random);
 
+// Returns whether JobOf gives this name to an allocation without a name.
+bool IsUnnamed(const std::string& allocation);
+
 }  // namespace mountd::agent

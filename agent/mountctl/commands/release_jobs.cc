@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "agent/mountctl/commands/one_task.h"
 #include "agent/mountctl/commands/task_access.h"
 #include "agent/mountctl/tasks/job_tasks.h"
 
@@ -37,7 +38,8 @@ Result<void> CheckNoTaskElsewhere(const Context& context,
   for (const std::string& task : tasks) {
     // <state>/tasks/tasks/<key>
     const fs::path directory = RealPath(task).parent_path();
-    if (directory == own) {
+    std::error_code unknown;
+    if (directory == own || fs::equivalent(directory, own, unknown)) {
       continue;
     }
     const std::string other = directory.parent_path().parent_path().string();
@@ -141,8 +143,14 @@ Result<Receipt> StopAllocation(const Context& context, Client& client,
 bool OwesRelease(const Context& context, const JobDirectory& directory) {
   const auto records = directory.Records();
   const auto watched = directory.IsWatched();
-  if (!records || records->empty() || !watched || *watched ||
-      !std::all_of(
+  if (!records || !watched || *watched) {
+    return false;
+  }
+  // A kill before the first record leaves the allocation alone.
+  if (records->empty()) {
+    return IsUnnamed(directory.allocation());
+  }
+  if (!std::all_of(
           records->begin(), records->end(),
           [](const TaskRecord& record) { return record.spec.remove; })) {
     return false;
@@ -150,7 +158,8 @@ bool OwesRelease(const Context& context, const JobDirectory& directory) {
   const auto driver = DriverOf(context, directory, nullptr);
   return driver && std::all_of(records->begin(), records->end(),
                                [&](const TaskRecord& record) {
-                                 return DoesNotRun(**driver, record);
+                                 return record.spec.holds_exec ||
+                                        DoesNotRun(**driver, record);
                                });
 }
 

@@ -22,8 +22,9 @@ Result<Receipt> StopAllocation(const Context& context, Client& client,
 Result<bool> EndTasks(const Context& context, const std::string& allocation);
 
 // Returns whether nobody is left to release the allocation: its tasks are those
-// of `task run --rm`, none of them runs, and somebody has killed the mountctl
-// that was to release it. Only a holder of the job's lock can be sure.
+// of `task run --rm` without --name, none of them has work, and somebody has
+// killed the mountctl that was to release it, maybe before its first record.
+// Only a holder of the job's lock can be sure.
 bool OwesRelease(const Context& context, const JobDirectory& directory);
 
 // Releases the allocations of this state that owe it. Connects to mountd only

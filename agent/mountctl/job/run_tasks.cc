@@ -50,7 +50,7 @@ void AddMounts(const Job& job, const std::vector<MountStatus>& mounts,
 }
 
 // Makes a tmpfs for the secrets, in the task's inbox. A kernel before Linux 6.4
-// has no noswap.
+// has no noswap, and there an earlier call has made the tmpfs without noswap.
 Result<std::string> MakeSecrets(Client& client,
                                 const driver::TaskConfig& config) {
   constexpr std::uint64_t kBytes = std::uint64_t{1} << 20U;
@@ -64,7 +64,8 @@ Result<std::string> MakeSecrets(Client& client,
   spec.task_path = kSecrets;
   spec.tmpfs = TmpfsOptions{.size = kBytes, .mode = kForAll, .noswap = true};
   Result<MountConfig> mount = client.BindMount(config.allocation, spec);
-  if (!mount && mount.error().code == Code::kNotSupported) {
+  if (!mount && (mount.error().code == Code::kNotSupported ||
+                 mount.error().code == Code::kAlreadyExists)) {
     spec.tmpfs->noswap = false;
     mount = client.BindMount(config.allocation, spec);
   }

@@ -82,7 +82,13 @@ Result<void> MakeForTasks(int parent, const std::string& name,
   }
   const UniqueFd made(::openat(
       parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!made.valid() || ::fchmod(made.get(), kForAll) < 0) {
+  struct stat status {};
+  if (!made.valid() || ::fstat(made.get(), &status) < 0) {
+    return ErrnoError(errno, "open", path);
+  }
+  // A task's root may have given the directory to another user of the task.
+  const bool is_own = status.st_uid == ::geteuid();
+  if (is_own && ::fchmod(made.get(), kForAll) < 0) {
     return ErrnoError(errno, "chmod", path);
   }
   return Ok();

@@ -225,7 +225,8 @@ void to_json(nlohmann::json& json, const TaskSpec& spec) {
           {"mode", driver::NameOf(kRestartModes, spec.restart.mode)},
           {"kill_signal", spec.kill_signal},
           {"kill_timeout_ms", spec.kill_timeout.count()},
-          {"remove", spec.remove}};
+          {"remove", spec.remove},
+          {"holds_exec", spec.holds_exec}};
 }
 
 void from_json(const nlohmann::json& json, TaskSpec& spec) {
@@ -239,8 +240,9 @@ void from_json(const nlohmann::json& json, TaskSpec& spec) {
   json.at("kill_signal").get_to(spec.kill_signal);
   spec.kill_timeout =
       std::chrono::milliseconds(json.at("kill_timeout_ms").get<std::int64_t>());
-  // Records of older releases have no such member.
+  // Records of older releases have no such members.
   spec.remove = json.value("remove", false);
+  spec.holds_exec = json.value("holds_exec", false);
 }
 
 }  // namespace mountd::agent

@@ -35,8 +35,13 @@ struct TaskSpec {
   RestartPolicy restart{};
   std::string kill_signal{};  // "": the image's, or SIGTERM
   std::chrono::milliseconds kill_timeout = std::chrono::seconds(5);
-  // The allocation is released when the task has ended (`task run --rm`).
+  // If somebody kills the mountctl of a `task run --rm`, a later mountctl
+  // releases the allocation. False for a name that the user has chosen, because
+  // another agent may have an allocation of that name by then.
   bool remove = false;
+  // The task does nothing but hold the command of an exec, so nobody waits for
+  // the task's end if mountctl was killed.
+  bool holds_exec = false;
 };
 
 }  // namespace mountd::agent

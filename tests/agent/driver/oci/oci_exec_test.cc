@@ -172,6 +172,21 @@ TEST_F(OciExec, MovesTheCallersStreams) {
 }
 
 // A naive pump takes EAGAIN for the end of the output, and says success.
+TEST_F(OciExec, TellsOnceWhyTheRuntimeFailed) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    const TaskConfig config = StartWaiting(*driver);
+    const UniqueFd error = NewFile("error");
+    ExecOptions options;
+    options.command = {"/no/such"};
+    options.stderr_fd = error.get();
+    EXPECT_THAT(driver->streaming_exec()->ExecTaskStreaming(config.id, options),
+                IsErr(Code::kFailedPrecondition));
+    EXPECT_EQ(ContentOf(path("error")), "");
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+  });
+}
+
 TEST_F(OciExec, WritesAllBytesToANonBlockingPipe) {
   AsUser([this] {
     const auto driver = MakeDriver();
