@@ -68,11 +68,8 @@ const std::map<std::string, Read>& Reads() {
        }},
       {"ListHolders",
        [](BusClient& client) {
-         return client.Call("ListHolders", "sssa{sv}", "web", "task", "m", 0);
-       }},
-      {"VerifyTask",
-       [](BusClient& client) {
-         return client.Call("VerifyTask", "ssha{sv}", "web", "task", 0, 0);
+         return client.Call("ListHolders", "sssa{sv}", "web", "task", "m", 1,
+                            "scope", "s", "node");
        }},
   };
   return reads;
@@ -84,6 +81,7 @@ const std::set<std::string>& ReadsOfNobody() {
   static const std::set<std::string> names = {
       "GetCapabilities",  // of the node
       "GetStatistics",    // of all users together, for everybody
+      "VerifyTask",       // of tasks in cgroups that a rule grants the caller
       // A plugin answers these to users whom a rule lets control the plugin.
       "GetCapacity", "ListPluginVolumes", "ValidateVolume"};
   return names;
@@ -101,6 +99,10 @@ class AuditedReads : public BothTransports {
     options.config.rules[0].uids = {kAlice, kBob};
     options.system_bus = GetParam() == Transport::kBus;
     Start(std::move(options));
+    auto plugin = csi::FakeCsiClient::DefaultPlugin("csi");
+    plugin.capabilities.node_rpcs.push_back(2);  // GET_VOLUME_STATS
+    plugin.stats.usage = {{.available = 6, .total = 10, .used = 4}};
+    csi().SetPlugin("csi", plugin);
     if (GetParam() == Transport::kBus) {
       ASSERT_TRUE(Eventually([this] { return ServedOnTheBus(); }));
     }

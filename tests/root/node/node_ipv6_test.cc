@@ -55,7 +55,7 @@ TEST_F(NodeOfIpv6Alone, ATaskReachesTheHostAndOtherTasks) {
   const agent::NetworkStatus web = SetUpNetwork("web", Six(kPort));
   const agent::NetworkStatus db = SetUpNetwork("db", Six(kPort + 1));
   EXPECT_EQ(web.address + web.gateway, "") << "of IPv4";
-  EXPECT_EQ(web.gateway6, kHost);
+  EXPECT_EQ(web.gateway6, "fe80::1");
   {
     const Server host(kHostsNetns, 7000, "");  // answers the client's address
     EXPECT_EQ(AskFrom(web.netns_path, kHost, 7000), web.address6);
