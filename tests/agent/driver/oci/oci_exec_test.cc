@@ -103,32 +103,31 @@ TEST_F(OciExec, EndsAlsoProcessesWithSessionsOfTheirOwn) {
     const auto driver = MakeDriver();
     const TaskConfig config = StartWaiting(*driver);
     const std::string sleeps = std::string("sleep") + '\0' + "4323";
-    for (const auto& [script, count] :
-         {std::pair("setsid sleep 4323 & exec sleep 4323", 2),
-          std::pair("(sleep 4323 &); exec sleep 4323", 2),
-          std::pair("setsid sh -c '(sleep 4323 &); exec sleep 4323' & "
-                    "exec sleep 4323",
-                    3)}) {
+    for (const std::pair<const char*, std::size_t>& one :
+         {std::pair<const char*, std::size_t>(
+              "setsid sleep 4323 & exec sleep 4323", 2),
+          {"(sleep 4323 &); exec sleep 4323", 2},
+          {"setsid sh -c '(sleep 4323 &); exec sleep 4323' & "
+           "exec sleep 4323",
+           3}}) {
       std::array<int, 2> caller{};
       ASSERT_EQ(::pipe2(caller.data(), O_CLOEXEC), 0);
       const UniqueFd caller_read(caller[0]);
       UniqueFd caller_write(caller[1]);
       std::thread ends([&] {
-        EXPECT_TRUE(Eventually([&, wanted = count] {
-          return ProcessesWith(sleeps).size() ==
-                 static_cast<std::size_t>(wanted);
-        }));
+        EXPECT_TRUE(Eventually(
+            [&] { return ProcessesWith(sleeps).size() == one.second; }));
         caller_write.reset();
       });
       ExecOptions options;
-      options.command = {"/bin/sh", "-c", script};
+      options.command = {"/bin/sh", "-c", one.first};
       options.caller_fd = caller_read.get();
       EXPECT_THAT(
           driver->streaming_exec()->ExecTaskStreaming(config.id, options),
           IsErr(Code::kAborted));
       ends.join();
       EXPECT_TRUE(Eventually([] { return ProcessesWith("4323").empty(); }))
-          << script;
+          << one.first;
     }
     EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
     EXPECT_EQ(Leftovers(), "");
