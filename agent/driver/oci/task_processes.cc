@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -111,38 +112,56 @@ bool IsShimIn(int process, int task_directory) {
          working.st_dev == tasks.st_dev && working.st_ino == tasks.st_ino;
 }
 
-// Returns the process if its mounts have the mark.
-Result<std::optional<TaskProcess>> ProcessWith(int all, const char* name,
-                                               const std::string& mark) {
-  std::optional<TaskProcess> found;
-  const auto pid = ParseNumber<pid_t>(name);
-  if (!pid || *pid <= 0) {
-    return found;
+// Calls `look` with the pid of each process and its directory in /proc, until
+// `look` fails.
+Result<void> ForEachProcess(
+    const std::function<Result<void>(pid_t, int)>& look) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
+  if (!all) {
+    return ErrnoError(errno, "open", "/proc");
   }
-  const UniqueFd process(
-      ::openat(all, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!process.valid()) {
-    if (IsOurOwn(errno)) {
+  while (const dirent* entry = ::readdir(all.get())) {
+    const auto pid = ParseNumber<pid_t>(entry->d_name);
+    if (!pid || *pid <= 0) {
+      continue;
+    }
+    const UniqueFd process(::openat(::dirfd(all.get()), entry->d_name,
+                                    O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (process.valid()) {
+      MOUNTD_TRY(look(*pid, process.get()));
+    } else if (IsOurOwn(errno)) {
       return ErrnoError(errno, "open", "a process");
     }
-    return found;
   }
-  MOUNTD_ASSIGN(const std::string before, MountsOf(process.get()));
+  return Ok();
+}
+
+// Returns no fd for a process that has ended.
+Result<UniqueFd> PidfdOf(pid_t pid) {
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd.valid() && IsOurOwn(errno)) {
+    return ErrnoError(errno, "pidfd_open", "process " + std::to_string(pid));
+  }
+  return pidfd;
+}
+
+// Returns the process if its mounts have the mark.
+Result<std::optional<TaskProcess>> ProcessWith(pid_t pid, int process,
+                                               const std::string& mark) {
+  std::optional<TaskProcess> found;
+  MOUNTD_ASSIGN(const std::string before, MountsOf(process));
   if (!HasOverlayWith(before, mark)) {
     return found;
   }
-  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+  MOUNTD_ASSIGN(UniqueFd pidfd, PidfdOf(pid));
   if (!pidfd.valid()) {
-    if (IsOurOwn(errno)) {
-      return ErrnoError(errno, "pidfd_open", name);
-    }
     return found;
   }
   // The directory is of the process that was looked at. If it still has its
   // mounts now, the pidfd is of the same process.
-  MOUNTD_ASSIGN(const std::string after, MountsOf(process.get()));
+  MOUNTD_ASSIGN(const std::string after, MountsOf(process));
   if (!HasEnded(pidfd) && HasOverlayWith(after, mark) && IsOfThisUser(pidfd)) {
-    found = TaskProcess{*pid, std::move(pidfd)};
+    found = TaskProcess{pid, std::move(pidfd)};
   }
   return found;
 }
@@ -151,22 +170,17 @@ Result<std::optional<TaskProcess>> ProcessWith(int all, const char* name,
 
 Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper) {
   std::vector<TaskProcess> found;
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
-  if (!all) {
-    return ErrnoError(errno, "open", "/proc");
-  }
   const std::string mark = "upperdir=" + upper;
-  while (const dirent* entry = ::readdir(all.get())) {
-    auto process = ProcessWith(::dirfd(all.get()), entry->d_name, mark);
-    if (!process && found.empty()) {
-      return process.error();
-    }
-    if (!process) {
-      break;
-    }
-    if (*process) {
-      found.push_back(**std::move(process));
-    }
+  const Result<void> all =
+      ForEachProcess([&](pid_t pid, int directory) -> Result<void> {
+        MOUNTD_ASSIGN(auto process, ProcessWith(pid, directory, mark));
+        if (process) {
+          found.push_back(*std::move(process));
+        }
+        return Ok();
+      });
+  if (!all && found.empty()) {
+    return all.error();
   }
   return found;
 }
@@ -174,59 +188,40 @@ Result<std::vector<TaskProcess>> ProcessesWithUpper(const std::string& upper) {
 Result<std::set<std::string>> UppersOfProcesses() {
   constexpr std::string_view kUpper = "upperdir=";
   std::set<std::string> uppers;
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
-  if (!all) {
-    return ErrnoError(errno, "open", "/proc");
-  }
-  while (const dirent* entry = ::readdir(all.get())) {
-    const auto pid = ParseNumber<pid_t>(entry->d_name);
-    const UniqueFd process(pid ? ::openat(::dirfd(all.get()), entry->d_name,
-                                          O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                               : -1);
-    if (!process.valid()) {
-      if (pid && IsOurOwn(errno)) {
-        return ErrnoError(errno, "open", "a process");
-      }
-      continue;
-    }
-    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
-    // A shim has the overlay of its task also after the task's end.
-    if (!pidfd.valid() || !IsOfThisUser(pidfd) || IsShim(process.get())) {
-      continue;
-    }
-    MOUNTD_ASSIGN(const std::string mounts, MountsOf(process.get()));
-    AnyOptionOfOverlays(mounts, [&](std::string_view option) {
-      if (option.starts_with(kUpper)) {
-        uppers.emplace(option.substr(kUpper.size()));
-      }
-      return false;
-    });
-  }
+  const Result<void> all =
+      ForEachProcess([&](pid_t pid, int process) -> Result<void> {
+        MOUNTD_ASSIGN(const UniqueFd pidfd, PidfdOf(pid));
+        // A shim has the overlay of its task also after the task's end.
+        if (!pidfd.valid() || !IsOfThisUser(pidfd) || IsShim(process)) {
+          return Ok();
+        }
+        MOUNTD_ASSIGN(const std::string mounts, MountsOf(process));
+        AnyOptionOfOverlays(mounts, [&](std::string_view option) {
+          if (option.starts_with(kUpper)) {
+            uppers.emplace(option.substr(kUpper.size()));
+          }
+          return false;
+        });
+        return Ok();
+      });
+  MOUNTD_TRY(all);
   return uppers;
 }
 
 Result<void> KillShimsIn(int task_directory) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
-  if (!all) {
-    return ErrnoError(errno, "open", "/proc");
-  }
-  while (const dirent* entry = ::readdir(all.get())) {
-    const auto pid = ParseNumber<pid_t>(entry->d_name);
-    const UniqueFd process(pid ? ::openat(::dirfd(all.get()), entry->d_name,
-                                          O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                               : -1);
-    if (!process.valid() || !IsShimIn(process.get(), task_directory)) {
-      continue;
+  return ForEachProcess([&](pid_t pid, int process) -> Result<void> {
+    if (!IsShimIn(process, task_directory)) {
+      return Ok();
     }
-    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+    MOUNTD_ASSIGN(const UniqueFd pidfd, PidfdOf(pid));
     // The process is still the one of the directory.
-    if (pidfd.valid() && IsShimIn(process.get(), task_directory)) {
+    if (pidfd.valid() && IsShimIn(process, task_directory)) {
       ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
       pollfd ended = {pidfd.get(), POLLIN, 0};
       ::poll(&ended, 1, kShimEndMs);
     }
-  }
-  return Ok();
+    return Ok();
+  });
 }
 
 Result<void> KillProcessesWithUpper(const std::string& upper,
