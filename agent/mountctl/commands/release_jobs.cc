@@ -17,13 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The path without its symlinks; parts that are not there stay as they are.
-fs::path RealPath(const fs::path& path) {
-  std::error_code failed;
-  fs::path real = fs::weakly_canonical(path, failed);
-  return failed ? path : real;
-}
-
 // Checks that no other state has a task in the allocation. mountd knows of such
 // a task only by its mounts and its cgroup.
 Result<void> CheckNoTaskElsewhere(const Context& context,
@@ -32,14 +25,14 @@ Result<void> CheckNoTaskElsewhere(const Context& context,
     return Ok();
   }
   const Result<std::string> state = StatePath(context.state);
-  const fs::path own = state ? RealPath(*state + "/tasks/tasks") : fs::path();
+  const fs::path own = state ? fs::path(*state + "/tasks/tasks") : fs::path();
   MOUNTD_ASSIGN(const std::vector<std::string> tasks,
                 context.find_tasks(allocation));
   for (const std::string& task : tasks) {
     // <state>/tasks/tasks/<key>
-    const fs::path directory = RealPath(task).parent_path();
-    std::error_code unknown;
-    if (directory == own || fs::equivalent(directory, own, unknown)) {
+    const fs::path directory = fs::path(task).parent_path();
+    std::error_code absent;
+    if (fs::equivalent(directory, own, absent)) {
       continue;
     }
     const std::string other = directory.parent_path().parent_path().string();
