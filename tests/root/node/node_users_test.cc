@@ -79,9 +79,10 @@ class NodeUsers : public NodeFixture {
     auto other = ConnectOther();
     return filled.find("ENOSPC") != std::string::npos &&
            FreeOfBase() < 128U << 10U && other &&
-           SetUp(&*other, "last") != "Ok";
+           SetUpNetwork(&*other, "last") != "Ok";
   }
-  static std::string SetUp(agent::Client* client, const std::string& id) {
+  static std::string SetUpNetwork(agent::Client* client,
+                                  const std::string& id) {
     EXPECT_EQ(MessageOf(client->PrepareAllocation(id)), "Ok");
     return Outcome(client->SetupNetwork(id, ManyHosts()));
   }
@@ -100,17 +101,17 @@ TEST_F(NodeUsers, OneUserDoesNotFillTheBase) {
   EXPECT_GT(FreeOfBase(), 50U << 20U);
   auto other = ConnectOther();
   ASSERT_TRUE(other);
-  EXPECT_EQ(SetUp(&*other, "theirs"), "Ok");
+  EXPECT_EQ(SetUpNetwork(&*other, "theirs"), "Ok");
   // mountd counts the existing files when it starts again.
   client_.reset();
   other.reset();
   Node::Kill(Node::Processes("mountd"));
   Connect();
-  EXPECT_EQ(SetUp(&*client_, "more"), "ResourceExhausted");
+  EXPECT_EQ(SetUpNetwork(&*client_, "more"), "ResourceExhausted");
   // The space of a released allocation is available again.
   EXPECT_EQ(MessageOf(client_->ReleaseAllocation("fill0")), "Ok");
-  EXPECT_EQ(SetUp(&*client_, "more"), "Ok");
-  EXPECT_EQ(SetUp(&*client_, "too-many"), "ResourceExhausted");
+  EXPECT_EQ(SetUpNetwork(&*client_, "more"), "Ok");
+  EXPECT_EQ(SetUpNetwork(&*client_, "too-many"), "ResourceExhausted");
 }
 
 // True if a naive maker of namespaces runs out of them: it makes them for all
