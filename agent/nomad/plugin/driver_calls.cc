@@ -65,19 +65,27 @@ Result<void> Answer(DriverSource& source,
 
 Result<void> Answer(DriverSource& source, const wire::StartTaskRequest& request,
                     wire::StartTaskResponse* response) {
-  MOUNTD_ASSIGN(driver::TaskDriver * driver, source.Driver());
-  MOUNTD_ASSIGN(driver::TaskConfig config, ConfigOf(*driver, request.task()));
+  MOUNTD_ASSIGN(Node * node, source.Get());
+  MOUNTD_ASSIGN(driver::TaskConfig config,
+                ConfigOf(*node->driver, request.task()));
   MOUNTD_ASSIGN(config.image, CheckImage(source.settings(), config.image));
-  MOUNTD_ASSIGN(const driver::StartedTask started, driver->StartTask(config));
+  MOUNTD_TRY(node->allocations->MountHostVolumes(&config));
+  const Result<driver::StartedTask> started = node->driver->StartTask(config);
+  if (!started) {
+    // Nomad destroys no task that has not started.
+    IgnoreBecauseBestEffort(
+        node->allocations->UnmountHostVolumes(config.allocation, config.name));
+    return started.error();
+  }
   wire::TaskHandle* handle = response->mutable_handle();
-  handle->set_version(started.handle.version);
+  handle->set_version(started->handle.version);
   *handle->mutable_config() = request.task();
-  handle->set_state(started.handle.state == driver::TaskState::kExited
+  handle->set_state(started->handle.state == driver::TaskState::kExited
                         ? wire::EXITED
                         : wire::RUNNING);
-  handle->set_driver_state(started.handle.driver_state);
-  if (started.network) {
-    Fill(*started.network, response->mutable_network_override());
+  handle->set_driver_state(started->handle.driver_state);
+  if (started->network) {
+    Fill(*started->network, response->mutable_network_override());
   }
   return Ok();
 }
@@ -92,8 +100,13 @@ Result<void> Answer(DriverSource& source, const wire::StopTaskRequest& request,
 Result<void> Answer(DriverSource& source,
                     const wire::DestroyTaskRequest& request,
                     wire::DestroyTaskResponse* /*response*/) {
-  MOUNTD_ASSIGN(driver::TaskDriver * driver, source.Driver());
-  return OkIfGone(driver->DestroyTask(request.task_id(), request.force()));
+  MOUNTD_ASSIGN(Node * node, source.Get());
+  MOUNTD_TRY(
+      OkIfGone(node->driver->DestroyTask(request.task_id(), request.force())));
+  const auto names = NamesOfTask(request.task_id());
+  return names ? node->allocations->UnmountHostVolumes(names->allocation,
+                                                       names->task)
+               : Ok();
 }
 
 Result<void> Answer(DriverSource& source,

@@ -14,7 +14,8 @@
 
 namespace mountd::nomad {
 
-// The allocations of this plugin at mountd, without which no network is.
+// The allocations of this plugin at mountd, which have the networks and the
+// host volumes of tasks.
 class Allocations {
  public:
   Allocations() = default;
@@ -24,9 +25,19 @@ class Allocations {
 
   // Idempotent.
   virtual Result<void> Prepare(const std::string& allocation) = 0;
-  // Releases an allocation that has neither a volume nor a mount; keeps each
-  // other one, because Nomad ends the network before the volumes, and under
-  // running tasks, too. Ok if there is none.
+  // Has mountd mount each host volume of mountd.toml whose path a mount of the
+  // task has, and gives that mount its path in the task's inbox. Other mounts
+  // stay. Idempotent. Errors as of BindMounts; then no mount is made.
+  virtual Result<void> MountHostVolumes(driver::TaskConfig* config) = 0;
+  // Unmounts what MountHostVolumes has mounted for the task, and releases an
+  // allocation that is bare then and has no network. Ok if there is nothing.
+  // Busy while a process still uses a mount, as a task of that name does.
+  virtual Result<void> UnmountHostVolumes(const std::string& allocation,
+                                          const std::string& task) = 0;
+  // Unmounts host volumes that no process uses. Then releases an allocation
+  // that has neither a volume nor a mount; keeps each other one, because Nomad
+  // ends the network before the volumes, and under running tasks, too. Ok if
+  // there is none.
   virtual Result<void> ReleaseIfBare(const std::string& allocation) = 0;
 };
 

@@ -3,68 +3,21 @@
 
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <system_error>
 #include <utility>
 
 #include "agent/client.h"
 #include "agent/driver/oci/oci_driver.h"
+#include "agent/nomad/plugin/mountd_allocations.h"
 
 namespace mountd::nomad {
 namespace {
-
-// The scope of this plugin's allocations.
-constexpr char kScope[] = "nomad";
 
 Result<agent::Client> Connect(const Settings& settings) {
   agent::ClientOptions options;
   options.address = settings.address;
   return agent::Client::Connect(std::move(options));
 }
-
-Result<void> OkIfGone(Error error) {
-  return error.code == Code::kNotFound ? Ok() : Result<void>(std::move(error));
-}
-
-class MountdAllocations final : public Allocations {
- public:
-  explicit MountdAllocations(agent::Client client)
-      : client_(std::move(client)) {}
-
-  Result<void> Prepare(const std::string& allocation) override {
-    const std::lock_guard lock(mutex_);
-    // mountd-cni and a CSI plugin of this user may have prepared it.
-    const auto before = client_.GetAllocation(allocation);
-    if (before || before.error().code != Code::kNotFound) {
-      return before ? Ok() : Result<void>(before.error());
-    }
-    agent::AllocationOptions options;
-    options.scope = kScope;
-    MOUNTD_TRY(client_.PrepareAllocation(allocation, options));
-    return Ok();
-  }
-
-  Result<void> ReleaseIfBare(const std::string& allocation) override {
-    const std::lock_guard lock(mutex_);
-    const auto found = client_.GetAllocation(allocation);
-    if (!found) {
-      return OkIfGone(found.error());
-    }
-    if (!found->volumes.empty() || !found->mounts.empty()) {
-      return Ok();
-    }
-    const auto receipt = client_.ReleaseAllocation(allocation);
-    // Nomad makes a broken network once more under tasks that run.
-    if (!receipt && receipt.error().code == Code::kBusy) {
-      return Ok();
-    }
-    return receipt ? Ok() : OkIfGone(receipt.error());
-  }
-
- private:
-  std::mutex mutex_;
-  agent::Client client_;
-};
 
 // The directory above the tasks' one, which the driver expects.
 Result<void> MakeParent(const std::string& state) {

@@ -187,6 +187,16 @@ std::string AllocationOf(const std::string& alloc_id) {
   return kPrefix + alloc_id;
 }
 
+std::optional<TaskNames> NamesOfTask(const std::string& task_id) {
+  const std::size_t first = task_id.find('/');
+  const std::size_t second = task_id.find('/', first + 1);
+  if (first == std::string::npos || second == std::string::npos) {
+    return std::nullopt;
+  }
+  return TaskNames{AllocationOf(task_id.substr(0, first)),
+                   task_id.substr(first + 1, second - first - 1)};
+}
+
 Keys TaskKeys(const Keys& of_driver) {
   Keys keys;
   std::copy_if(of_driver.begin(), of_driver.end(), std::back_inserter(keys),

@@ -4,6 +4,7 @@
 #include <nomad_drivers.pb.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "agent/driver/task_config.h"
@@ -18,6 +19,13 @@ namespace wire = hashicorp::nomad::plugins::drivers::proto;
 
 // Returns the name of the allocation at mountd, which is that of mountd-cni.
 std::string AllocationOf(const std::string& alloc_id);
+
+// The names at mountd of the task with Nomad's id "<alloc_id>/<name>/<hex>".
+struct TaskNames {
+  std::string allocation;
+  std::string task;
+};
+std::optional<TaskNames> NamesOfTask(const std::string& task_id);
 
 // Returns the keys of a task's configuration: the driver's without those that
 // Nomad has itself.

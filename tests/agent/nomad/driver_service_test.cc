@@ -79,6 +79,16 @@ class TestAllocations final : public Allocations {
   Result<void> Prepare(const std::string& allocation) override {
     return Say("prepare " + allocation);
   }
+  Result<void> MountHostVolumes(driver::TaskConfig* config) override {
+    for (driver::Mount& mount : config->mounts) {
+      mount.host_path = "/inbox" + mount.host_path;
+    }
+    return Say("mount " + config->allocation + " " + config->name);
+  }
+  Result<void> UnmountHostVolumes(const std::string& allocation,
+                                  const std::string& task) override {
+    return Say("unmount " + allocation + " " + task);
+  }
   Result<void> ReleaseIfBare(const std::string& allocation) override {
     return Say("release " + allocation);
   }
@@ -331,8 +341,10 @@ TEST_F(NomadPlugin, RunsATaskFromItsNetworkToItsReceipt) {
               ElementsAre("create-network cni-a1", "start cni-a1/web",
                           "stop cni-a1/web SIGINT 5000", "destroy cni-a1/web",
                           "destroy-network cni-a1"));
-  EXPECT_THAT(node_.allocation_calls,
-              ElementsAre("prepare cni-a1", "release cni-a1"));
+  EXPECT_THAT(
+      node_.allocation_calls,
+      ElementsAre("prepare cni-a1", "mount cni-a1 web", "unmount cni-a1 web",
+                  "unmount cni-a1 web", "release cni-a1"));
 }
 
 TEST_F(NomadPlugin, AnotherPluginFindsTheTaskAgain) {
@@ -392,6 +404,16 @@ TEST_F(NomadPlugin, SaysWhichFailureOfAStartMayPass) {
   const auto final = StartStatus(Config());
   EXPECT_EQ(final.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_EQ(final.error_details(), "");
+}
+
+// Nomad destroys no task that has not started.
+TEST_F(NomadPlugin, KeepsNoHostVolumeOfATaskThatDoesNotStart) {
+  plugin();
+  node_.tasks.FailStart(MakeError(Code::kInternal, "start", "web", "broken"),
+                        false);
+  EXPECT_FALSE(StartStatus(Config()).ok());
+  EXPECT_THAT(node_.allocation_calls,
+              ElementsAre("mount cni-a1 web", "unmount cni-a1 web"));
 }
 
 TEST_F(NomadPlugin, RefusesATaskByTheFieldsName) {

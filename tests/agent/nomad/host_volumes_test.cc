@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Host volumes of tasks of Nomad: their mounts in words, and at a mountd whose
+// executor is a model.
+#include "agent/nomad/plugin/host_volumes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/client.h"
+#include "agent/nomad/plugin/mountd_allocations.h"
+#include "tests/dbus/api_test.h"
+#include "tests/support/matchers.h"
+
+namespace mountd::nomad {
+namespace {
+
+using ::mountd::test::ApiTest;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+agent::HostVolumeGrant Grant(const std::string& name, const std::string& path,
+                             bool writable) {
+  agent::HostVolumeGrant grant;
+  grant.source.name = name;
+  grant.source.read_only_propagation = {"private"};
+  if (writable) {
+    grant.source.writable_propagation = {"private", "host-to-task"};
+  }
+  grant.path = path;
+  return grant;
+}
+
+driver::Mount MountOf(const std::string& task_path,
+                      const std::string& host_path) {
+  driver::Mount mount;
+  mount.task_path = task_path;
+  mount.host_path = host_path;
+  return mount;
+}
+
+driver::TaskConfig TaskWith(std::vector<driver::Mount> mounts) {
+  driver::TaskConfig config;
+  config.id = "a1/web/0";
+  config.allocation = "cni-a1";
+  config.name = "web";
+  config.mounts = std::move(mounts);
+  return config;
+}
+
+// "<index> <name> of <source>" of each mount.
+std::vector<std::string> Words(const std::vector<HostVolumeMount>& mounts) {
+  std::vector<std::string> words;
+  for (const HostVolumeMount& mount : mounts) {
+    words.push_back(std::to_string(mount.index) + " " + mount.spec.name +
+                    " of " + mount.spec.source);
+  }
+  return words;
+}
+
+TEST(HostVolumeMounts, AreThoseWhosePathAGrantHas) {
+  const auto config = TaskWith(
+      {MountOf("/a", "/srv/data/../data/"), MountOf("/b", "/srv/data/below"),
+       MountOf("/c", "/srv/database"), MountOf("/d", "/var/nomad/csi")});
+  EXPECT_THAT(
+      Words(HostVolumeMountsOf(config, {Grant("d", "/srv/data", true)})),
+      ElementsAre("0 d of d"));
+  EXPECT_THAT(HostVolumeMountsOf(config, {}), IsEmpty());
+}
+
+TEST(HostVolumeMounts, KeepTheWishesOfTheMount) {
+  auto mount = MountOf("/a", "/srv/data");
+  mount.read_only = true;
+  mount.propagation = driver::MountPropagation::kHostToTask;
+  const auto found =
+      HostVolumeMountsOf(TaskWith({mount}), {Grant("d", "/srv/data", true)});
+  ASSERT_EQ(found.size(), 1U);
+  agent::BindMountSpec spec;
+  spec.task = "web";
+  spec.name = spec.source = "d";
+  spec.source_type = agent::SourceType::kHostVolume;
+  spec.read_only = true;
+  spec.propagation = agent::Propagation::kHostToTask;
+  spec.task_path = "/a";
+  EXPECT_EQ(found[0].spec, spec);
+}
+
+// Nomad keeps volumes in a map, whose order changes with each call.
+TEST(HostVolumeMounts, HaveTheSameNamesInEachOrder) {
+  const auto granted = std::vector{Grant("d", "/srv/data", true)};
+  EXPECT_THAT(Words(HostVolumeMountsOf(TaskWith({MountOf("/b", "/srv/data"),
+                                                 MountOf("/a", "/srv/data")}),
+                                       granted)),
+              ElementsAre("1 d of d", "0 d.2 of d"));
+  EXPECT_THAT(Words(HostVolumeMountsOf(TaskWith({MountOf("/a", "/srv/data"),
+                                                 MountOf("/b", "/srv/data")}),
+                                       granted)),
+              ElementsAre("0 d of d", "1 d.2 of d"));
+}
+
+TEST(HostVolumeMounts, OfSeveralNamesIsTheOneThatIsMeant) {
+  const std::vector<agent::HostVolumeGrant> granted = {
+      Grant("reading", "/srv/data", false),
+      Grant("writing", "/srv/data", true)};
+  auto mount = MountOf("/a", "/srv/data");
+  EXPECT_THAT(Words(HostVolumeMountsOf(TaskWith({mount}), granted)),
+              ElementsAre("0 writing of writing"));
+  mount.read_only = true;
+  EXPECT_THAT(Words(HostVolumeMountsOf(TaskWith({mount}), granted)),
+              ElementsAre("0 reading of reading"));
+  mount.request_name = "writing";
+  EXPECT_THAT(Words(HostVolumeMountsOf(TaskWith({mount}), granted)),
+              ElementsAre("0 writing of writing"));
+}
+
+class HostVolumes : public ApiTest {
+ protected:
+  void SetUp() override {
+    Start();
+    ConnectAgain();
+    client_ = Connect();
+  }
+  std::unique_ptr<agent::Client> Connect() {
+    auto client = agent::Client::Connect({.address = server().address()});
+    EXPECT_THAT(client, IsOk());
+    return client ? std::make_unique<agent::Client>(std::move(*client))
+                  : nullptr;
+  }
+  // The plugin has been killed.
+  void ConnectAgain() {
+    allocations_ = std::make_unique<MountdAllocations>(std::move(*Connect()));
+  }
+  driver::TaskConfig Mounted(const std::string& task = "web") {
+    auto config =
+        TaskWith({MountOf("/data", "/srv/data"), MountOf("/own", "/home/own")});
+    config.name = task;
+    EXPECT_THAT(allocations_->MountHostVolumes(&config), IsOk());
+    return config;
+  }
+  bool IsThere() { return client_->GetAllocation("cni-a1").has_value(); }
+
+  std::unique_ptr<MountdAllocations> allocations_;
+  std::unique_ptr<agent::Client> client_;
+};
+
+TEST_F(HostVolumes, AreInTheTasksInbox) {
+  const auto config = Mounted();
+  const auto allocation = client_->GetAllocation("cni-a1");
+  ASSERT_THAT(allocation, IsOk());
+  EXPECT_EQ(allocation->scope, "nomad");
+  ASSERT_EQ(allocation->mounts.size(), 1U);
+  EXPECT_EQ(config.mounts[0].host_path, allocation->mounts[0].config.host_path);
+  EXPECT_THAT(config.mounts[0].host_path, StartsWith(allocation->host_path));
+  EXPECT_EQ(config.mounts[1].host_path, "/home/own");
+}
+
+TEST_F(HostVolumes, AreTheSameAfterAKillOfThePlugin) {
+  const auto first = Mounted();
+  ConnectAgain();
+  EXPECT_EQ(Mounted().mounts, first.mounts);
+}
+
+TEST_F(HostVolumes, GoWithTheirTask) {
+  Mounted("web");
+  Mounted("log");
+  EXPECT_THAT(allocations_->UnmountHostVolumes("cni-a1", "web"), IsOk());
+  EXPECT_TRUE(IsThere());
+  EXPECT_THAT(allocations_->UnmountHostVolumes("cni-a1", "log"), IsOk());
+  EXPECT_FALSE(IsThere());
+  EXPECT_THAT(allocations_->UnmountHostVolumes("cni-a1", "log"), IsOk());
+}
+
+TEST_F(HostVolumes, LeaveTheAllocationWithItsNetwork) {
+  ASSERT_THAT(allocations_->Prepare("cni-a1"), IsOk());
+  agent::NetworkSpec network;
+  network.network = "default";
+  ASSERT_THAT(client_->SetupNetwork("cni-a1", network), IsOk());
+  Mounted();
+  EXPECT_THAT(allocations_->UnmountHostVolumes("cni-a1", "web"), IsOk());
+  EXPECT_TRUE(IsThere());
+}
+
+TEST_F(HostVolumes, ThatCannotBeMountedLeaveNothing) {
+  auto config = TaskWith({MountOf("/data", "/srv/data")});
+  config.name = "no/name";  // BindMounts refuses it
+  EXPECT_THAT(allocations_->MountHostVolumes(&config),
+              IsErr(Code::kInvalidArgument));
+  EXPECT_FALSE(IsThere());
+  EXPECT_EQ(config.mounts[0].host_path, "/srv/data");
+}
+
+// A task of that name runs again, or a process has kept a copy.
+TEST_F(HostVolumes, StayWhileTheyAreInUse) {
+  Mounted();
+  executor().FailNext("Detach", Code::kBusy);
+  EXPECT_THAT(allocations_->UnmountHostVolumes("cni-a1", "web"),
+              IsErr(Code::kBusy));
+  EXPECT_TRUE(IsThere());
+  // The end of the network finds what has been left.
+  EXPECT_THAT(allocations_->ReleaseIfBare("cni-a1"), IsOk());
+  EXPECT_FALSE(IsThere());
+}
+
+TEST_F(HostVolumes, InUseOutliveTheirNetwork) {
+  Mounted();
+  executor().FailNext("Detach", Code::kBusy);
+  EXPECT_THAT(allocations_->ReleaseIfBare("cni-a1"), IsOk());
+  EXPECT_TRUE(IsThere());
+}
+
+}  // namespace
+}  // namespace mountd::nomad
