@@ -264,7 +264,6 @@ constexpr Call kOf32Bit[] = {"_llseek",
                              "mq_timedsend_time64",
                              "ppoll_time64",
                              "pselect6_time64",
-                             "readdir",
                              "recv",
                              "recvmmsg_time64",
                              "rt_sigtimedwait_time64",
@@ -281,12 +280,9 @@ constexpr Call kOf32Bit[] = {"_llseek",
                              "setresuid32",
                              "setreuid32",
                              "setuid32",
-                             "sigaction",
                              "signal",
-                             "sigpending",
                              "sigprocmask",
                              "sigreturn",
-                             "sigsuspend",
                              "socketcall",
                              "stat64",
                              "statfs64",
@@ -311,27 +307,12 @@ constexpr Call kOfProcessor[] = {"sync_file_range2"};
 
 // Mounts and namespaces. The container's own user namespace would let its root
 // make more of them than the task was given.
-constexpr Call kOfAdministrators[] = {"bpf",
-                                      "fanotify_init",
-                                      "fanotify_mark",
-                                      "fsconfig",
-                                      "fsmount",
-                                      "fsopen",
-                                      "fspick",
-                                      "lookup_dcookie",
-                                      "mount",
-                                      "mount_setattr",
-                                      "move_mount",
-                                      "open_tree",
-                                      "perf_event_open",
-                                      "pivot_root",
-                                      "quotactl",
-                                      "setdomainname",
-                                      "sethostname",
-                                      "setns",
-                                      "umount",
-                                      "umount2",
-                                      "unshare"};
+constexpr Call kOfAdministrators[] = {
+    "bpf",        "fanotify_init", "fanotify_mark", "fsconfig",
+    "fsmount",    "fsopen",        "fspick",        "lookup_dcookie",
+    "mount",      "mount_setattr", "move_mount",    "open_tree",
+    "pivot_root", "quotactl",      "setdomainname", "sethostname",
+    "setns",      "umount",        "umount2",       "unshare"};
 
 // Calls that one capability opens.
 constexpr Call kOpenByHandle[] = {"open_by_handle_at"};
@@ -381,9 +362,10 @@ constexpr Call kRefused[] = {
     "add_key",        "io_uring_enter",  "io_uring_register",
     "io_uring_setup", "kexec_file_load", "kexec_load",
     "keyctl",         "migrate_pages",   "move_pages",
-    "nfsservctl",     "request_key",     "swapoff",
-    "swapon",         "sysfs",           "uselib",
-    "userfaultfd",    "ustat",           "vmsplice"};
+    "nfsservctl",     "perf_event_open", "request_key",
+    "swapoff",        "swapon",          "sysfs",
+    "uselib",         "userfaultfd",     "ustat",
+    "vmsplice"};
 
 }  // namespace
 
