@@ -283,12 +283,14 @@ Help HelpOf(Words words) {
   return help;
 }
 
-// Appends the help of the command and of those below it. Returns the names of
-// the commands that are no groups.
+// Appends the help of the command and of those below it, each with one empty
+// line at its end, whose number differs between versions of CLI11. Returns the
+// names of the commands that are no groups.
 Words AppendHelp(const Words& words, std::string* text) {
   const Help help = HelpOf(words);
   *text += "$ mountctl " + Joined(words, ' ') + (words.empty() ? "" : " ") +
-           "--help\n" + help.text;
+           "--help\n" +
+           help.text.substr(0, help.text.find_last_not_of('\n') + 1) + "\n\n";
   if (help.commands.empty()) {
     return {Joined(words, ' ')};
   }
