@@ -318,6 +318,9 @@ TEST_F(TaskCommandsTest, StopEndsTasksBeforeItReleases) {
 TEST_F(TaskCommandsTest, StopKeepsAnAllocationWhoseTaskAnotherStateRuns) {
   Start("web", "server");
   running_ = {state_ + "/tasks/tasks/0", temp_.File("other/tasks/tasks/1")};
+  for (const std::string& directory : running_) {
+    std::filesystem::create_directories(directory);
+  }
   const Outcome refused = Run({"stop", "web"});
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("mountctl --state " + temp_.File("other") +
