@@ -7,7 +7,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "agent/driver/images/beneath.h"
@@ -107,6 +109,27 @@ Result<void> WriteConfig(const UnpackJob& job, const std::string& bytes) {
   return WriteAll(file.get(), bytes, job.object);
 }
 
+// Refuses a FIFO or a device in the place of a blob, because skopeo would wait
+// for the writer, or read without an end. A blob may be a symlink.
+Result<void> CheckBlobs(const std::string& layout, const std::string& object) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  fs::recursive_directory_iterator blob(layout + "/blobs", failed);
+  for (; !failed && blob != fs::end(blob); blob.increment(failed)) {
+    // blobs/ALGORITHM/DIGEST
+    if (blob.depth() > 0) {
+      blob.disable_recursion_pending();
+    }
+    std::error_code missing;
+    if (fs::is_other(blob->status(missing))) {
+      return MakeError(Code::kInvalidArgument, "read", object,
+                       "blob " + OnOneLine(blob->path().filename().string()) +
+                           " must be a regular file");
+    }
+  }
+  return failed ? ErrnoError(failed.value(), "read the blobs", object) : Ok();
+}
+
 // Reads the manifest of a layout before skopeo copies thousands of layers. An
 // index of several platforms has none; skopeo chooses one then.
 Result<void> CheckSource(const UnpackJob& job,
@@ -117,6 +140,7 @@ Result<void> CheckSource(const UnpackJob& job,
   MOUNTD_ASSIGN(const UniqueFd layout, OpenTree(reference.path));
   MOUNTD_ASSIGN(const Descriptor found,
                 FindImage(layout.get(), reference.tag, job.object));
+  MOUNTD_TRY(CheckBlobs(reference.path, job.object));
   if (found.media_type == kIndexType) {
     return Ok();
   }

@@ -126,6 +126,20 @@ TEST_F(HostileImage, HardLinksReachNothingOutside) {
   ExpectOutsideUntouched();
 }
 
+TEST_F(HostileImage, HardLinksWithAWholePathReachNothingOutside) {
+  const std::string naive =
+      NaivelyUnpack({TarHardLink("one", File("outside/secret"))});
+  EXPECT_NAIVE(std::filesystem::hard_link_count(File("outside/secret")) == 2);
+  std::filesystem::remove_all(naive);
+  IgnoreBecauseBestEffort(Unpack({{TarHardLink("one", File("outside/secret")),
+                                   TarFile("one", "changed")}}));
+  ExpectOutsideUntouched();
+  IgnoreBecauseBestEffort(
+      Unpack({{TarHardLink(Up("outside/evil"), "/etc/passwd")},
+              {TarHardLink(File("outside/evil"), "one")}}));
+  ExpectOutsideUntouched();
+}
+
 TEST_F(HostileImage, WhiteoutsRemoveNothingOutside) {
   IgnoreBecauseBestEffort(
       Unpack({{TarSymlink("out", File("outside"))},
@@ -295,6 +309,56 @@ TEST_F(HostileImage, AManifestOfOtherBytesOrSizeIsRefused) {
   WriteFile(path, changed);
   EXPECT_THAT(Prepare(Reference()), IsErrOf(Code::kAborted, "other bytes"));
   ExpectOutsideUntouched();
+}
+
+// An index may name another index, so a naive reader follows them for ever.
+TEST_F(HostileImage, AnIndexOfAnIndexIsRefused) {
+  constexpr char kIndexType[] = "application/vnd.oci.image.index.v1+json";
+  LayoutWriter writer(File("layout"));
+  writer.Add("v1", {Tar({TarFile("a", "x")})});
+  std::string inner = ReadWholeFile(File("layout/index.json"));
+  for (int depth = 0; depth < 3; ++depth) {
+    inner = R"({"schemaVersion":2,"manifests":[)" +
+            writer.Blob(kIndexType, inner) + "]}";
+  }
+  WriteFile(File("layout/index.json"), inner);
+  EXPECT_THAT(Prepare("oci:" + File("layout")), IsErr(Code::kInvalidArgument));
+  // The file of a digest may be the index itself, and a reader of names alone
+  // then never ends.
+  const std::string self(64, 'a');
+  WriteFile(File("layout/index.json"),
+            R"({"schemaVersion":2,"manifests":[{"mediaType":")" +
+                std::string(kIndexType) + R"(","digest":"sha256:)" + self +
+                R"(","size":2}]})");
+  std::filesystem::create_symlink("../../index.json",
+                                  File("layout/blobs/sha256/" + self));
+  EXPECT_THAT(Prepare("oci:" + File("layout")), ::testing::Not(IsOk()));
+  ExpectOutsideUntouched();
+}
+
+TEST_F(HostileImage, AMissingBlobIsRefused) {
+  std::vector<std::string> blobs;
+  LayoutWriter(File("layout")).Add("v1", {Tar({TarFile("a", "x")})});
+  for (const auto& entry :
+       std::filesystem::directory_iterator(File("layout/blobs/sha256"))) {
+    blobs.push_back(entry.path());
+  }
+  ASSERT_EQ(blobs.size(), 3U);  // manifest, configuration, layer
+  for (const std::string& blob : blobs) {
+    std::filesystem::rename(blob, File("away"));
+    EXPECT_THAT(Prepare(Reference()), ::testing::Not(IsOk())) << blob;
+    ExpectOutsideUntouched();
+    // A FIFO, a directory or a link in its place is no blob either.
+    ASSERT_EQ(::mkfifo(blob.c_str(), 0600), 0);
+    EXPECT_THAT(Prepare(Reference()), ::testing::Not(IsOk())) << blob;
+    std::filesystem::remove(blob);
+    std::filesystem::create_directory(blob);
+    EXPECT_THAT(Prepare(Reference()), ::testing::Not(IsOk())) << blob;
+    std::filesystem::remove(blob);
+    ExpectOutsideUntouched();
+    std::filesystem::rename(File("away"), blob);
+  }
+  EXPECT_THAT(Prepare(Reference()), IsOk());
 }
 
 TEST_F(HostileImage, ALayerIsNoPathAndNoFifo) {
