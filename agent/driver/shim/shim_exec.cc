@@ -42,9 +42,10 @@ Result<UniqueFd> ReceivePty(int console) {
   if (!received) {
     return ErrnoError(received.error(), "recvmsg", "console socket");
   }
-  if (received->fds.size() != 1 || ::isatty(received->fds[0].get()) != 1) {
+  if (received->fds.size() != 1 || received->more_fds ||
+      ::isatty(received->fds[0].get()) != 1) {
     return MakeError(Code::kInternal, "exec", "the OCI runtime",
-                     "sent no terminal");
+                     "sent something other than one terminal");
   }
   return std::move(received->fds[0]);
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
@@ -11,12 +12,16 @@
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <thread>
 
+#include "mountd/base/fd_message.h"
 #include "mountd/base/memory_file.h"
+#include "mountd/base/unix_socket.h"
 #include "tests/root/driver/shim_fixture.h"
 #include "tests/support/eventually.h"
 
@@ -118,6 +123,21 @@ class TaskShimExec : public ShimFixture {
       process.out = std::move(process.started->fds[1]);
     }
     return process;
+  }
+
+  // Sends the fds to the console socket of the exec that waits.
+  static void SendToConsole(const Task& task, const std::vector<int>& fds) {
+    std::string path;
+    for (const auto& entry : fs::directory_iterator(task.directory)) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("exec-") && name.ends_with(".sock")) {
+        path = entry.path();
+      }
+    }
+    const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(ConnectUnix(socket.get(), path), 0) << path;
+    ASSERT_TRUE(
+        SendWithFds(socket.get(), std::as_bytes(std::span("x", 1)), fds));
   }
 
   // Returns how many files of exec are left in the task's directory.
@@ -270,6 +290,44 @@ TEST_F(TaskShimExec, ARuntimeThatHangsEndsWithItsCaller) {
     EXPECT_EQ(children(), 2);
   }
   EXPECT_TRUE(Eventually([&] { return children() == 1; }));
+  EXPECT_EQ(Delete(task, true), "Ok");
+}
+
+// The shim takes the first connection to its console socket, so the test is
+// there before the runtime.
+TEST_F(TaskShimExec, AConsoleSocketTakesOneTerminalAlone) {
+  runtime_ = "/run/waiting-runtime";
+  std::ofstream(runtime_)
+      << "#!/bin/sh\ncase \"$*\" in *' exec '*) touch /run/tasks/waits; "
+         "while test -e /run/tasks/waits; do sleep 0.01; done;; esac\n"
+         "exec crun \"$@\"\n"
+      << std::flush;
+  ASSERT_EQ(::chmod(runtime_.c_str(), 0755), 0);
+  const Task task = Run("console", "exec sleep 1000");
+  ASSERT_FALSE(HasFailure());
+  const UniqueFd terminal(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const UniqueFd json = ProcessJson("exec sleep 1000", true);
+  const std::vector<std::vector<int>> sent = {{},
+                                              {null.get()},
+                                              {terminal.get(), null.get()},
+                                              {null.get(), terminal.get()},
+                                              {terminal.get(), terminal.get()}};
+  for (const std::vector<int>& fds : sent) {
+    auto connection = Connect(task);
+    ASSERT_TRUE(connection.Post(
+        Message(Kind::kExec).Add(Tag::kConsole, std::uint64_t{1}),
+        std::array{json.get()}));
+    ASSERT_TRUE(Eventually([] { return fs::exists("/run/tasks/waits"); }));
+    SendToConsole(task, fds);
+    fs::remove("/run/tasks/waits");
+    const auto started = connection.Next(kSoon);
+    EXPECT_FALSE(started) << fds.size();
+    EXPECT_TRUE(Eventually([&] {
+      std::ifstream procs(CgroupOf("console") + "/cgroup.procs");
+      return std::distance(std::istream_iterator<pid_t>(procs), {}) == 1;
+    })) << fds.size();
+  }
   EXPECT_EQ(Delete(task, true), "Ok");
 }
 
