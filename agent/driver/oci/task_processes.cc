@@ -93,6 +93,16 @@ bool IsOfThisUser(const UniqueFd& pidfd) {
          errno != EPERM;
 }
 
+// A process of a task can take any name. A task is in a user namespace of its
+// own, and a shim in the driver's.
+bool IsInOwnUserNamespace(int process) {
+  struct stat own = {};
+  struct stat theirs = {};
+  return ::stat("/proc/self/ns/user", &own) == 0 &&
+         ::fstatat(process, "ns/user", &theirs, 0) == 0 &&
+         own.st_dev == theirs.st_dev && own.st_ino == theirs.st_ino;
+}
+
 bool IsShim(int process) {
   // The kernel keeps 15 characters of a program's name.
   constexpr std::string_view kName = "mountd-task-shi\n";
@@ -101,7 +111,9 @@ bool IsShim(int process) {
   const ssize_t size =
       comm.valid() ? ::read(comm.get(), name.data(), name.size()) : -1;
   return size > 0 &&
-         std::string_view(name.data(), static_cast<std::size_t>(size)) == kName;
+         std::string_view(name.data(), static_cast<std::size_t>(size)) ==
+             kName &&
+         IsInOwnUserNamespace(process);
 }
 
 bool IsShimIn(int process, int task_directory) {
