@@ -94,5 +94,74 @@ TEST_F(OciImage, SaysHowItsTaskRuns) {
   });
 }
 
+// "config" of an image with these elements of Env.
+std::string RunWith(const std::string& variables) {
+  return R"({"Entrypoint": ["/bin/sh", "-c", "env | grep -c ^V; exit 0"],)"
+         R"("Env": [)" +
+         variables + "]}";
+}
+
+std::string Variables(int count, const std::string& value) {
+  std::string text;
+  for (int n = 0; n < count; ++n) {
+    text += (n == 0 ? "\"V" : ",\"V") + std::to_string(n) + "=" + value + "\"";
+  }
+  return text;
+}
+
+TEST_F(OciImage, AnEnvironmentOfTenThousandVariablesIsTheTasks) {
+  WriteImage(RunWith(Variables(10'000, "x") + R"(,"V0=again","W=a=b=")"));
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    TaskConfig config = Shell("many", "");
+    config.image = "oci:" + path("layout") + ":one";
+    config.entrypoint = "";
+    config.command = {};
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 0");
+    EXPECT_EQ(LogOf("many"), "10000\n");
+    EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
+// A naive driver gives the kernel these, which refuses some, cuts others at
+// their NUL, and takes the rest for the variables of the runtime itself.
+TEST_F(OciImage, AnEnvironmentThatNoProcessCanHaveIsRefused) {
+  const std::string odd[] = {Variables(70'000, "x"),
+                             Variables(1, std::string(200'000, 'x')),
+                             Variables(30, std::string(120'000, 'x')),
+                             R"("LD_PRELOAD")",
+                             R"("A\u0000B=1")",
+                             R"("A=1\u0000LD_PRELOAD=/evil")",
+                             R"("=x")",
+                             R"("")",
+                             "\"A=\xff\xfe\"",
+                             R"(["A=1"])",
+                             "1e999"};
+  AsUser([this, &odd] {
+    const auto driver = MakeDriver();
+    for (const std::string& variables : odd) {
+      fs::remove_all(path("layout"));
+      WriteImage(RunWith(variables));
+      TaskConfig config = Shell("odd", "");
+      config.image = "oci:" + path("layout") + ":one";
+      config.entrypoint = "";
+      config.command = {};
+      const auto started = driver->StartTask(config);
+      if (started) {
+        // The kernel alone knows how much a process may have in all.
+        EXPECT_NE(TextOf(driver->WaitTask(config.id)), "code 0");
+        EXPECT_THAT(driver->DestroyTask(config.id, true), IsOk());
+      } else {
+        EXPECT_THAT(started, IsErr(Code::kInvalidArgument))
+            << variables.substr(0, 40);
+      }
+      EXPECT_TRUE(Eventually([&] { return Leftovers().empty(); }))
+          << Leftovers();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace mountd::driver::testing
