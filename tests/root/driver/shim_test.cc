@@ -138,6 +138,37 @@ TEST_F(TaskShim, OutlivesItsDriver) {
   EXPECT_EQ(WaitFor(task), "code 6");
 }
 
+// A second thread would double the memory of each shim, and fork(2) would copy
+// the locks that such a thread holds.
+TEST_F(TaskShim, HasOneThreadWhateverItDoes) {
+  Task task = MakeTask("web");
+  auto launch = MakeLaunch(task, "while :; do echo out; echo err >&2; done");
+  launch.create
+      .Add(Tag::kStdoutSink, static_cast<std::uint64_t>(shim::Sink::kFiles))
+      .Add(Tag::kStderrSink, static_cast<std::uint64_t>(shim::Sink::kFiles))
+      .Add(Tag::kStdoutPath, task.directory + "/logs/out")
+      .Add(Tag::kStderrPath, task.directory + "/logs/err")
+      .Add(Tag::kLogFileBytes, std::uint64_t{4096})
+      .Add(Tag::kLogFiles, std::uint64_t{2});
+  auto launched = shim::LaunchShim(std::move(launch));
+  ASSERT_TRUE(launched) << launched.error().Message();
+  task.shim.emplace(*std::move(launched));
+  ASSERT_TRUE(task.shim->Call(Message(Kind::kAwaitCreated), {}, kSoon));
+  const std::string shim = std::to_string(ShimOf(task));
+  const auto threads = [&shim] {
+    return std::distance(fs::directory_iterator("/proc/" + shim + "/task"), {});
+  };
+  EXPECT_EQ(threads(), 1);
+  Start(task);
+  EXPECT_TRUE(Eventually([&] {
+    EXPECT_EQ(threads(), 1);
+    return fs::exists(task.directory + "/logs/out.20");
+  }));
+  EXPECT_EQ(ExitOf(Stop(task, SIGKILL, 0)), "signal 9");
+  EXPECT_EQ(threads(), 1);
+  EXPECT_EQ(Delete(task, false), "Ok");
+}
+
 TEST_F(TaskShim, LeavesTheTaskRunningIfItIsKilled) {
   const Task task = Run("web", "exec sleep 1000");
   const pid_t init = InitOf(task);
