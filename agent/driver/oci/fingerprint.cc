@@ -41,7 +41,7 @@ struct Report {
 };
 
 void LookAtRuntime(Host& host, Report* report) {
-  const auto version = host.RuntimeVersion();
+  const auto version = host.RuntimeVersion(Host::Look::kAgain);
   if (!version) {
     report->Is(Health::kUndetected,
                "the OCI runtime is missing: " + version.error().Message());
@@ -58,11 +58,11 @@ void LookAtRuntime(Host& host, Report* report) {
 
 void LookAtNamespaces(Host& host, Report* report) {
   auto& attributes = report->fingerprint.attributes;
-  const auto space = host.namespaces().Shared();
-  attributes["driver.oci.user_namespace"] = space.has_value();
-  if (!space) {
+  const auto made = host.namespaces().Check();
+  attributes["driver.oci.user_namespace"] = made.has_value();
+  if (!made) {
     report->Is(Health::kUnhealthy,
-               "no user namespace can be made: " + space.error().Message());
+               "no user namespace can be made: " + made.error().Message());
     return;
   }
   if (host.maps()->one_id()) {

@@ -131,9 +131,9 @@ void Host::OpenCgroups() {
   }
 }
 
-Result<std::string> Host::RuntimeVersion() {
+Result<std::string> Host::RuntimeVersion(Look look) {
   const std::lock_guard lock(mutex_);
-  if (!version_) {
+  if (!version_ || look == Look::kAgain) {
     MOUNTD_ASSIGN(std::string text, OutputOf({options_.runtime, "--version"}));
     version_ = text.substr(0, text.find('\n'));
   }

@@ -70,8 +70,10 @@ class Host {
   std::string CgroupsPath(const std::string& name) const;
   // Returns the program of the runtime and its global options.
   Result<std::vector<std::string>> Runtime();
-  // The first line of `--version`, such as "crun version 1.8.1".
-  Result<std::string> RuntimeVersion();
+  // Returns the first line of `--version`, such as "crun version 1.8.1". kAgain
+  // is for a caller that must notice an upgrade or a removal of the runtime.
+  enum class Look { kOnce, kAgain };
+  Result<std::string> RuntimeVersion(Look look = Look::kOnce);
 
  private:
   explicit Host(OciDriverOptions options) : options_(std::move(options)) {}

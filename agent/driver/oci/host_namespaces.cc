@@ -37,6 +37,14 @@ Result<int> HostNamespaces::Shared() {
   return shared_.get();
 }
 
+Result<void> HostNamespaces::Check() const {
+  if (!maps_) {
+    return maps_.error();
+  }
+  MOUNTD_TRY(MakeNamespaces(*maps_, WithNetwork::kNo));
+  return Ok();
+}
+
 Result<NewNamespaces> HostNamespaces::Take() {
   if (!maps_) {
     return maps_.error();

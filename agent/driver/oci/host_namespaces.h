@@ -29,6 +29,10 @@ class HostNamespaces {
   // Returns a user namespace that has no task: images are unpacked and files of
   // subordinate ids removed as root of it.
   Result<int> Shared();
+  // Makes a user namespace and drops it, because a machine can lose
+  // newuidmap(1) or its permission while a driver runs. Errors of
+  // MakeNamespaces.
+  Result<void> Check() const;
   // Returns a user namespace and its network namespace, which nobody else has:
   // the spare ones, or new ones if there are none now. Errors of
   // MakeNamespaces.
