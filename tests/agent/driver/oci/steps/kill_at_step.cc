@@ -12,6 +12,9 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
+
+#include "mountd/base/number.h"
 
 extern "C" long syscall(long number, ...) noexcept;
 extern "C" char* program_invocation_short_name;
@@ -35,9 +38,11 @@ int ArmedStep() {
     return 0;
   }
   std::array<char, 16> text{};
-  ::syscall(SYS_read, file, text.data(), text.size() - 1);
+  const long size = ::syscall(SYS_read, file, text.data(), text.size());
   ::syscall(SYS_close, file);
-  return std::atoi(text.data());
+  const std::string_view number(text.data(),
+                                static_cast<std::size_t>(size > 0 ? size : 0));
+  return ParseNumber<int>(number).value_or(0);
 }
 
 void Step(const char* name) {
@@ -94,7 +99,8 @@ void CountStepsHere() {
 struct sockaddr;
 struct msghdr;
 
-// NOLINTBEGIN(readability-identifier-naming)
+// NOLINTBEGIN(readability-identifier-naming): the names are libc's.
+// NOLINTBEGIN(bugprone-macro-parentheses): types and lists of parameters.
 MOUNTD_STEP(int, unlink, (const char* path), (path))
 MOUNTD_STEP(int, unlinkat, (int at, const char* path, int flags),
             (at, path, flags))
@@ -166,4 +172,5 @@ extern "C" long syscall(long number, ...) noexcept {
   return next(number, words[0], words[1], words[2], words[3], words[4],
               words[5]);
 }
+// NOLINTEND(bugprone-macro-parentheses)
 // NOLINTEND(readability-identifier-naming)

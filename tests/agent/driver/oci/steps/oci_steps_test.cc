@@ -63,7 +63,7 @@ class OciSteps : public KillFixture {
     if (who == std::string(kDriver)) {
       const pid_t child = ::fork();
       if (child == 0) {
-        const auto other = MakeDriver();
+        const auto other = MakeWith(WithCgroups());
         CountStepsHere();
         call(*other);
         ::_exit(0);
@@ -86,7 +86,7 @@ class OciSteps : public KillFixture {
       const std::function<void(TaskDriver&, const TaskConfig&)>& call,
       const std::function<void(TaskDriver&, const TaskConfig&)>& end) const {
     Watch(who);
-    const auto driver = MakeDriver();
+    const auto driver = MakeWith(WithCgroups());
     std::map<std::string, int> seen;
     for (int step = 1;; ++step) {
       EXPECT_LT(step, kMostSteps) << who;
@@ -112,6 +112,11 @@ class OciSteps : public KillFixture {
     return seen;
   }
 
+  OciDriverOptions WithCgroups() const {
+    OciDriverOptions options = Options();
+    options.cgroup = has_cgroups_ ? options.cgroup : "";
+    return options;
+  }
   std::function<TaskConfig(int)> Unborn() const {
     return [this](int step) { return Counted("step-" + std::to_string(step)); };
   }
@@ -152,6 +157,8 @@ class OciSteps : public KillFixture {
         << ErrorText(destroyed.error());
     EXPECT_THAT(driver.InspectTask(config.id), IsErr(Code::kNotFound));
   }
+
+  bool has_cgroups_ = true;
 };
 
 void Start(TaskDriver& driver, const TaskConfig& config) {
@@ -188,6 +195,23 @@ TEST_F(OciSteps, TheShimDuringStart) {
     for (const char* step : {"bind", "listen", "renameat2", "posix_fallocate",
                              "unlink", "write", "sendmsg"}) {
       EXPECT_TRUE(steps.contains(step)) << step;
+    }
+  });
+}
+
+// Without a cgroup, the driver finds a task by its mounts.
+TEST_F(OciSteps, EachDuringAStartWithoutACgroup) {
+  has_cgroups_ = false;
+  AsUser([this] {
+    for (const char* who : {kDriver, kShim, kRuntime}) {
+      const auto begin = [this, who](int step) {
+        return Counted(std::string(who).substr(0, 2) + std::to_string(step));
+      };
+      const auto steps = AtEachStep(
+          who, begin, Start, [&](TaskDriver& driver, const auto& config) {
+            ExpectStarted(driver, config);
+          });
+      EXPECT_FALSE(steps.empty()) << who;
     }
   });
 }
