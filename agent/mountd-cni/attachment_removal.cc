@@ -18,6 +18,12 @@ Result<void> SuccessIfNotFound(Result<void> result) {
   return !result && result.error().code == Code::kNotFound ? Ok() : result;
 }
 
+// True for an allocation with a use beyond the networks of this plugin.
+bool IsUsed(const agent::AllocationStatus& status) {
+  return !status.networks.empty() || !status.volumes.empty() ||
+         !status.mounts.empty();
+}
+
 // Removes the attachments of one network configuration that are not valid any
 // more.
 class Garbage {
@@ -76,6 +82,11 @@ class Garbage {
       return Ok();
     }
     for (const agent::NetworkStatus& network : status->networks) {
+      // The namespace itself, which the task driver of a container has made, is
+      // no attachment.
+      if (network.interface == "lo") {
+        continue;
+      }
       const std::string marker = MarkerOf(allocation, network.interface);
       if (IsGarbage(marker, scope)) {
         MOUNTD_TRY(
@@ -84,8 +95,8 @@ class Garbage {
       }
     }
     // An ADD that was killed leaves an allocation without a network.
-    const bool empty = status->networks.empty();
-    return empty && scope == config_.name && !valid_.contains(allocation)
+    return !IsUsed(*status) && scope == config_.name &&
+                   !valid_.contains(allocation)
                ? Release(client_, allocation)
                : Ok();
   }
@@ -145,13 +156,19 @@ Result<void> Tidy(agent::Client& client, const std::string& allocation,
   if (status->scope != name) {
     MOUNTD_TRY(Release(client, MarkerOf(allocation, ifname)));
   }
-  return status->networks.empty() ? Release(client, allocation) : Ok();
+  return IsUsed(*status) ? Ok() : Release(client, allocation);
 }
 
 Result<void> Detach(agent::Client& client, const std::string& allocation,
                     const std::string& ifname, const std::string& name) {
   MOUNTD_TRY(SuccessIfNotFound(client.TeardownNetwork(allocation, ifname)));
   return Tidy(client, allocation, ifname, name);
+}
+
+Result<void> DetachAll(agent::Client& client, const std::string& allocation) {
+  MOUNTD_TRY(SuccessIfNotFound(client.TeardownNetwork(allocation)));
+  MOUNTD_ASSIGN(const auto status, FindAllocation(client, allocation));
+  return !status || IsUsed(*status) ? Ok() : Release(client, allocation);
 }
 
 Result<void> CollectGarbage(agent::Client& client, const Config& config) {

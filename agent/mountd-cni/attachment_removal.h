@@ -11,10 +11,16 @@
 namespace mountd::cni_plugin {
 
 // Carries out DEL: removes the interface, and with the last interface the
-// allocation. Ok if there is no such interface. `name` is the network
-// configuration's.
+// allocation, unless the allocation has volumes or mounts. Those are another
+// agent's, such as a task driver's, which releases the allocation after them: a
+// runtime ends a container's network before its volumes. Ok if there is no such
+// interface. `name` is the network configuration's.
 Result<void> Detach(agent::Client& client, const std::string& allocation,
                     const std::string& ifname, const std::string& name);
+
+// Removes all networks of the allocation, and then the allocation as Detach
+// does.
+Result<void> DetachAll(agent::Client& client, const std::string& allocation);
 
 // Releases the marker and the allocation if they have no network left: after
 // Detach's first step, and after a failed ADD. Keeps an interface that is

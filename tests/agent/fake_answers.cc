@@ -188,11 +188,18 @@ dbus::Dict FenceOf(const std::string& allocation) {
   return fence;
 }
 
+std::vector<dbus::Dict> RowsUnless(bool empty, const dbus::Dict& row) {
+  return empty ? std::vector<dbus::Dict>() : std::vector<dbus::Dict>{row};
+}
+
+// "bare" and "cni-bare" have no network, and "cni-empty" has nothing at all.
 dbus::Dict Allocation(const std::string& id) {
   dbus::Dict volume{
       {"alias", Text("data")},      {"plugin", Text("csi-local")},
       {"volume", Text("web-data")}, {"state", Text("published")},
       {"read_only", V(false)},      {"host_path", Path("/p/data")}};
+  const bool is_empty = id == "cni-empty";
+  const bool has_no_network = is_empty || id == "bare" || id == "cni-bare";
   dbus::Dict mount = MountConfig("private");
   mount.emplace("task", Text("server"));
   mount.emplace("name", Text("data"));
@@ -205,10 +212,9 @@ dbus::Dict Allocation(const std::string& id) {
           {"state", Text("prepared")},
           {"host_path", Path("/run/mountd/base/a/" + id)},
           {"group", V(100000U)},
-          {"networks", V(id == "bare" ? std::vector<dbus::Dict>{}
-                                      : std::vector<dbus::Dict>{Network()})},
-          {"volumes", V(std::vector<dbus::Dict>{volume})},
-          {"mounts", V(std::vector<dbus::Dict>{mount})}};
+          {"networks", V(RowsUnless(has_no_network, Network()))},
+          {"volumes", V(RowsUnless(is_empty, volume))},
+          {"mounts", V(RowsUnless(is_empty, mount))}};
 }
 
 dbus::Dict Plugin(const std::string& id) {

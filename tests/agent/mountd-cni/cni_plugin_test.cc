@@ -437,6 +437,22 @@ TEST_F(CniFake, DelOfWhatIsNotThereIsSuccess) {
   EXPECT_EQ(Made("DEL")["status"], 0);
 }
 
+// A runtime ends a container's network before its volumes.
+TEST_F(CniFake, DelKeepsAnAllocationWithVolumes) {
+  const auto released = [&](const char* container) {
+    Json conf = Conf("1.1.0");
+    conf["name"] = "example";
+    conf["address"] = server_.address();
+    Environment environment = Env("DEL");
+    environment.container_id = container;
+    EXPECT_EQ(RunPlugin(environment, conf.dump()).status, 0);
+    return HasCall(std::string("ReleaseAllocation cni-") + container);
+  };
+  EXPECT_FALSE(released("bare"));
+  EXPECT_TRUE(HasCall("TeardownNetwork cni-bare"));
+  EXPECT_TRUE(released("empty"));
+}
+
 TEST_F(CniFake, StatusWantsTheNetwork) {
   EXPECT_EQ(Made("STATUS")["status"], 0);
   EXPECT_EQ(Made("STATUS", {{"network", "no"}})["told"]["code"], 50);
