@@ -29,19 +29,21 @@ bool Overlap(const agent::Port& a, const agent::Port& b) {
 class Room {
  public:
   Room(agent::Client& client, const Environment& environment,
-       const Config& config, const Netns& netns)
+       const Config& config, const Netns& netns, Own own)
       : client_(client),
         own_(AllocationOf(environment.container_id)),
         ifname_(environment.ifname),
         config_(config),
-        netns_(netns) {}
+        netns_(netns),
+        may_remove_own_(own == Own::kRemove) {}
 
   Result<bool> Make() {
     MOUNTD_ASSIGN(entries_, client_.ListAllocations());
     bool made = false;
     for (const AllocationEntry& entry : entries_) {
       const auto id = ParseAllocationId(entry.id);
-      if (id && id->ifname.empty() && entry.uid == ::geteuid()) {
+      const bool may_go = may_remove_own_ || entry.id != own_;
+      if (id && id->ifname.empty() && may_go && entry.uid == ::geteuid()) {
         MOUNTD_ASSIGN(const bool gone, Judge(entry));
         made = made || gone;
       }
@@ -81,7 +83,7 @@ class Room {
         MOUNTD_TRY(Release(client_, other.id));
       }
     }
-    return Release(client_, allocation);
+    return DetachAll(client_, allocation);
   }
 
   Result<bool> RemoveOwn(const AllocationStatus& status) {
@@ -143,14 +145,15 @@ class Room {
   const std::string ifname_;
   const Config& config_;
   const Netns& netns_;
+  const bool may_remove_own_;
   std::vector<AllocationEntry> entries_;
 };
 
 }  // namespace
 
 Result<bool> MakeRoom(agent::Client& client, const Environment& environment,
-                      const Config& config, const Netns& netns) {
-  return Room(client, environment, config, netns).Make();
+                      const Config& config, const Netns& netns, Own own) {
+  return Room(client, environment, config, netns, own).Make();
 }
 
 }  // namespace mountd::cni_plugin

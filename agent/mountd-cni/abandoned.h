@@ -11,6 +11,9 @@
 
 namespace mountd::cni_plugin {
 
+// Whether MakeRoom may remove attachments of the container of this ADD.
+enum class Own { kRemove, kKeep };
+
 // Removes attachments of this user that block an ADD which mountd has refused.
 // Their DEL never came, because the runtime called DEL while mountd was away
 // and does not call it again. Such an attachment is
@@ -21,13 +24,18 @@ namespace mountd::cni_plugin {
 // - of another container in this namespace, or with a host port or an address
 //   that this ADD asks for.
 //
+// Removes none of the same container with Own::kKeep.
+//
 // Removes an attachment of the last two kinds only if no process of the host is
 // in its namespace (mountd looks for those) and nothing but mountd keeps that
 // namespace (IsHeld). Does not ask IsHeld about the namespace of this ADD,
 // because the runtime that calls keeps that one.
 //
+// Keeps the volumes and mounts of such an attachment's allocation, and the
+// allocation with them.
+//
 // Returns true if anything was removed, so that the same ADD may succeed now.
 Result<bool> MakeRoom(agent::Client& client, const Environment& environment,
-                      const Config& config, const Netns& netns);
+                      const Config& config, const Netns& netns, Own own);
 
 }  // namespace mountd::cni_plugin

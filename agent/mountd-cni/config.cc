@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/mountd-cni/chain_keys.h"
 #include "agent/mountd-cni/values.h"
 #include "netns/cni/documents/go_json.h"
 #include "netns/cni/documents/limits.h"
@@ -25,10 +26,11 @@ constexpr std::uint64_t kDefaultTimeoutMs = 60'000;
 constexpr std::uint64_t kMaxTimeoutMs = 3'600'000;
 constexpr char kValidAttachments[] = "cni.dev/valid-attachments";
 
-constexpr std::array<std::string_view, 13> kKnownKeys = {
+constexpr std::array<std::string_view, 14> kKnownKeys = {
     "cniVersion", "name",         "type",          "network",    "address",
     "isolated",   "timeoutMs",    "runtimeConfig", "prevResult", "dns",
-    "args",       "capabilities", "disableCheck"};
+    "args",       "capabilities", "disableCheck",  "udpIfFree"};
+constexpr std::string_view kFirstVersion = kVersions.front();
 
 // Accepts keys with a domain, because they are extensions of the specification
 // or of a runtime.
@@ -41,29 +43,37 @@ bool IsKnownKey(std::string_view key) {
                      });
 }
 
-Outcome<void> CheckKeys(const Json& document) {
+Outcome<void> CheckKeys(const Json& document, Personality personality) {
   for (const auto& [key, value] : document.items()) {
     // Go writes empty members for settings that a configuration does not have.
     const bool is_empty = value.is_null() || value.empty();
-    if (!IsKnownKey(key) && !is_empty) {
+    if (!IsKnownKey(key) && !IsChainKey(personality, key) && !is_empty) {
       return Failure{
           cni::kUnsupportedField,
           key + ": " + cni::ToText(value) +
               " is not supported; remove it from the network configuration"};
     }
   }
-  return {};
+  return CheckChainKeys(personality, document);
+}
+
+// The specification added CHECK with 0.4.0, and GC and STATUS with 1.1.0.
+bool HasCommand(std::string_view version, const std::string& command) {
+  if (command == "GC" || command == "STATUS") {
+    return version == kLatestVersion;
+  }
+  return command != "CHECK" || version != kFirstVersion;
 }
 
 Outcome<std::string> VersionOf(const Json& document,
                                const std::string& command) {
   MOUNTD_ASSIGN(std::string version,
                 TextAt(document, "cniVersion", "0.1.0", kMaxNameBytes));
-  const bool is_new = command == "GC" || command == "STATUS";
-  if (!IsOurVersion(version) || (is_new && version != kLatestVersion)) {
+  if (!IsOurVersion(version) || !HasCommand(version, command)) {
     return Failure{cni::kIncompatibleVersion,
                    "version " + version + " of CNI has no " + command +
-                       " that this plugin speaks; it speaks 0.4.0 to 1.1.0"};
+                       " that this plugin speaks; it speaks " +
+                       std::string(kFirstVersion) + " to " + kLatestVersion};
   }
   return version;
 }
@@ -112,12 +122,17 @@ Outcome<std::vector<cni::Attachment>> ValidAttachmentsOf(const Json& document) {
   return attachments;
 }
 
-Outcome<void> ReadOwnKeys(const Json& document, Config* config) {
+Outcome<void> ReadOwnKeys(const Json& document, const Environment& environment,
+                          Config* config) {
+  const std::string& network = environment.network;
   MOUNTD_ASSIGN(config->name, TextAt(document, "name", "", kMaxNameBytes));
-  MOUNTD_ASSIGN(config->network,
-                TextAt(document, "network", "default", kMaxNameBytes));
+  MOUNTD_ASSIGN(
+      config->network,
+      TextAt(document, "network", network.empty() ? "default" : network.c_str(),
+             kMaxNameBytes));
   MOUNTD_ASSIGN(config->address,
-                TextAt(document, "address", "", kMaxAddressBytes));
+                TextAt(document, "address", environment.address.c_str(),
+                       kMaxAddressBytes));
   MOUNTD_ASSIGN(config->isolated, FlagAt(document, "isolated"));
   MOUNTD_ASSIGN(
       const std::uint64_t timeout,
@@ -128,6 +143,25 @@ Outcome<void> ReadOwnKeys(const Json& document, Config* config) {
   }
   if (!cni::IsNetworkName(config->name)) {
     return BadConfig("name", "must be 1 to 128 bytes of [A-Za-z0-9_.-]");
+  }
+  return {};
+}
+
+// Nomad asks for UDP with each TCP port, because a job does not say which of
+// the two it uses. Nomad since 1.10 names itself in CNI_ARGS; only older ones
+// need the key.
+Outcome<void> ReadUdpIfFree(const Json& document,
+                            const Environment& environment, Config* config) {
+  bool if_free = config->personality == Personality::kPortmap;
+  if (cni::IsAbsent(document, "udpIfFree")) {
+    MOUNTD_ASSIGN(const std::vector<std::string> nomads,
+                  ValuesInArgs(environment.args, "NOMAD_ALLOC_ID"));
+    if_free = if_free || !nomads.empty();
+  } else {
+    MOUNTD_ASSIGN(if_free, FlagAt(document, "udpIfFree"));
+  }
+  if (if_free) {
+    MakeUdpOptional(&config->runtime.ports);
   }
   return {};
 }
@@ -156,13 +190,18 @@ Outcome<Config> ParseConfig(const Json& document,
                             const Environment& environment) {
   Config config;
   const std::string& command = environment.command;
+  MOUNTD_ASSIGN(config.personality, PersonalityOf(environment, document));
   MOUNTD_ASSIGN(config.version, VersionOf(document, command));
-  MOUNTD_TRY(CheckKeys(document));
-  MOUNTD_TRY(ReadOwnKeys(document, &config));
+  if (config.personality == Personality::kHostLocal) {
+    return config;
+  }
+  MOUNTD_TRY(CheckKeys(document, config.personality));
+  MOUNTD_TRY(ReadOwnKeys(document, environment, &config));
   MOUNTD_ASSIGN(config.prev_result,
                 PrevResultOf(document, config.version, command));
-  if (command == "ADD") {
+  if (command == "ADD" || command == "CHECK") {
     MOUNTD_ASSIGN(config.runtime, ReadRuntimeConfig(document, environment));
+    MOUNTD_TRY(ReadUdpIfFree(document, environment, &config));
   }
   if (command == "GC") {
     MOUNTD_ASSIGN(config.valid_attachments, ValidAttachmentsOf(document));

@@ -9,6 +9,7 @@
 
 #include "agent/mountd-cni/environment.h"
 #include "agent/mountd-cni/failure.h"
+#include "agent/mountd-cni/personality.h"
 #include "agent/mountd-cni/runtime_config.h"
 #include "netns/cni/documents/json.h"
 #include "netns/cni/documents/request.h"
@@ -16,8 +17,8 @@
 namespace mountd::cni_plugin {
 
 // In ascending order.
-inline constexpr std::array<const char*, 3> kVersions = {"0.4.0", "1.0.0",
-                                                         "1.1.0"};
+inline constexpr std::array<const char*, 4> kVersions = {"0.3.1", "0.4.0",
+                                                         "1.0.0", "1.1.0"};
 inline constexpr const char* kLatestVersion = kVersions.back();
 
 // True if this plugin supports the version.
@@ -26,6 +27,7 @@ bool IsOurVersion(std::string_view version);
 // One plugin's configuration (CNI 1.1, section 1 and "Deriving execution
 // configuration").
 struct Config {
+  Personality personality = Personality::kMountd;
   std::string version;
   std::string name;     // of the network configuration
   std::string network;  // the network in mountd
@@ -52,6 +54,9 @@ Outcome<cni::Json> ParseDocument(std::string_view text);
 //   knows, because a misspelt "isolated" must not go unnoticed.
 // - kInvalidConfig for a wrong value.
 // - kInvalidEnvironment for CNI_ARGS.
+//
+// Reads for kHostLocal only the version, because the rest of its document is
+// another plugin's.
 Outcome<Config> ParseConfig(const cni::Json& document,
                             const Environment& environment);
 

@@ -29,11 +29,27 @@ bool NeedsNetns(const std::string& command) {
   return command == "ADD" || command == "CHECK";
 }
 
+// Accepts "lo" for loopback alone, because some runtimes start that plugin for
+// this interface.
+bool IsInterface(const Environment& environment) {
+  return cni::IsInterfaceName(environment.ifname) &&
+         (environment.ifname != "lo" || environment.program == "loopback");
+}
+
 }  // namespace
 
-Environment ProcessEnvironment() {
-  return {Variable("CNI_COMMAND"), Variable("CNI_CONTAINERID"),
-          Variable("CNI_NETNS"), Variable("CNI_IFNAME"), Variable("CNI_ARGS")};
+Environment ProcessEnvironment(std::string_view program) {
+  const std::size_t slash = program.rfind('/');
+  return {
+      Variable("CNI_COMMAND"),
+      Variable("CNI_CONTAINERID"),
+      Variable("CNI_NETNS"),
+      Variable("CNI_IFNAME"),
+      Variable("CNI_ARGS"),
+      std::string(slash == std::string_view::npos ? program
+                                                  : program.substr(slash + 1)),
+      Variable("MOUNTD_CNI_NETWORK"),
+      Variable("MOUNTD_CNI_ADDRESS")};
 }
 
 Outcome<void> CheckEnvironment(const Environment& environment) {
@@ -51,7 +67,7 @@ Outcome<void> CheckEnvironment(const Environment& environment) {
     return BadVariable("CNI_CONTAINERID",
                        "must be 1 to 128 bytes of [A-Za-z0-9_.-]");
   }
-  if (!cni::IsInterfaceName(environment.ifname) || environment.ifname == "lo") {
+  if (!IsInterface(environment)) {
     return BadVariable(
         "CNI_IFNAME",
         "must be 1 to 15 bytes of [A-Za-z0-9_.-], but not \"lo\"");

@@ -18,9 +18,17 @@ struct Environment {
   std::string netns;
   std::string ifname;
   std::string args;
+  // The last part of the program's own path (argv[0]).
+  std::string program{};
+  // MOUNTD_CNI_NETWORK and MOUNTD_CNI_ADDRESS: defaults of the configuration's
+  // keys "network" and "address". A runtime passes its own environment on, so
+  // its unit file sets them for a configuration that the runtime itself writes.
+  std::string network{};
+  std::string address{};
 };
 
-Environment ProcessEnvironment();
+// `program` is argv[0].
+Environment ProcessEnvironment(std::string_view program);
 
 // kInvalidEnvironment if the command is unknown, or a value that the command
 // needs is missing or invalid.

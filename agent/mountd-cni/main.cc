@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd's networks as a CNI plugin of the type "mountd".
+// mountd's networks as CNI plugins: as one of the type "mountd", and under the
+// names of the plugins of Nomad's own chain.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "agent/mountd-cni/environment.h"
+#include "agent/mountd-cni/personality.h"
 #include "agent/mountd-cni/run.h"
 
 namespace {
@@ -29,27 +32,31 @@ bool FillStandardFds() {
 
 // Prints the same kind of text as the CNI project's own plugins, for a person
 // who runs the program by hand.
-int TellAbout() {
-  std::fprintf(stderr,
-               "CNI mountd plugin v" MOUNTD_VERSION
-               "\nCNI protocol versions supported: 0.4.0, 1.0.0, 1.1.0\n");
+int TellAbout(const std::string& program) {
+  using mountd::cni_plugin::Personality;
+  const auto own = mountd::cni_plugin::FindPersonality(program);
+  const std::string text = mountd::cni_plugin::AboutText(
+      own.value_or(Personality::kMountd), MOUNTD_VERSION);
+  std::fputs(text.c_str(), stderr);
   return EXIT_SUCCESS;
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   if (!FillStandardFds()) {
     return EXIT_FAILURE;
   }
-  const auto environment = mountd::cni_plugin::ProcessEnvironment();
+  const auto environment =
+      mountd::cni_plugin::ProcessEnvironment(argc > 0 ? argv[0] : "");
   if (environment.command.empty()) {
-    return TellAbout();
+    return TellAbout(environment.program);
   }
   // Ignores SIGPIPE, so that a runtime that hangs up still gets an exit status.
   std::signal(SIGPIPE, SIG_IGN);
   const auto answer = mountd::cni_plugin::RunPlugin(
       environment, mountd::cni_plugin::ReadInput(STDIN_FILENO));
+  std::fputs(answer.warning.c_str(), stderr);
   std::fputs(answer.output.c_str(), stdout);
   // A failed write shows at the latest in fflush.
   return std::fflush(stdout) == 0 ? answer.status : EXIT_FAILURE;

@@ -45,7 +45,8 @@ Json IpOf(const Family& family, std::size_t interface,
   if (!family.gateway.empty()) {
     ip["gateway"] = family.gateway;
   }
-  if (version == "0.4.0") {
+  // 1.0.0 removed the member.
+  if (version.starts_with("0.")) {
     ip["version"] = family.version;
   }
   return ip;
@@ -108,14 +109,19 @@ Json& OwnMember(Json* object, const char* key, Json absent) {
 
 }  // namespace
 
-Json ResultOf(const agent::NetworkStatus& status,
-              const Environment& environment, const Config& config,
-              const Macs& macs) {
+Json PassedOn(const Config& config) {
   Json result = config.prev_result;
   if (result.is_null()) {
     result = Json::object();
   }
   OwnMember(&result, "cniVersion", nullptr) = config.version;
+  return result;
+}
+
+Json ResultOf(const agent::NetworkStatus& status,
+              const Environment& environment, const Config& config,
+              const Macs& macs) {
+  Json result = PassedOn(config);
   for (const char* key : {"interfaces", "ips", "routes"}) {
     OwnMember(&result, key, Json::array());
   }

@@ -25,6 +25,10 @@ cni::Json ResultOf(const agent::NetworkStatus& status,
                    const Environment& environment, const Config& config,
                    const Macs& macs);
 
+// Returns prevResult, or an empty result if there is none, with the version
+// that was asked for.
+cni::Json PassedOn(const Config& config);
+
 // Carries out CHECK: Ok if mountd still has what prevResult says, in the
 // namespace with that inode. Otherwise 109 (FailedPrecondition) with the
 // difference.

@@ -8,6 +8,8 @@
 
 #include "agent/mountd-cni/config.h"
 #include "agent/mountd-cni/failure.h"
+#include "agent/mountd-cni/pass_on.h"
+#include "agent/mountd-cni/port_verbs.h"
 #include "agent/mountd-cni/verbs.h"
 
 namespace mountd::cni_plugin {
@@ -18,13 +20,46 @@ using cni::Json;
 constexpr std::size_t kMaxInputBytes = 1U << 20U;
 constexpr std::size_t kChunkBytes = 65'536;
 
+struct Verbs {
+  Outcome<Added> (*add)(const Environment&, const Config&);
+  Outcome<void> (*del)(const Environment&, const Config&);
+  Outcome<void> (*check)(const Environment&, const Config&);
+  Outcome<void> (*gc)(const Config&);
+  Outcome<void> (*status)(const Config&);
+};
+
+const Verbs& VerbsOf(Personality personality) {
+  static constexpr Verbs kInterface = {&Add, &Del, &Check, &Gc, &Status};
+  static constexpr Verbs kPorts = {&AddPorts, &DelPorts, &CheckPorts,
+                                   &NothingForAll, &Status};
+  static constexpr Verbs kPassing = {&PassOn, &Nothing, &Nothing,
+                                     &NothingForAll, &NothingForAll};
+  static constexpr Verbs kChained = {&PassOnPrevious, &Nothing, &Nothing,
+                                     &NothingForAll, &NothingForAll};
+  static constexpr Verbs kRefusing = {&RefuseAddress, &Nothing, &RefuseCheck,
+                                      &NothingForAll, &RefuseStatus};
+  switch (personality) {
+    case Personality::kMountd:
+    case Personality::kBridge:
+      return kInterface;
+    case Personality::kPortmap:
+      return kPorts;
+    case Personality::kFirewall:
+      return kChained;
+    case Personality::kLoopback:
+      return kPassing;
+    case Personality::kHostLocal:
+      return kRefusing;
+  }
+  return kInterface;
+}
+
 // Returns null if the call succeeded, because then nothing is printed.
-Outcome<Json> Nothing(const Outcome<void>& outcome) {
-  Json nothing;
+Outcome<Added> NoResult(const Outcome<void>& outcome) {
   if (!outcome) {
     return outcome.error();
   }
-  return nothing;
+  return Added{};
 }
 
 // Answers without a valid configuration, because the runtime asks before it
@@ -34,19 +69,20 @@ Json Versions(const Json& document) {
           {"supportedVersions", kVersions}};
 }
 
-Outcome<Json> RunVerb(const Environment& environment, const Json& document) {
+Outcome<Added> RunVerb(const Environment& environment, const Json& document) {
   const std::string& command = environment.command;
   if (command == "VERSION") {
-    return Versions(document);
+    return Added{Versions(document), ""};
   }
   MOUNTD_ASSIGN(const Config config, ParseConfig(document, environment));
+  const Verbs& verbs = VerbsOf(config.personality);
   if (command == "ADD") {
-    return Add(environment, config);
+    return verbs.add(environment, config);
   }
-  return Nothing(command == "DEL"     ? Del(environment, config)
-                 : command == "CHECK" ? Check(environment, config)
-                 : command == "GC"    ? Gc(config)
-                                      : Status(config));
+  return NoResult(command == "DEL"     ? verbs.del(environment, config)
+                  : command == "CHECK" ? verbs.check(environment, config)
+                  : command == "GC"    ? verbs.gc(config)
+                                       : verbs.status(config));
 }
 
 Outcome<Json> ParseInput(const Environment& environment,
@@ -70,12 +106,13 @@ Answer RunPlugin(const Environment& environment,
   if (!document) {
     return {cni::ToText(ToJson(document.error(), kLatestVersion)) + "\n", 1};
   }
-  const Outcome<Json> result = RunVerb(environment, *document);
-  if (!result) {
-    const Json told = ToJson(result.error(), AnswerVersion(*document));
+  const Outcome<Added> made = RunVerb(environment, *document);
+  if (!made) {
+    const Json told = ToJson(made.error(), AnswerVersion(*document));
     return {cni::ToText(told) + "\n", 1};
   }
-  return {result->is_null() ? "" : cni::ToText(*result) + "\n", 0};
+  const Json& result = made->result;
+  return {result.is_null() ? "" : cni::ToText(result) + "\n", 0, made->warning};
 }
 
 Result<std::string> ReadInput(int fd) {

@@ -12,6 +12,8 @@ namespace mountd::cni_plugin {
 struct Answer {
   std::string output;  // for stdout: JSON, or nothing
   int status = 0;
+  // Lines for stderr, which a runtime passes on to its own log; "" for none.
+  std::string warning{};
 };
 
 // Runs one call. `input` is all of stdin, or the error of reading it. Never

@@ -202,6 +202,20 @@ Outcome<Json> DnsOf(const Json& document, const Json& capabilities) {
 
 }  // namespace
 
+void MakeUdpOptional(std::vector<agent::Port>* ports) {
+  for (agent::Port& port : *ports) {
+    const bool has_twin = std::any_of(
+        ports->begin(), ports->end(), [&](const agent::Port& other) {
+          return other.protocols == "tcp" && other.host == port.host &&
+                 other.container == port.container &&
+                 other.host_address == port.host_address;
+        });
+    if (port.protocols == "udp" && has_twin) {
+      port.protocols = "udp?";
+    }
+  }
+}
+
 Outcome<RuntimeConfig> ReadRuntimeConfig(const Json& document,
                                          const Environment& environment) {
   RuntimeConfig runtime;

@@ -22,6 +22,11 @@ struct RuntimeConfig {
   cni::Json dns;
 };
 
+// Puts a "?" behind the "udp" of each port that the list has for TCP, too, with
+// the same numbers and address (agent::Port::protocols). mountd then leaves the
+// UDP port out if it is not free, and does not refuse both.
+void MakeUdpOptional(std::vector<agent::Port>* ports);
+
 // Reads runtimeConfig.{portMappings, ips, dns, mac}, args.cni.{ips, mac}, dns,
 // and IP and MAC of CNI_ARGS. Errors:
 // - kUnsupportedField for another capability.

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/mountd-cni/verbs.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <thread>
 #include <utility>
+#include <vector>
 
 #include "agent/client.h"
 #include "agent/mountd-cni/abandoned.h"
 #include "agent/mountd-cni/attachment_ids.h"
 #include "agent/mountd-cni/attachment_removal.h"
 #include "agent/mountd-cni/links.h"
+#include "agent/mountd-cni/mountd_calls.h"
+#include "agent/mountd-cni/port_verbs.h"
 #include "agent/mountd-cni/ports_keeper.h"
 #include "agent/mountd-cni/result.h"
 
@@ -19,55 +18,6 @@ namespace mountd::cni_plugin {
 namespace {
 
 using agent::Client;
-
-// The pause between two tries to reach mountd, which starts within half a
-// second.
-constexpr std::chrono::milliseconds kRestartPause{50};
-
-Result<Client> Connect(const Config& config,
-                       std::chrono::milliseconds timeout) {
-  agent::ClientOptions options;
-  options.address = config.address;
-  options.connect_timeout = std::min(options.connect_timeout, timeout);
-  options.deadline = timeout;
-  return Client::Connect(std::move(options));
-}
-
-Result<Client> Connect(const Config& config) {
-  return Connect(config, config.timeout);
-}
-
-// True if mountd is away for the moment: its socket is not there yet, nobody
-// listens on it, or mountd hung up. False if this user may not reach the
-// socket.
-bool IsAway(const Error& error) {
-  return error.code == Code::kUnavailable && error.sys_errno != EACCES &&
-         error.sys_errno != EPERM;
-}
-
-// Makes a call, and repeats it while mountd is away, within config.timeout. A
-// runtime calls DEL only once, and takes a failed CHECK for a broken network.
-template <typename Work>
-auto AwaitMountd(const Config& config, const Work& work)
-    -> decltype(work(std::declval<Client&>())) {
-  using std::chrono::milliseconds;
-  using std::chrono::steady_clock;
-  const auto deadline = steady_clock::now() + config.timeout;
-  milliseconds left = config.timeout;
-  for (;;) {
-    auto outcome = [&]() -> decltype(work(std::declval<Client&>())) {
-      MOUNTD_ASSIGN(Client client, Connect(config, left));
-      return work(client);
-    }();
-    left = std::chrono::duration_cast<milliseconds>(deadline -
-                                                    steady_clock::now());
-    if (outcome || !IsAway(outcome.error()) || left <= kRestartPause) {
-      return outcome;
-    }
-    std::this_thread::sleep_for(kRestartPause);
-    left -= kRestartPause;
-  }
-}
 
 agent::NetworkSpec SpecOf(const Environment& environment, const Config& config,
                           int netns) {
@@ -140,7 +90,8 @@ Result<agent::NetworkStatus> AttachOrMakeRoom(Client& client,
   if (status || !MayBeInTheWay(status.error().code)) {
     return status;
   }
-  const Result<bool> made = MakeRoom(client, environment, config, netns);
+  const Result<bool> made =
+      MakeRoom(client, environment, config, netns, Own::kRemove);
   // Returns the refusal, because it says more than the reason why room could
   // not be made.
   return made && *made ? Attach(client, environment, config, fd) : status;
@@ -170,7 +121,7 @@ Failure NotAvailable(const std::string& why) {
 
 }  // namespace
 
-Outcome<cni::Json> Add(const Environment& environment, const Config& config) {
+Outcome<Added> Add(const Environment& environment, const Config& config) {
   MOUNTD_ASSIGN(const Netns netns, OpenNetns(environment.netns));
   MOUNTD_ASSIGN(Client client, Told(Connect(config)));
   const auto status = AttachOrMakeRoom(client, environment, config, netns);
@@ -184,7 +135,8 @@ Outcome<cni::Json> Add(const Environment& environment, const Config& config) {
     }
     return failure;
   }
-  return ResultOf(*status, environment, config, MacsOf(*status, netns));
+  return Added{ResultOf(*status, environment, config, MacsOf(*status, netns)),
+               UnmappedPorts(config.runtime.ports, *status)};
 }
 
 Outcome<void> Del(const Environment& environment, const Config& config) {
@@ -196,23 +148,9 @@ Outcome<void> Del(const Environment& environment, const Config& config) {
 
 Outcome<void> Check(const Environment& environment, const Config& config) {
   MOUNTD_ASSIGN(const Netns netns, OpenNetns(environment.netns));
-  MOUNTD_ASSIGN(
-      const auto status, Told(AwaitMountd(config, [&](Client& client) {
-        return FindAllocation(client, AllocationOf(environment.container_id));
-      })));
-  const std::vector<agent::NetworkStatus> networks =
-      status ? status->networks : std::vector<agent::NetworkStatus>();
-  const auto own =
-      std::find_if(networks.begin(), networks.end(),
-                   [&](const agent::NetworkStatus& network) {
-                     return network.interface == environment.ifname;
-                   });
-  if (own == networks.end()) {
-    return Failure{cni::kUnknownContainer, "mountd has no interface " +
-                                               environment.ifname +
-                                               " for this container"};
-  }
-  MOUNTD_TRY(CheckResult(*own, environment, config, netns.inode));
+  MOUNTD_ASSIGN(const agent::NetworkStatus own,
+                FindInterface(environment, config));
+  MOUNTD_TRY(CheckResult(own, environment, config, netns.inode));
   // mountd answers from its records, so this asks the kernel, too, if this user
   // may.
   const auto mac = MacOf(environment.ifname, netns.fd.get());

@@ -139,9 +139,12 @@ TEST(CniConfig, ReadsWhatTheRuntimeWants) {
 
 TEST(CniConfig, RefusesWhatItDoesNotUnderstand) {
   EXPECT_EQ(ConfigCode(Json::object()), 0);
-  EXPECT_EQ(ConfigCode({{"cniVersion", "0.3.1"}}), 1);
+  EXPECT_EQ(ConfigCode({{"cniVersion", "0.3.0"}}), 1);
+  EXPECT_EQ(ConfigCode({{"cniVersion", "0.3.1"}}), 0);
   EXPECT_EQ(ConfigCode({{"cniVersion", "2.0.0"}}), 1);
   EXPECT_EQ(ConfigCode(Json::object(), "GC", "1.0.0"), 1);
+  EXPECT_EQ(ConfigCode({{"prevResult", Json::object()}}, "CHECK", "0.3.1"), 1);
+  EXPECT_EQ(ConfigCode({{"prevResult", Json::object()}}, "CHECK", "0.4.0"), 0);
   EXPECT_EQ(ConfigCode({{"isloated", true}}), 2);
   EXPECT_EQ(ConfigCode({{"ipam", Json::object()}}), 0);
   EXPECT_EQ(ConfigCode({{"example.org/x", 1}}), 0);
@@ -332,7 +335,7 @@ TEST(CniRun, TellsItsVersions) {
   const Answer answer = RunPlugin(Env("VERSION"), std::string());
   EXPECT_EQ(answer.status, 0);
   EXPECT_EQ(Told(answer)["supportedVersions"],
-            Json({"0.4.0", "1.0.0", "1.1.0"}));
+            Json({"0.3.1", "0.4.0", "1.0.0", "1.1.0"}));
   EXPECT_EQ(Told(RunPlugin(Env("VERSION"), Conf("0.4.0").dump()))["cniVersion"],
             "0.4.0");
 }
