@@ -84,7 +84,7 @@ readonly VM_TARGETS=(exec_root_test copies_root_test exec_failure_points_test no
   csi_local_test csi_channel_test
   # contents of the packages
   mountd mountd-closer mountd-exec mountd-csi csi-local mountctl mountd-cni mountd-cni-run
-  mountd-task-shim mountd_client_archive man)
+  mountd-nomad-iptables mountd-task-shim mountd_client_archive man)
 run_vm() {
   stage "vm: tests"
   need --vm || return
