@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Real runtimes call mountd-cni with the configuration of README.md: Go's
-// libcni, go-cni (which containerd and Nomad use), and Debian's podman.
+// Real runtimes call mountd-cni with the configuration of README.md, and with
+// Nomad's own: Go's libcni, go-cni (which containerd and Nomad use), and
+// Debian's podman.
 // tests/real/cni-clients/run runs this program.
 #include <fcntl.h>
 #include <sched.h>
@@ -119,9 +120,11 @@ class CniClients : public CniRuntime {
                     "/run/cni/cache", id,
                     "/run/netns/" + (id.empty() ? "web" : id), capabilities});
   }
-  static Ended GoCni(const std::string& verb) {
-    return Execute({std::getenv("CNI_CLIENTS"), "go-cni", verb, "/run/cni/conf",
-                    "/run/cni/bin", "web", "/run/netns/web"});
+  static Ended GoCni(const std::string& verb, const std::string& confs = "conf",
+                     const std::string& plugins = "bin") {
+    return Execute({std::getenv("CNI_CLIENTS"), "go-cni", verb,
+                    "/run/cni/" + confs, "/run/cni/" + plugins, "web",
+                    "/run/netns/web"});
   }
 
   std::string before_;
@@ -188,6 +191,53 @@ TEST_F(CniClients, GoCniHasPortsAndDns) {
   EXPECT_TRUE(checked.good) << checked.out;
   const Ended gone = GoCni("del");
   EXPECT_TRUE(gone.good) << gone.out;
+  ExpectAsBefore(before_);
+}
+
+// The configuration that Nomad writes for `network { mode = "bridge" }` (1.6 to
+// 2.0), and mountd-cni as each of its plugins.
+constexpr char kNomadsConfig[] = R"({
+  "cniVersion": "0.4.0", "name": "nomad",
+  "plugins": [
+    {"type": "loopback"},
+    {"type": "bridge", "bridge": "nomad", "ipMasq": true, "isGateway": true,
+     "forceAddress": true, "hairpinMode": false,
+     "ipam": {"type": "host-local", "ranges": [[{"subnet": "172.26.64.0/20"}]],
+              "routes": [{"dst": "0.0.0.0/0"}]}},
+    {"type": "firewall", "backend": "iptables",
+     "iptablesAdminChainName": "NOMAD-ADMIN"},
+    {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true}
+  ]
+})";
+
+TEST_F(CniClients, GoCniRunsNomadsChain) {
+  fs::create_directories("/run/cni/nomad-conf");
+  fs::create_directories("/run/cni/nomad");
+  for (const char* name : {"loopback", "bridge", "firewall", "portmap"}) {
+    fs::create_symlink("../bin/mountd", std::string("/run/cni/nomad/") + name);
+  }
+  std::ofstream("/run/cni/nomad-conf/nomad.conflist") << kNomadsConfig;
+  const auto chain = [](const std::string& verb) {
+    return GoCni(verb, "nomad-conf", "nomad");
+  };
+  const Ended added = chain("add");
+  ASSERT_TRUE(added.good) << added.out;
+  const Json result = Json::parse(added.out)[0];
+  EXPECT_EQ(result["interfaces"][1]["name"], "eth0") << result;
+  EXPECT_EQ(result["interfaces"][1]["sandbox"], "/run/netns/web");
+  {
+    const Server tcp("/run/netns/web", 80, "hello");
+    const Server udp("/run/netns/web", 80, "hello", Server::Transport::kUdp);
+    EXPECT_EQ(Ask("127.0.0.1", 8080), "hello");
+    EXPECT_EQ(AskUdp("127.0.0.1", 8080), "hello");
+  }
+  const Ended checked = chain("check");
+  EXPECT_TRUE(checked.good) << checked.out;
+  for (int i = 0; i < 2; ++i) {
+    const Ended gone = chain("del");
+    EXPECT_TRUE(gone.good) << gone.out;
+  }
+  EXPECT_FALSE(chain("check").good);
   ExpectAsBefore(before_);
 }
 
