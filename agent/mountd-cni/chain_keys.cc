@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "agent/mountd-cni/values.h"
 #include "netns/cni/documents/go_json.h"

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "agent/mountd-cni/config.h"
 #include "agent/mountd-cni/environment.h"
 #include "agent/mountd-cni/failure.h"
 #include "agent/mountd-cni/verbs.h"
+#include "agent/types.h"
 
 // The verbs of the personality portmap. It gives host ports to an interface
 // that the personality bridge (or mountd) has made before it in the same list.

@@ -2,7 +2,6 @@
 #include "agent/mountd-cni/verbs.h"
 
 #include <utility>
-#include <vector>
 
 #include "agent/client.h"
 #include "agent/mountd-cni/abandoned.h"
