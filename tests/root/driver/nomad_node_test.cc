@@ -27,7 +27,9 @@
 #include "tests/agent/nomad/plugin_process.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
+#include "tests/support/net_probe.h"
 #include "tests/support/node/node_fixture.h"
+#include "tests/support/nomad_chain.h"
 
 namespace mountd::testing {
 namespace {
@@ -40,6 +42,12 @@ constexpr char kImages[] = "/run/images";
 constexpr char kImage[] = "/run/images/web";
 constexpr char kAlloc[] = "/run/agent/alloc/a1";
 constexpr char kTask[] = "a1/app/0000";
+constexpr char kPlugins[] = "/run/nomad/cni";
+// Answers each connection to port 80.
+constexpr char kServer[] =
+    "exec perl -MIO::Socket -e '$s = IO::Socket::INET->new(LocalPort => 80, "
+    "Listen => 9) or die; while ($c = $s->accept) { print $c \"hello\"; "
+    "close $c }'";
 constexpr char kCgroups[] = "/sys/fs/cgroup";
 constexpr char kConfig[] = R"(
 [network.default]
@@ -47,6 +55,7 @@ ipv4 = "10.88.0.0/24"
 [[rule]]
 users = ["agent"]
 networks = ["*"]
+host_ports = ["8000-8999"]
 cgroups = ["CGROUP"]
 )";
 
@@ -126,6 +135,7 @@ class NomadNode : public NodeFixture {
       fs::create_symlink(std::string("usr/") + name,
                          std::string(kImage) + "/" + name);
     }
+    NomadChain::Install(MOUNTD_CNI, kPlugins);
     fs::create_directories("/run/agent");
     ASSERT_EQ(::chown("/run/agent", kAgentUid, kAgentUid), 0);
     ASSERT_EQ(::chmod("/run/agent", 0755), 0);
@@ -292,6 +302,53 @@ TEST_F(NomadNode, ATaskLivesFromItsNetworkToItsRelease) {
     ASSERT_THAT(client, IsOk());
     EXPECT_THAT(client->GetAllocation("cni-a1"), IsErr(Code::kNotFound));
     EXPECT_THAT(client->GetReceipt("cni-a1"), IsOk());
+  });
+}
+
+// A client runs the chain between CreateNetwork and StartTask, and ends the
+// network after the task.
+TEST_F(NomadNode, ATaskInABridgeHasPortsOfTheHost) {
+  AsAgent([this] {
+    Host host(cgroup_);
+    wire::CreateNetworkRequest create;
+    create.set_alloc_id("a1");
+    const auto network = host.Call(&wire::Driver::Stub::CreateNetwork, create);
+    NomadChain chain(kPlugins, "/run/agent", "a1");
+    chain.set_netns(network.isolation_spec().path());
+    const PluginAnswer added = chain.AddAll();
+    ASSERT_EQ(added.status, 0) << added.json << added.err;
+
+    wire::StartTaskRequest start;
+    *start.mutable_task() = MakeTask(kServer);
+    *start.mutable_task()->mutable_network_isolation_spec() =
+        network.isolation_spec();
+    const UniqueFd reader(
+        ::open(start.task().stdout_path().c_str(), O_RDWR | O_CLOEXEC));
+    host.Call(&wire::Driver::Stub::StartTask, start);
+    ASSERT_FALSE(HasFailure());
+    EXPECT_EQ(Exec(host, "ls /sys/class/net"), "eth0\nlo\nexit 0");
+    EXPECT_TRUE(Eventually([] { return Ask("127.0.0.1", 8080) == "hello"; }));
+    EXPECT_EQ(chain.CheckAll(), "");
+
+    wire::StopTaskRequest stop;
+    stop.set_task_id(kTask);
+    stop.set_signal("SIGKILL");
+    stop.mutable_timeout()->set_seconds(1000);
+    host.Call(&wire::Driver::Stub::StopTask, stop);
+    wire::DestroyTaskRequest destroy;
+    destroy.set_task_id(kTask);
+    host.Call(&wire::Driver::Stub::DestroyTask, destroy);
+    EXPECT_EQ(chain.DelAll(), "");
+    auto client = agent::Client::Connect();
+    ASSERT_THAT(client, IsOk());
+    EXPECT_THAT(client->GetAllocation("cni-a1"), IsOk()) << "the driver's";
+    wire::DestroyNetworkRequest end;
+    end.set_alloc_id("a1");
+    *end.mutable_isolation_spec() = network.isolation_spec();
+    host.Call(&wire::Driver::Stub::DestroyNetwork, end);
+    EXPECT_THAT(client->GetAllocation("cni-a1"), IsErr(Code::kNotFound));
+    // A client that has lost its state repeats the DEL.
+    EXPECT_EQ(chain.DelAll(), "");
   });
 }
 

@@ -7,17 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "tests/support/eventually.h"
 #include "tests/support/held_namespace.h"
 #include "tests/support/net_probe.h"
 #include "tests/support/node/node_fixture.h"
+#include "tests/support/nomad_chain.h"
 #include "tests/support/program.h"
 
 namespace mountd::testing {
@@ -27,7 +25,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr char kContainer[] = "3d3b6ae2-0e70-9c58-0f9b-0ba7d9c8e0f1";
-constexpr char kNomadPlugins[] = "/run/nomad/cni/";
+constexpr char kNomadPlugins[] = "/run/nomad/cni";
 // No rule has host_namespaces, because the namespaces are the user's own.
 constexpr char kChainConfig[] = R"(
 [network.default]
@@ -38,47 +36,6 @@ users = ["60002"]
 networks = ["default"]
 host_ports = ["8000-8999"]
 )";
-const std::vector<std::string> kChain = {"loopback", "bridge", "firewall",
-                                         "portmap"};
-
-// The plugins' configurations in Nomad 2.0.
-Json ConfigOf(const std::string& plugin) {
-  Json conf = {{"cniVersion", "0.4.0"}, {"name", "nomad"}, {"type", plugin}};
-  if (plugin == "bridge") {
-    conf.update({{"bridge", "nomad"},
-                 {"ipMasq", true},
-                 {"isGateway", true},
-                 {"forceAddress", true},
-                 {"hairpinMode", false}});
-    conf["ipam"] = {
-        {"type", "host-local"},
-        {"ranges",
-         Json::array({Json::array({{{"subnet", "172.26.64.0/20"}}})})},
-        {"routes", Json::array({{{"dst", "0.0.0.0/0"}}})}};
-  }
-  if (plugin == "firewall") {
-    conf.update(
-        {{"backend", "iptables"}, {"iptablesAdminChainName", "NOMAD-ADMIN"}});
-  }
-  if (plugin == "portmap") {
-    conf.update({{"snat", true}, {"capabilities", {{"portMappings", true}}}});
-    // Nomad's struct has no JSON names.
-    Json tcp = {{"HostPort", 8080},
-                {"ContainerPort", 80},
-                {"Protocol", "tcp"},
-                {"HostIP", ""}};
-    Json udp = tcp;
-    udp["Protocol"] = "udp";
-    conf["runtimeConfig"]["portMappings"] = Json::array({tcp, udp});
-  }
-  return conf;
-}
-
-struct Said {
-  int status = 0;
-  Json json;  // null if nothing was printed
-  std::string err;
-};
 
 class CniChainNode : public NodeFixture {
  protected:
@@ -90,19 +47,15 @@ class CniChainNode : public NodeFixture {
     ::umask(S_IWGRP | S_IWOTH);
     fs::create_directories("/run/netns");
     fs::create_directories("/run/in");
-    fs::create_directories(kNomadPlugins);
-    fs::copy_file(MOUNTD_CNI, "/run/nomad/mountd-cni");
-    for (const std::string& name : kChain) {
-      fs::create_symlink("../mountd-cni", kNomadPlugins + name);
-    }
+    NomadChain::Install(MOUNTD_CNI, kNomadPlugins);
     StartNode(kChainConfig);
     if (HasFatalFailure()) {
       return;
     }
     // The first network makes the objects that stay for all later ones.
     Prepare();
-    ASSERT_EQ(AddAll().status, 0);
-    Del();
+    ASSERT_EQ(chain_.AddAll().status, 0);
+    EXPECT_EQ(chain_.DelAll(), "");
     End();
     before_ = Everything();
     Prepare();
@@ -118,67 +71,12 @@ class CniChainNode : public NodeFixture {
     spec.netns = held_.fd();
     const auto driver = client_->SetupNetwork(allocation_, spec);
     ASSERT_TRUE(driver) << driver.error().Message();
+    chain_.set_netns(driver->netns_path);
     netns_ = driver->netns_path;
   }
   // Does what the task driver's DestroyNetwork does.
   void End() {
     EXPECT_EQ(Outcome(client_->ReleaseAllocation(allocation_)), "Ok");
-  }
-
-  Said Call(const std::string& plugin, const std::string& verb,
-            const Json& prev, const Json& more = Json::object()) const {
-    Json conf = ConfigOf(plugin);
-    conf.update(more);
-    if (!prev.is_null()) {
-      conf["prevResult"] = prev;
-    }
-    const std::string input = "/run/in/" + plugin + "-" + verb;
-    std::ofstream(input) << conf.dump();
-    const std::string netns = verb == "DEL" ? "" : " CNI_NETNS=" + netns_;
-    const auto outcome = test::RunProgram(
-        {"/bin/sh", "-c",
-         "exec setpriv --reuid=60002 --regid=60002 --clear-groups env -i"
-         " CNI_COMMAND=" +
-             verb + " CNI_CONTAINERID=" + kContainer + netns +
-             " CNI_IFNAME=eth0 CNI_PATH=" + kNomadPlugins +
-             " MOUNTD_CNI_NETWORK=default " + kNomadPlugins + plugin + " <" +
-             input});
-    Said said{outcome.status, nullptr, outcome.err};
-    if (!outcome.out.empty()) {
-      said.json = Json::parse(outcome.out, nullptr, false);
-    }
-    return said;
-  }
-
-  // Runs the chain as libcni does. Ends at the first error, and returns it.
-  Said AddAll() {
-    Said said;
-    std::string lines;
-    result_ = nullptr;
-    for (const std::string& plugin : kChain) {
-      said = Call(plugin, "ADD", result_);
-      lines += said.err;
-      if (said.status != 0) {
-        break;
-      }
-      result_ = said.json;
-    }
-    said.err = lines;
-    return said;
-  }
-  void Check() const {
-    for (const std::string& plugin : kChain) {
-      const Said said = Call(plugin, "CHECK", result_);
-      EXPECT_EQ(said.status, 0) << plugin << said.json;
-      EXPECT_TRUE(said.json.is_null());
-    }
-  }
-  void Del() const {
-    for (auto plugin = kChain.rbegin(); plugin != kChain.rend(); ++plugin) {
-      const Said said = Call(*plugin, "DEL", result_);
-      EXPECT_EQ(said.status, 0) << *plugin << said.json;
-      EXPECT_TRUE(said.json.is_null());
-    }
   }
 
   static std::string Everything() {
@@ -201,21 +99,25 @@ class CniChainNode : public NodeFixture {
 
   const HeldNamespace held_{kAgentUid};
   const std::string allocation_ = std::string("cni-") + kContainer;
+  NomadChain chain_{
+      kNomadPlugins,
+      "/run/in",
+      kContainer,
+      {"/usr/bin/setpriv", "--reuid=60002", "--regid=60002", "--clear-groups"}};
   std::string netns_;
-  Json result_;
   std::string before_;
 };
 
 TEST_F(CniChainNode, FromAddToNothingLeft) {
-  const Said added = AddAll();
+  const PluginAnswer added = chain_.AddAll();
   ASSERT_EQ(added.status, 0) << added.json << added.err;
   EXPECT_EQ(added.err, "");
-  EXPECT_EQ(result_["cniVersion"], "0.4.0");
-  ASSERT_EQ(result_["interfaces"].size(), 2U) << result_;
-  EXPECT_EQ(result_["interfaces"][1]["name"], "eth0");
-  EXPECT_EQ(result_["interfaces"][1]["sandbox"], netns_);
-  EXPECT_EQ(result_["ips"][0]["version"], "4");
-  EXPECT_EQ(result_["ips"][0]["interface"], 1);
+  EXPECT_EQ(chain_.result()["cniVersion"], "0.4.0");
+  ASSERT_EQ(chain_.result()["interfaces"].size(), 2U) << chain_.result();
+  EXPECT_EQ(chain_.result()["interfaces"][1]["name"], "eth0");
+  EXPECT_EQ(chain_.result()["interfaces"][1]["sandbox"], netns_);
+  EXPECT_EQ(chain_.result()["ips"][0]["version"], "4");
+  EXPECT_EQ(chain_.result()["ips"][0]["interface"], 1);
   {
     const Server tcp(held_.path(), 80, "hello");
     const Server udp(held_.path(), 80, "hello", Server::Transport::kUdp);
@@ -223,18 +125,18 @@ TEST_F(CniChainNode, FromAddToNothingLeft) {
     EXPECT_EQ(AskUdp("127.0.0.1", 8080), "hello");
     EXPECT_EQ(AskFrom(held_.path(), "127.0.0.1", 80), "hello") << "lo is down";
   }
-  Check();
+  EXPECT_EQ(chain_.CheckAll(), "");
   for (int i = 0; i < 2; ++i) {
-    Del();
+    EXPECT_EQ(chain_.DelAll(), "");
     // The driver's namespace is still the allocation's.
     EXPECT_EQ(NetworkCount(), 1U);
   }
-  EXPECT_EQ(Call("bridge", "CHECK", result_).json["code"], 3);
-  EXPECT_EQ(Call("portmap", "CHECK", result_).json["code"], 3);
+  EXPECT_EQ(chain_.Call("bridge", "CHECK", chain_.result()).json["code"], 3);
+  EXPECT_EQ(chain_.Call("portmap", "CHECK", chain_.result()).json["code"], 3);
   End();
   ExpectNothingLeft();
   // Nomad may end the namespace, and the allocation with it, before a DEL.
-  Del();
+  EXPECT_EQ(chain_.DelAll(), "");
   ExpectNothingLeft();
 }
 
@@ -246,7 +148,7 @@ TEST_F(CniChainNode, AUdpPortThatIsTakenIsLeftOut) {
   ASSERT_EQ(
       ::bind(taken.get(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)),
       0);
-  const Said added = AddAll();
+  const PluginAnswer added = chain_.AddAll();
   ASSERT_EQ(added.status, 0) << added.json << added.err;
   EXPECT_NE(added.err.find("8080/udp is not mapped"), std::string::npos)
       << added.err;
@@ -254,8 +156,8 @@ TEST_F(CniChainNode, AUdpPortThatIsTakenIsLeftOut) {
     const Server tcp(held_.path(), 80, "hello");
     EXPECT_EQ(Ask("127.0.0.1", 8080), "hello");
   }
-  Check();
-  Del();
+  EXPECT_EQ(chain_.CheckAll(), "");
+  EXPECT_EQ(chain_.DelAll(), "");
   End();
   ExpectNothingLeft();
 }
@@ -271,24 +173,24 @@ TEST_F(CniChainNode, ATakenTcpPortIsRefusedUntilItIsFree) {
       0);
   ASSERT_EQ(::listen(taken.get(), 1), 0);
   for (int i = 0; i < 2; ++i) {
-    const Said refused = AddAll();
+    const PluginAnswer refused = chain_.AddAll();
     ASSERT_EQ(refused.status, 1);
     EXPECT_EQ(refused.json["code"], 102) << refused.json;
     // The interface is there, and portmap has not touched it.
     EXPECT_EQ(NetworkCount(), 2U);
   }
   taken.reset();
-  const Said added = AddAll();
+  const PluginAnswer added = chain_.AddAll();
   ASSERT_EQ(added.status, 0) << added.json;
-  Check();
+  EXPECT_EQ(chain_.CheckAll(), "");
   // And once more, as if the runtime had lost the answer.
-  const Said again = AddAll();
+  const PluginAnswer again = chain_.AddAll();
   ASSERT_EQ(again.status, 0) << again.json;
   {
     const Server tcp(held_.path(), 80, "hello");
     EXPECT_EQ(Ask("127.0.0.1", 8080), "hello");
   }
-  Del();
+  EXPECT_EQ(chain_.DelAll(), "");
   End();
   ExpectNothingLeft();
 }
@@ -296,7 +198,7 @@ TEST_F(CniChainNode, ATakenTcpPortIsRefusedUntilItIsFree) {
 // Nomad ends the network before the volumes, and the driver, too, keeps the
 // allocation then.
 TEST_F(CniChainNode, AnAllocationWithMountsOutlivesItsNetworks) {
-  ASSERT_EQ(AddAll().status, 0);
+  ASSERT_EQ(chain_.AddAll().status, 0);
   agent::BindMountSpec scratch;
   scratch.task = "server";
   scratch.name = "scratch";
@@ -305,29 +207,29 @@ TEST_F(CniChainNode, AnAllocationWithMountsOutlivesItsNetworks) {
   const auto mounted = client_->BindMount(allocation_, scratch);
   ASSERT_TRUE(mounted) << mounted.error().Message();
   // Without the driver's namespace the bridge is the last network.
-  Del();
+  EXPECT_EQ(chain_.DelAll(), "");
   ASSERT_EQ(Outcome(client_->TeardownNetwork(allocation_)), "Ok");
-  Del();
+  EXPECT_EQ(chain_.DelAll(), "");
   const auto status = client_->GetAllocation(allocation_);
   ASSERT_TRUE(status) << status.error().Message();
   EXPECT_EQ(status->networks.size(), 0U);
   EXPECT_EQ(status->mounts.size(), 1U);
   ASSERT_EQ(Outcome(client_->Unmount(allocation_, "server", "scratch")), "Ok");
   // Now nothing is left, and the DEL may release the allocation.
-  Del();
+  EXPECT_EQ(chain_.DelAll(), "");
   EXPECT_EQ(Outcome(client_->GetAllocation(allocation_)), "NotFound");
   ExpectNothingLeft();
 }
 
 // Nomad's configuration has the name of the driver's scope.
 TEST_F(CniChainNode, GarbageIsNotTheDriversNamespace) {
-  ASSERT_EQ(AddAll().status, 0);
+  ASSERT_EQ(chain_.AddAll().status, 0);
   const Json none = {{"cniVersion", "1.1.0"},
                      {"cni.dev/valid-attachments", Json::array()}};
-  for (const std::string& plugin : kChain) {
-    const Said collected = Call(plugin, "GC", nullptr, none);
+  for (const std::string& plugin : NomadChain::Plugins()) {
+    const PluginAnswer collected = chain_.Call(plugin, "GC", nullptr, none);
     EXPECT_EQ(collected.status, 0) << plugin << collected.json;
-    EXPECT_EQ(Call(plugin, "STATUS", nullptr, none).status, 0) << plugin;
+    EXPECT_EQ(chain_.Call(plugin, "STATUS", nullptr, none).status, 0) << plugin;
   }
   const auto status = client_->GetAllocation(allocation_);
   ASSERT_TRUE(status) << status.error().Message();
@@ -339,8 +241,8 @@ TEST_F(CniChainNode, GarbageIsNotTheDriversNamespace) {
 
 TEST_F(CniChainNode, ANamespaceOfTheHostIsRefused) {
   End();
-  netns_ = "/proc/self/ns/net";
-  const Said refused = Call("bridge", "ADD", nullptr);
+  chain_.set_netns("/proc/self/ns/net");
+  const PluginAnswer refused = chain_.Call("bridge", "ADD", nullptr);
   ASSERT_EQ(refused.status, 1);
   EXPECT_EQ(refused.json["code"], 104) << refused.json;
   // A failed ADD leaves no allocation.
