@@ -62,6 +62,9 @@ class Room {
     if (entry.id == own_ && is_here) {
       return RemoveOwn(*status);
     }
+    if (HasDriver(*status)) {
+      return false;
+    }
     if (entry.id != own_ && !is_here && !IsInTheWay(*status)) {
       return false;
     }
@@ -71,6 +74,15 @@ class Room {
     }
     MOUNTD_TRY(Remove(entry.id));
     return true;
+  }
+
+  // True if a task driver has made the namespace. The driver ends the networks
+  // itself, also those whose DEL never came, and nothing but mountd keeps the
+  // namespace before the first task begins.
+  static bool HasDriver(const AllocationStatus& status) {
+    return std::any_of(
+        status.networks.begin(), status.networks.end(),
+        [](const NetworkStatus& one) { return one.interface == "lo"; });
   }
 
   // Releases the markers first, because the next ADD finds them only by their

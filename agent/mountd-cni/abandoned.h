@@ -31,6 +31,9 @@ enum class Own { kRemove, kKeep };
 // namespace (IsHeld). Does not ask IsHeld about the namespace of this ADD,
 // because the runtime that calls keeps that one.
 //
+// Keeps an attachment in a namespace that a task driver has made, because the
+// driver ends the namespace's networks itself.
+//
 // Keeps the volumes and mounts of such an attachment's allocation, and the
 // allocation with them.
 //

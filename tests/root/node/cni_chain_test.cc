@@ -195,6 +195,35 @@ TEST_F(CniChainNode, ATakenTcpPortIsRefusedUntilItIsFree) {
   ExpectNothingLeft();
 }
 
+// An allocation whose tasks have not begun keeps its port, although no process
+// is in its namespace.
+TEST_F(CniChainNode, ADriversAllocationMakesNoRoom) {
+  {
+    const HeldNamespace other(kAgentUid);
+    agent::NetworkSpec spec;
+    spec.mode = "driver";
+    spec.netns = other.fd();
+    ASSERT_EQ(
+        Outcome(client_->PrepareAllocation("cni-other", {.scope = "nomad"})),
+        "Ok");
+    ASSERT_EQ(Outcome(client_->SetupNetwork("cni-other", spec)), "Ok");
+  }
+  agent::NetworkSpec bridge;
+  bridge.ports = {{.label = "0", .host = 8080, .container = 80}};
+  ASSERT_EQ(Outcome(client_->SetupNetwork("cni-other", bridge)), "Ok");
+  const PluginAnswer refused = chain_.AddAll();
+  ASSERT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.json["code"], 102) << refused.json;
+  const auto other = client_->GetAllocation("cni-other");
+  ASSERT_TRUE(other) << other.error().Message();
+  EXPECT_EQ(other->networks.size(), 2U);
+  EXPECT_EQ(Outcome(client_->ReleaseAllocation("cni-other")), "Ok");
+  EXPECT_EQ(chain_.AddAll().status, 0);
+  EXPECT_EQ(chain_.DelAll(), "");
+  End();
+  ExpectNothingLeft();
+}
+
 // Nomad ends the network before the volumes, and the driver, too, keeps the
 // allocation then.
 TEST_F(CniChainNode, AnAllocationWithMountsOutlivesItsNetworks) {
