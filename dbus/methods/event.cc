@@ -430,4 +430,12 @@ void Emit(sd_bus* bus, const char* destination, const Event& event) {
   sd_bus_send(bus, raw, nullptr);
 }
 
+bool IsOpen(sd_bus* bus) { return sd_bus_is_open(bus) > 0; }
+
+bool HasTakenAll(sd_bus* bus) {
+  std::uint64_t queued = 0;
+  return IsOpen(bus) && sd_bus_get_n_queued_write(bus, &queued) >= 0 &&
+         queued == 0;
+}
+
 }  // namespace mountd::dbus

@@ -101,5 +101,11 @@ Event RulesetRestored();
 // Sends `event` on one connection. A null `destination` is the connection's
 // only peer. Sends nothing to a peer that has gone. Runs on the loop's thread.
 void Emit(sd_bus* bus, const char* destination, const Event& event);
+// Returns false from the moment on in which sd-bus learns that the other end
+// has hung up, which a send may learn before the loop does.
+bool IsOpen(sd_bus* bus);
+// Returns whether the kernel has taken all that was sent on an open connection.
+// False for a connection that has ended, because sd-bus then empties its queue.
+bool HasTakenAll(sd_bus* bus);
 
 }  // namespace mountd::dbus

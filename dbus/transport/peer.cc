@@ -292,6 +292,8 @@ void Peer::DropFor(PeerDrop why) {
 
 void Peer::Drop() {
   handshake_.reset();
+  // The peer may leave what mountd sends from now on unread.
+  subscribed_ = false;
   on_drop_();
 }
 
@@ -299,6 +301,12 @@ std::uint64_t Peer::queued() const {
   std::uint64_t count = 0;
   return ready() && sd_bus_get_n_queued_write(bus_, &count) >= 0 ? count : 0;
 }
+
+bool Peer::IsSubscribed() const {
+  return ready() && subscribed_ && IsOpen(bus_);
+}
+
+bool Peer::IsReading() const { return IsSubscribed() && HasTakenAll(bus_); }
 
 bool Peer::stalled() const {
   return queued() > kFewQueuedAnswers &&

@@ -62,10 +62,11 @@ class Peer final : public CallerSource {
   // call.
   void DropFor(PeerDrop why);
   void Send(const Event& event);
-  // Returns whether the peer gets the signals that it may see.
-  bool IsSubscribed() const { return ready() && subscribed_; }
-  // Returns whether it also has no signal or answer left to take.
-  bool IsReading() const { return IsSubscribed() && queued() == 0; }
+  // Returns whether the peer gets the signals that it may see. False from the
+  // end of its connection on, although the Peer lives until mountd drops it.
+  bool IsSubscribed() const;
+  // Returns whether the peer also has no signal or answer left to take.
+  bool IsReading() const;
 
   Result<Caller> CallerOf(const sdbus::Message& message) override;
   Result<Caller> CallerOfSender(const char* sender) override;

@@ -332,7 +332,7 @@ bool SystemBus::HasSubscribers() const {
 }
 
 bool SystemBus::HasSubscriber(std::uint32_t uid) const {
-  return subscribers_ != nullptr &&
+  return subscribers_ != nullptr && IsOpen(bus_) &&
          std::any_of(
              subscribed_.begin(), subscribed_.end(), [&](const auto& one) {
                return one.second.uid == uid &&
@@ -342,9 +342,7 @@ bool SystemBus::HasSubscriber(std::uint32_t uid) const {
 }
 
 bool SystemBus::HasReader(std::uint32_t uid) const {
-  std::uint64_t queued = 0;
-  return HasSubscriber(uid) && sd_bus_get_n_queued_write(bus_, &queued) >= 0 &&
-         queued == 0;
+  return HasSubscriber(uid) && HasTakenAll(bus_);
 }
 
 void SystemBus::GiveUpName() {

@@ -29,10 +29,11 @@ namespace mountd {
 //     +--none reads----------+--a second------+
 //
 // A signal that waits in mountd for a subscriber to read counts as not told,
-// because the subscriber may end before. A signal that the kernel has taken
-// counts as told. A kill between the signal and its record, a subscriber that
-// reads late, and one that comes while the fence ends make mountd tell a fence
-// twice.
+// because the subscriber may end before. A connection that has ended takes
+// nothing, also before mountd removes the connection. A signal that the kernel
+// has taken for an open connection counts as told. A kill between the signal
+// and its record, a subscriber that reads late, and one that comes while the
+// fence ends make mountd tell a fence twice.
 //
 // Runs on the loop's thread, except Recover; the store is read on a strand.
 class FenceTeller {
@@ -51,7 +52,8 @@ class FenceTeller {
     // Sends the signal to the subscribers of the lease's user alone.
     std::function<void(const FenceRecord&)> tell_user;
     std::function<bool(std::uint32_t uid)> has_subscriber;
-    // Returns whether a subscriber of the user has taken all that was sent.
+    // Returns whether a subscriber of the user has taken all that was sent. A
+    // subscriber whose connection has ended is none, here and above.
     std::function<bool(std::uint32_t uid)> has_reader;
   };
   FenceTeller(const Parts& parts, Ways ways)

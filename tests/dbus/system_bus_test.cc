@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The system bus has a name, a daemon that may go, and LogControl1, which the
 // socket has not.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <utility>
+
+#include "mountd/base/unique_fd.h"
 #include "tests/dbus/api_test.h"
 
 namespace mountd::test {
@@ -86,6 +94,43 @@ TEST_F(SystemBus, ACallUnderWayOutlivesTheBus) {
       peer->Call("RegisterPlugin", "sssa{sv}", "csi", "node", "", 0).ok());
   bus().Start();
   EXPECT_TRUE(Eventually([this] { return ServedOnTheBus(); }));
+}
+
+// mountd has not noticed the bus's end when it writes the signal.
+TEST_F(SystemBus, AFenceThatTheBusDoesNotTakeIsToldTheNext) {
+  StartBus();
+  ApiServerOptions options;
+  options.config = DefaultConfig();
+  options.system_bus = true;
+  options.on_fence = [this](const std::function<void()>& tell) {
+    bus().Stop();
+    tell();
+  };
+  Start(std::move(options));
+  ASSERT_TRUE(Eventually([this] { return ServedOnTheBus(); }));
+  const auto subscriber = ConnectBus();
+  const auto peer = ConnectPeer();
+  ASSERT_NE(subscriber, nullptr);
+  ASSERT_NE(peer, nullptr);
+  ASSERT_TRUE(subscriber->Call("Subscribe", "a{sv}", 0).ok());
+  ASSERT_TRUE(peer->Call("PrepareAllocation", "sa{sv}", "web", 0).ok());
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  ASSERT_TRUE(peer->Call("AcquireLease", "sa{sv}", "agent", 2, "allocation",
+                         "s", "web", "pipe", "h", reading.get())
+                  .ok());
+  writing.reset();
+  ASSERT_TRUE(subscriber->AwaitDisconnect());
+  // The loop's thread may not have ended bus().Stop() yet.
+  server().OnLoop([] {});
+  bus().Start();
+  ASSERT_TRUE(Eventually([this] { return ServedOnTheBus(); }));
+  const auto next = ConnectBus();
+  ASSERT_NE(next, nullptr);
+  ASSERT_TRUE(next->Call("Subscribe", "a{sv}", 0).ok());
+  EXPECT_NE(next->AwaitSignal("FenceDone").text.find("web"), std::string::npos);
 }
 
 // The callers outnumber those that mountd remembers.

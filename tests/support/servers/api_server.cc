@@ -118,7 +118,9 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
           {[this](const Leases::Lapsed& one) {
              Send(dbus::LeaseLapsed(services_.access, one.lease));
            },
-           [this](const FenceRecord& fence) { fence_teller_.Done(fence); }}),
+           [this](const FenceRecord& fence) {
+             options_.on_fence([this, fence] { fence_teller_.Done(fence); });
+           }}),
       api_{options_.config.timeouts,
            services_,
            operations_,

@@ -32,6 +32,10 @@ struct ApiServerOptions {
   // Runs when a client calls Reload.
   std::function<Result<std::vector<std::string>>(LiveConfig&)> reload =
       [](LiveConfig&) { return std::vector<std::string>{}; };
+  // Runs on the loop's thread when a fence is done, and says by `tell` when the
+  // FenceTeller learns of it. `tell` runs on that thread, too.
+  std::function<void(std::function<void()> tell)> on_fence =
+      [](const std::function<void()>& tell) { tell(); };
 };
 
 // Owns a whole mountd in this process, put together as the daemon does it
@@ -52,6 +56,8 @@ class ApiServer {
 
   // Runs `closure` on the loop's thread, and waits for its end.
   void OnLoop(const std::function<void()>& closure);
+  // Runs `closure` on the loop's thread, after all that was posted before.
+  void Post(const std::function<void()>& closure) { loop_->Post(closure); }
 
   // Starts the watch of mounts and the prober of their file systems. The
   // constructor does not start them, because both make plans of their own.
