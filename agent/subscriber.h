@@ -104,6 +104,10 @@ struct SignalHandlers {
   // lease's user each fence at least once, and may tell one again.
   std::function<void(const std::string& allocation, const std::string& lease)>
       fence_done;
+  // Follows each call of both, with the names of the lease's AcquireLease.
+  std::function<void(const std::string& lease, std::uint32_t uid,
+                     const LeaseChange& change)>
+      lease_changed;
 
   // If true, operation_step gets the spans of each operation that has a
   // traceparent and that the caller sees. If false, only those of the caller's

@@ -76,9 +76,22 @@ struct Fence {
   std::string request_id;
 };
 
+// A signal LeaseChanged, besides its lease and user.
+struct LeaseChange {
+  bool operator==(const LeaseChange&) const = default;
+
+  std::string change;      // "lapsed" or "fenced"
+  std::string reason;      // why the lease has lapsed
+  std::string allocation;  // "fenced": whose fence is done
+  // The names of the AcquireLease; "": it gave none.
+  std::string traceparent;
+  std::string request_id;
+};
+
 // Print the values for logs and tests, without secrets.
 std::ostream& operator<<(std::ostream& out, const LeaseSpec& value);
 std::ostream& operator<<(std::ostream& out, const Lease& value);
 std::ostream& operator<<(std::ostream& out, const Fence& value);
+std::ostream& operator<<(std::ostream& out, const LeaseChange& value);
 
 }  // namespace mountd::agent

@@ -408,6 +408,17 @@ void ManagerProxy::onFenceDone(const std::string& allocation,
   }
 }
 
+// Ignores a change that does not follow the contract.
+void ManagerProxy::onLeaseChanged(const std::string& lease,
+                                  const std::uint32_t& uid,
+                                  const dbus::Dict& change) {
+  if (handlers_->lease_changed) {
+    if (const Result<LeaseChange> one = FromDict<LeaseChange>(change)) {
+      handlers_->lease_changed(lease, uid, *one);
+    }
+  }
+}
+
 void ManagerProxy::onSecretsNeeded(const std::string& allocation,
                                    const std::string& alias,
                                    const std::string& plugin,

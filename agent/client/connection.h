@@ -76,6 +76,8 @@ class ManagerProxy final
                      const std::string& reason) override;
   void onFenceDone(const std::string& allocation,
                    const std::string& lease) override;
+  void onLeaseChanged(const std::string& lease, const std::uint32_t& uid,
+                      const dbus::Dict& change) override;
   void onOwedChanged(const std::uint32_t& count) override;
   void onOwedOverdue(const std::uint32_t& count,
                      const std::uint64_t& since) override;

@@ -429,4 +429,8 @@ std::ostream& operator<<(std::ostream& out, const Fence& value) {
   return Print(out, "Fence", value);
 }
 
+std::ostream& operator<<(std::ostream& out, const LeaseChange& value) {
+  return Print(out, "LeaseChange", value);
+}
+
 }  // namespace mountd::agent

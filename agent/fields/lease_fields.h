@@ -44,4 +44,13 @@ struct FieldsOf<Fence> {
       Key("request_id", &Fence::request_id));
 };
 
+template <>
+struct FieldsOf<LeaseChange> {
+  static constexpr auto kList = std::tuple(
+      Key("change", &LeaseChange::change), Key("reason", &LeaseChange::reason),
+      Key("allocation", &LeaseChange::allocation),
+      Key("traceparent", &LeaseChange::traceparent),
+      Key("request_id", &LeaseChange::request_id));
+};
+
 }  // namespace mountd::agent

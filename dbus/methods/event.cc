@@ -326,28 +326,54 @@ Event NodeInfoChanged(const CallerAccess& access,
           }};
 }
 
-Event LeaseLapsed(const CallerAccess& access, const LeaseRecord& lease) {
-  return {"LeaseLapsed",
-          {lease.key.name, lease.key.uid, lease.reason},
-          [&access, uid = lease.key.uid](const Caller& caller) {
-            return access.Sees(caller, uid);
-          }};
+namespace {
+
+using MaySee = std::function<bool(const Caller&)>;
+
+std::vector<Event> FenceDoneTo(const FenceRecord& fence,
+                               const MaySee& may_see) {
+  return {{"FenceDone", {fence.allocation, fence.lease.name}, may_see},
+          {"LeaseChanged",
+           {fence.lease.name, fence.lease.uid,
+            EventDict{{"change", std::string("fenced")},
+                      {"reason", fence.lapse_reason},
+                      {"allocation", fence.allocation},
+                      {"traceparent", fence.traceparent},
+                      {"request_id", fence.request_id}}},
+           may_see}};
 }
 
-Event FenceDone(const CallerAccess& access, const FenceRecord& fence) {
-  return {"FenceDone",
-          {fence.allocation, fence.lease.name},
-          [&access, uid = fence.lease.uid](const Caller& caller) {
-            return access.Sees(caller, uid);
-          }};
+}  // namespace
+
+std::vector<Event> LeaseLapsed(const CallerAccess& access,
+                               const LeaseRecord& lease) {
+  const MaySee may_see = [&access, uid = lease.key.uid](const Caller& caller) {
+    return access.Sees(caller, uid);
+  };
+  return {
+      {"LeaseLapsed", {lease.key.name, lease.key.uid, lease.reason}, may_see},
+      {"LeaseChanged",
+       {lease.key.name, lease.key.uid,
+        EventDict{{"change", std::string("lapsed")},
+                  {"reason", lease.reason},
+                  {"allocation", std::string()},
+                  {"traceparent", lease.traceparent},
+                  {"request_id", lease.request_id}}},
+       may_see}};
 }
 
-Event FenceDoneForUser(const FenceRecord& fence) {
-  return {"FenceDone",
-          {fence.allocation, fence.lease.name},
-          [uid = fence.lease.uid](const Caller& caller) {
-            return caller.uid == uid;
-          }};
+std::vector<Event> FenceDone(const CallerAccess& access,
+                             const FenceRecord& fence) {
+  return FenceDoneTo(fence,
+                     [&access, uid = fence.lease.uid](const Caller& caller) {
+                       return access.Sees(caller, uid);
+                     });
+}
+
+std::vector<Event> FenceDoneForUser(const FenceRecord& fence) {
+  return FenceDoneTo(fence, [uid = fence.lease.uid](const Caller& caller) {
+    return caller.uid == uid;
+  });
 }
 
 Event OwedChanged(std::uint32_t count) {

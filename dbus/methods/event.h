@@ -78,11 +78,13 @@ Event VolumeConditionChanged(const CallerAccess& access,
                              const csi::VolumeCondition& condition);
 Event SecretsNeeded(const CallerAccess& access, const VolumeRecord& volume,
                     const PublicationRecord& publication);
-// Visible to the lease's user.
-Event LeaseLapsed(const CallerAccess& access, const LeaseRecord& lease);
-Event FenceDone(const CallerAccess& access, const FenceRecord& fence);
+// Each returns the signal and LeaseChanged. Visible to the lease's user.
+std::vector<Event> LeaseLapsed(const CallerAccess& access,
+                               const LeaseRecord& lease);
+std::vector<Event> FenceDone(const CallerAccess& access,
+                             const FenceRecord& fence);
 // The same for the lease's user alone, also if others may see it.
-Event FenceDoneForUser(const FenceRecord& fence);
+std::vector<Event> FenceDoneForUser(const FenceRecord& fence);
 // OwedChanged and OwedOverdue count the pending tear-downs of all users. They
 // carry only how many there are and since when.
 Event OwedChanged(std::uint32_t count);

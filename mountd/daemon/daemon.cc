@@ -163,10 +163,7 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
           [this](const OperationSummary& summary) { Finished(summary); },
           config_.limits.operations_per_uid,
           [this](const OperationStatus& status) {
-            for (const dbus::Event& event :
-                 dbus::OperationChanged(services_.access, status)) {
-              Send(event);
-            }
+            SendAll(dbus::OperationChanged(services_.access, status));
           }),
       owed_watch_(*loop_, config_.timeouts.owed_warning, EventsOfOwed()),
       owed_(*loop_, strands_, services_.node,

@@ -106,6 +106,7 @@ class Daemon {
   csi::VolumeEvents EventsOfVolumes();
   void LookAtVolumeOf(const MountRecord& record, exec::MountHealth health);
   void Send(const dbus::Event& event);
+  void SendAll(const std::vector<dbus::Event>& events);
   void CollectCniGarbage();
   void TellIfStuck();
   void TidyUpLater();

@@ -162,10 +162,10 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
 FenceTeller::Ways Daemon::WaysToTellFences() {
   FenceTeller::Ways ways;
   ways.tell_all = [this](const FenceRecord& fence) {
-    Send(dbus::FenceDone(services_.access, fence));
+    SendAll(dbus::FenceDone(services_.access, fence));
   };
   ways.tell_user = [this](const FenceRecord& fence) {
-    Send(dbus::FenceDoneForUser(fence));
+    SendAll(dbus::FenceDoneForUser(fence));
   };
   ways.has_subscriber = [this](std::uint32_t uid) {
     return peers_.HasSubscriber(uid) ||
@@ -180,7 +180,7 @@ FenceTeller::Ways Daemon::WaysToTellFences() {
 LeaseWatch::Events Daemon::EventsOfLeases() {
   LeaseWatch::Events events;
   events.on_lapse = [this](const Leases::Lapsed& one) {
-    Send(dbus::LeaseLapsed(services_.access, one.lease));
+    SendAll(dbus::LeaseLapsed(services_.access, one.lease));
   };
   events.on_done = [this](const FenceRecord& fence) {
     fence_teller_.Done(fence);
@@ -268,6 +268,12 @@ void Daemon::Send(const dbus::Event& event) {
   peers_.Send(event);
   if (bus_ != nullptr) {
     bus_->Send(event);
+  }
+}
+
+void Daemon::SendAll(const std::vector<dbus::Event>& events) {
+  for (const dbus::Event& event : events) {
+    Send(event);
   }
 }
 

@@ -59,6 +59,14 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
         "max_volumes 10 -> 16");
     emitLeaseLapsed("agent", 1000U, "why");
     emitFenceDone("web", "agent");
+    emitLeaseChanged(
+        "agent", 1000U,
+        {{"change", Text("fenced")},
+         {"reason", Text("why")},
+         {"allocation", Text("web")},
+         {"traceparent",
+          Text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")},
+         {"request_id", Text("r1")}});
   }
 
  private:

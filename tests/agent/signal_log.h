@@ -84,6 +84,12 @@ class SignalLog {
                                  const std::string& lease) {
       Add("fenced " + allocation + " " + lease);
     };
+    handlers.lease_changed = [this](const std::string& lease, std::uint32_t uid,
+                                    const LeaseChange& change) {
+      Add("lease " + lease + " " + std::to_string(uid) + " " + change.change +
+          " " + change.reason + " " + change.allocation + " " +
+          change.traceparent + " " + change.request_id);
+    };
     handlers.lost = [this](const Error& error) {
       Add("lost " + std::string(CodeName(error.code)) + " " +
           std::string(AwayName(error.away)));

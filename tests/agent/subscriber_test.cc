@@ -20,7 +20,7 @@ TEST(Subscriber, GetsEachSignalWithItsValuesInOrder) {
       Subscriber::Start({.address = server.address()}, log.Handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().Message();
   ASSERT_TRUE(server.EmitSignals());
-  EXPECT_EQ(log.Wait(15),
+  EXPECT_EQ(log.Wait(16),
             (std::vector<std::string>{
                 "done op-1 Busy in use", "progress op-1 RemoveTree 7",
                 "step op-1 stage 3 Unavailable", "added csi-local node web",
@@ -30,7 +30,9 @@ TEST(Subscriber, GetsEachSignalWithItsValuesInOrder) {
                 "event csi-local node web Plugin became unhealthy, Error: why",
                 "node csi-local node web n1 16 a max_volumes, "
                 "max_volumes 10 -> 16",
-                "lapsed agent 1000 why", "fenced web agent"}));
+                "lapsed agent 1000 why", "fenced web agent",
+                "lease agent 1000 fenced why web "
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 r1"}));
 }
 
 TEST(Subscriber, MayLeaveHandlersOut) {

@@ -458,7 +458,11 @@ const std::map<std::string, Method>& Methods() {
          LeaseSpec spec;
          spec.allocation = a[1].value("allocation", "");
          spec.timeout_ms = a[1].value("timeout_ms", std::uint64_t{0});
-         return Answer(c.AcquireLease(Text(a[0]), spec));
+         c.SetNames(
+             {a[1].value("traceparent", ""), a[1].value("request_id", "")});
+         const Result<Lease> lease = c.AcquireLease(Text(a[0]), spec);
+         c.SetNames({});
+         return Answer(lease);
        }},
       {"RenewLease",
        [](Client& c, Arguments a) { return Answer(c.RenewLease(Text(a[0]))); }},

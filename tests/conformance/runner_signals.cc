@@ -144,6 +144,11 @@ void Signals::AddMountsAndVolumes(SignalHandlers& handlers) {
                                const std::string& lease) {
     Keep("FenceDone", {{"allocation", allocation}, {"lease", lease}});
   };
+  handlers.lease_changed = [this](const std::string& lease, std::uint32_t uid,
+                                  const LeaseChange& change) {
+    Keep("LeaseChanged",
+         {{"lease", lease}, {"uid", uid}, {"change", ToJson(change)}});
+  };
 }
 
 void Signals::AddNode(SignalHandlers& handlers) {

@@ -117,7 +117,12 @@ TEST_P(LeaseMethods, AFenceHasTheNamesOfTheCallThatAcquiredItsLease) {
   ASSERT_TRUE(acquired.ok()) << acquired.message;
   EXPECT_EQ(acquired.values.at("request_id"), R"("r1")");
   pipe.writing.reset();
-  client_->AwaitSignal("FenceDone");
+  for (const char* change : {"lapsed", "fenced"}) {
+    const std::string text = client_->AwaitSignal("LeaseChanged").text;
+    for (const char* one : {"agent", change, kTraceparent, "r1"}) {
+      EXPECT_NE(text.find(one), std::string::npos) << one << ": " << text;
+    }
+  }
   const Answer fence = client_->Call("GetFence", "sa{sv}", "web", 1,
                                      "request_id", "s", "another");
   ASSERT_TRUE(fence.ok()) << fence.message;

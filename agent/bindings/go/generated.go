@@ -1798,6 +1798,24 @@ type NetworkGrant struct {
 
 func (NetworkGrant) isDictionary() {}
 
+// LeaseChange has the keys of an answer; one that the answer has not is zero, and Raw
+// has all keys.
+type LeaseChange struct {
+	Change string `dbus:"change"`
+
+	Reason string `dbus:"reason"`
+
+	Allocation string `dbus:"allocation"`
+
+	Traceparent string `dbus:"traceparent"`
+
+	RequestId string `dbus:"request_id"`
+
+	Raw map[string]dbus.Variant
+}
+
+func (LeaseChange) isDictionary() {}
+
 // NodeInfo has the keys of an answer; one that the answer has not is zero, and Raw has
 // all keys.
 type NodeInfo struct {
@@ -3252,7 +3270,8 @@ type PluginChangedSignal struct {
 }
 
 // A lease has lapsed, and mountd fences its allocations. Its user and administrators
-// get this. ListLeases has the traceparent and the request id of its AcquireLease.
+// get this. LeaseChanged follows, with the traceparent and the request id of its
+// AcquireLease.
 type LeaseLapsedSignal struct {
 	Lease string `dbus:"lease"`
 
@@ -3261,19 +3280,29 @@ type LeaseLapsedSignal struct {
 	Reason string `dbus:"reason"`
 }
 
-// The fence of an allocation is done; GetFence has its receipt, and the traceparent and
-// the request id of the AcquireLease. The lease's user and administrators get this.
-// mountd sends this to a subscriber of the lease's user at least once: if none is
-// subscribed when the fence is done, or none takes it, or mountd is killed then, the
-// user's next subscriber gets it, also from a later mountd. A signal counts as sent
-// once the kernel has taken it for a subscriber, who may end before reading it. So an
-// agent calls GetFence at its start for each allocation that had a lease. A subscriber
-// may get the signal twice, and also for a fence that was lifted since. mountd no
-// longer sends it once the receipt is gone.
+// The fence of an allocation is done; GetFence has its receipt. LeaseChanged follows,
+// with the traceparent and the request id of the AcquireLease. The lease's user and
+// administrators get this. mountd sends this to a subscriber of the lease's user at
+// least once: if none is subscribed when the fence is done, or none takes it, or mountd
+// is killed then, the user's next subscriber gets it, also from a later mountd. A
+// signal counts as sent once the kernel has taken it for a subscriber, who may end
+// before reading it. So an agent calls GetFence at its start for each allocation that
+// had a lease. A subscriber may get the signal twice, and also for a fence that was
+// lifted since. mountd no longer sends it once the receipt is gone.
 type FenceDoneSignal struct {
 	Allocation string `dbus:"allocation"`
 
 	Lease string `dbus:"lease"`
+}
+
+// LeaseLapsed or FenceDone, with the names that the agent gave its AcquireLease. mountd
+// sends this right after each of both, to the same subscribers.
+type LeaseChangedSignal struct {
+	Lease string `dbus:"lease"`
+
+	Uid uint32 `dbus:"uid"`
+
+	Change LeaseChange `dbus:"change"`
 }
 
 // At most a tenth of a network's addresses is free. mountd sends this once, and not
@@ -3390,6 +3419,8 @@ func newSignal(name string) any {
 		return &LeaseLapsedSignal{}
 	case "FenceDone":
 		return &FenceDoneSignal{}
+	case "LeaseChanged":
+		return &LeaseChangedSignal{}
 	case "AddressesScarce":
 		return &AddressesScarceSignal{}
 	case "PluginEvent":

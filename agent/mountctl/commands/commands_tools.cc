@@ -200,6 +200,12 @@ void AddLeaseHandlers(bool json, SignalHandlers& handlers) {
                       {"allocation", allocation},
                       {"lease", lease}});
   };
+  handlers.lease_changed = [json](const std::string& lease, std::uint32_t uid,
+                                  const LeaseChange& change) {
+    Json event = {{"signal", "LeaseChanged"}, {"lease", lease}, {"uid", uid}};
+    event.update(ToJson(change));
+    PrintEvent(json, event);
+  };
 }
 
 SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {

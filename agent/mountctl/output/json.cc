@@ -71,6 +71,8 @@ Json ToJson(const Lease& lease) { return WithoutEmptyNames(lease); }
 
 Json ToJson(const Fence& fence) { return WithoutEmptyNames(fence); }
 
+Json ToJson(const LeaseChange& change) { return WithoutEmptyNames(change); }
+
 Json ToJson(const StagedVolume& volume) {
   return WithoutConditionUnlessKnown(volume);
 }

@@ -27,6 +27,7 @@ Json ToJson(const OperationStatus& operation);
 Json ToJson(const Receipt& receipt);
 Json ToJson(const Lease& lease);
 Json ToJson(const Fence& fence);
+Json ToJson(const LeaseChange& change);
 
 std::string Dump(const Json& json, int indent = 2);
 

@@ -94,10 +94,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
           [this](const OperationSummary& summary) { Finished(summary); },
           options_.config.limits.operations_per_uid,
           [this](const OperationStatus& status) {
-            for (const dbus::Event& event :
-                 dbus::OperationChanged(services_.access, status)) {
-              Send(event);
-            }
+            SendAll(dbus::OperationChanged(services_.access, status));
           }),
       owed_watch_(*loop_, options_.config.timeouts.owed_warning,
                   {[this](const OwedSummary& owed) {
@@ -116,7 +113,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       leases_(
           {*loop_, strands_, services_.leases, services_.fences},
           {[this](const Leases::Lapsed& one) {
-             Send(dbus::LeaseLapsed(services_.access, one.lease));
+             SendAll(dbus::LeaseLapsed(services_.access, one.lease));
            },
            [this](const FenceRecord& fence) {
              options_.on_fence([this, fence] { fence_teller_.Done(fence); });
@@ -191,13 +188,19 @@ void ApiServer::Send(const dbus::Event& event) {
   }
 }
 
+void ApiServer::SendAll(const std::vector<dbus::Event>& events) {
+  for (const dbus::Event& event : events) {
+    Send(event);
+  }
+}
+
 FenceTeller::Ways ApiServer::WaysToTellFences() {
   FenceTeller::Ways ways;
   ways.tell_all = [this](const FenceRecord& fence) {
-    Send(dbus::FenceDone(services_.access, fence));
+    SendAll(dbus::FenceDone(services_.access, fence));
   };
   ways.tell_user = [this](const FenceRecord& fence) {
-    Send(dbus::FenceDoneForUser(fence));
+    SendAll(dbus::FenceDoneForUser(fence));
   };
   ways.has_subscriber = [this](std::uint32_t uid) {
     return peers_->HasSubscriber(uid) ||

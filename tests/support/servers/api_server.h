@@ -70,6 +70,7 @@ class ApiServer {
   csi::VolumeEvents EventsOfVolumes();
   FenceTeller::Ways WaysToTellFences();
   void Send(const dbus::Event& event);
+  void SendAll(const std::vector<dbus::Event>& events);
   // Returns which events callers may see.
   const CallerAccess& access() const { return services_.access; }
 

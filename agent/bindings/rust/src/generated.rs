@@ -1830,6 +1830,23 @@ pub struct NetworkGrant {
 #[derive(Debug, Default, Serialize, Deserialize, Type)]
 #[zvariant(signature = "dict")]
 #[serde(default)]
+pub struct LeaseChange {
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// A dictionary of the contract; `None` stands for a key that is not there.
+#[derive(Debug, Default, Serialize, Deserialize, Type)]
+#[zvariant(signature = "dict")]
+#[serde(default)]
 pub struct NodeInfo {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
@@ -2834,26 +2851,33 @@ pub enum Signal {
         reason: String,
     },
     /// A lease has lapsed, and mountd fences its allocations. Its user and
-    /// administrators get this. ListLeases has the traceparent and the request id of
-    /// its AcquireLease.
+    /// administrators get this. LeaseChanged follows, with the traceparent and the
+    /// request id of its AcquireLease.
     LeaseLapsed {
         lease: String,
         uid: u32,
         reason: String,
     },
-    /// The fence of an allocation is done; GetFence has its receipt, and the
-    /// traceparent and the request id of the AcquireLease. The lease's user and
-    /// administrators get this. mountd sends this to a subscriber of the lease's user
-    /// at least once: if none is subscribed when the fence is done, or none takes it,
-    /// or mountd is killed then, the user's next subscriber gets it, also from a later
-    /// mountd. A signal counts as sent once the kernel has taken it for a subscriber,
-    /// who may end before reading it. So an agent calls GetFence at its start for each
-    /// allocation that had a lease. A subscriber may get the signal twice, and also for
-    /// a fence that was lifted since. mountd no longer sends it once the receipt is
-    /// gone.
+    /// The fence of an allocation is done; GetFence has its receipt. LeaseChanged
+    /// follows, with the traceparent and the request id of the AcquireLease. The
+    /// lease's user and administrators get this. mountd sends this to a subscriber of
+    /// the lease's user at least once: if none is subscribed when the fence is done, or
+    /// none takes it, or mountd is killed then, the user's next subscriber gets it,
+    /// also from a later mountd. A signal counts as sent once the kernel has taken it
+    /// for a subscriber, who may end before reading it. So an agent calls GetFence at
+    /// its start for each allocation that had a lease. A subscriber may get the signal
+    /// twice, and also for a fence that was lifted since. mountd no longer sends it
+    /// once the receipt is gone.
     FenceDone {
         allocation: String,
         lease: String,
+    },
+    /// LeaseLapsed or FenceDone, with the names that the agent gave its AcquireLease.
+    /// mountd sends this right after each of both, to the same subscribers.
+    LeaseChanged {
+        lease: String,
+        uid: u32,
+        change: LeaseChange,
     },
     /// At most a tenth of a network's addresses is free. mountd sends this once, and
     /// not again before a fifth has been free.
@@ -2979,6 +3003,10 @@ impl Signal {
             "FenceDone" => {
                 let (allocation, lease,): (String, String, ) = body.deserialize().ok()?;
                 Some(Signal::FenceDone { allocation, lease })
+            }
+            "LeaseChanged" => {
+                let (lease, uid, change,): (String, u32, LeaseChange, ) = body.deserialize().ok()?;
+                Some(Signal::LeaseChanged { lease, uid, change })
             }
             "AddressesScarce" => {
                 let (network, capacity, free,): (String, u32, u32, ) = body.deserialize().ok()?;

@@ -103,6 +103,7 @@ dictionary!(ListFilesystemsOptions { "uid" uid, "all_users" all_users, "patience
 dictionary!(FilesystemGrant { "type" r#type, "options" options });
 dictionary!(ListNetworksOptions { "uid" uid, "all_users" all_users, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(NetworkGrant { "network" network, "mode" mode, "host_ports" host_ports, "host_namespaces" host_namespaces, "limits" limits, "ipv4" ipv4, "ipv6" ipv6, "mtu" mtu, "unusable" unusable });
+dictionary!(LeaseChange { "change" change, "reason" reason, "allocation" allocation, "traceparent" traceparent, "request_id" request_id });
 dictionary!(NodeInfo { "node_id" node_id, "max_volumes" max_volumes, "topology" topology, "changed" changed });
 dictionary!(PluginProperties { "Id" id, "Type" r#type, "Allocation" allocation, "Uid" uid, "MountDir" mount_dir, "StagePublishBaseDir" stage_publish_base_dir, "BareDirectories" bare_directories, "State" state, "Reason" reason, "UpdateTime" update_time, "Generation" generation, "Provider" provider, "VendorVersion" vendor_version, "NodeId" node_id, "MaxVolumes" max_volumes, "Topology" topology, "PluginCapabilities" plugin_capabilities, "NodeCapabilities" node_capabilities, "ControllerCapabilities" controller_capabilities });
 
@@ -186,6 +187,12 @@ pub fn signal(signal: &Signal) -> (&'static str, Value) {
             arguments.insert("allocation".to_owned(), allocation.to_json());
             arguments.insert("lease".to_owned(), lease.to_json());
             "FenceDone"
+        }
+        Signal::LeaseChanged { lease, uid, change } => {
+            arguments.insert("lease".to_owned(), lease.to_json());
+            arguments.insert("uid".to_owned(), uid.to_json());
+            arguments.insert("change".to_owned(), change.to_json());
+            "LeaseChanged"
         }
         Signal::AddressesScarce { network, capacity, free } => {
             arguments.insert("network".to_owned(), network.to_json());
