@@ -7,7 +7,10 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "dbus/methods/audit.h"
 
 namespace mountd::dbus {
 namespace {
@@ -136,6 +139,21 @@ const sd_bus_vtable* Vtable() {
 }
 #pragma GCC diagnostic pop
 
+// Returns the member if the message asks sd-bus for what objects are there or
+// have; null for other messages, which sd-bus also looks the object up for.
+const char* ReadOf(sd_bus_message* message) {
+  for (const auto& [interface, member] :
+       {std::pair("org.freedesktop.DBus.Properties", "Get"),
+        std::pair("org.freedesktop.DBus.Properties", "GetAll"),
+        std::pair("org.freedesktop.DBus.Introspectable", "Introspect")}) {
+    if (message != nullptr &&
+        sd_bus_message_is_method_call(message, interface, member) > 0) {
+      return member;
+    }
+  }
+  return nullptr;
+}
+
 std::string InstanceText(const InstanceKey& key) {
   return key.only() ? "0" : key.str();
 }
@@ -207,6 +225,17 @@ std::optional<CallContext> PluginObjects::Asking(sd_bus* bus) {
   return context;
 }
 
+// Logs the message that is being handled if it reads what `asking` has recorded
+// as other users'.
+void PluginObjects::AuditIfOthers(sd_bus* bus, const CallContext& asking,
+                                  const std::string& object) const {
+  const std::string others = asking.decisions->Others();
+  const char* const member = ReadOf(sd_bus_get_current_message(bus));
+  if (member != nullptr && !others.empty()) {
+    AuditRead(parts_, asking, member, object.c_str(), others);
+  }
+}
+
 int PluginObjects::Find(sd_bus* bus, const char* path,
                         const char* /*interface*/, void* userdata, void** found,
                         sd_bus_error* /*error*/) {
@@ -225,7 +254,7 @@ int PluginObjects::Find(sd_bus* bus, const char* path,
     return 0;
   }
   // An object that the caller may not see does not exist for that caller.
-  const auto status = self->plugins_.GetPlugin(*asking, *plugin);
+  const auto status = self->parts_.services.plugins.GetPlugin(*asking, *plugin);
   if (!status) {
     return 0;
   }
@@ -234,25 +263,33 @@ int PluginObjects::Find(sd_bus* bus, const char* path,
       // sd-bus reads the properties after this returns.
       self->found_ = one;
       *found = &self->found_;
+      self->AuditIfOthers(bus, *asking, "plugin " + plugin->str());
       return 1;
     }
   }
   return 0;
 }
 
-int PluginObjects::Enumerate(sd_bus* bus, const char* /*prefix*/,
-                             void* userdata, char*** nodes,
-                             sd_bus_error* /*error*/) {
+// sd-bus introspects `prefix`, and shows only the objects below.
+int PluginObjects::Enumerate(sd_bus* bus, const char* prefix, void* userdata,
+                             char*** nodes, sd_bus_error* /*error*/) {
   auto* const self = static_cast<PluginObjects*>(userdata);
   std::vector<std::string> paths;
   if (const std::optional<CallContext> asking = self->Asking(bus)) {
-    const auto all = self->plugins_.ListPlugins(*asking);
+    const auto all = self->parts_.services.plugins.ListPlugins(*asking);
+    CallContext shown;
+    shown.caller = asking->caller;
     for (const csi::PluginStatus& plugin :
          all ? *all : std::vector<csi::PluginStatus>()) {
       for (const PluginInstance& one : plugin.instances) {
-        paths.push_back(PluginObjectPath(one));
+        std::string path = PluginObjectPath(one);
+        if (path.starts_with(std::string(prefix) + "/") &&
+            self->parts_.services.access.SeesPlugin(shown, one.record)) {
+          paths.push_back(std::move(path));
+        }
       }
     }
+    self->AuditIfOthers(bus, shown, "plugins");
   }
   // sd-bus frees the list and each text in it.
   auto** list = static_cast<char**>(

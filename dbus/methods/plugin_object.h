@@ -7,8 +7,8 @@
 #include <string>
 
 #include "csi-node/node/plugin_status.h"
+#include "dbus/methods/api_parts.h"
 #include "dbus/methods/caller_source.h"
-#include "mountd/service/plugin_verbs.h"
 
 namespace mountd::dbus {
 
@@ -21,11 +21,12 @@ std::string PluginObjectPath(const csi::PluginInstance& instance);
 int AppendChanged(sd_bus_message* message, const csi::PluginInstance& instance);
 
 // Serves org.mountd1.Plugin on one connection. Keeps no objects; looks each one
-// up in the registry for the caller that asks. Runs on the loop's thread.
+// up in the registry for the caller that asks. Logs an administrator's reads of
+// other users' objects. Runs on the loop's thread.
 class PluginObjects {
  public:
-  PluginObjects(PluginVerbs& plugins, CallerSource& callers)
-      : plugins_(plugins), callers_(callers) {}
+  PluginObjects(const ApiParts& parts, CallerSource& callers)
+      : parts_(parts), callers_(callers) {}
   ~PluginObjects() { Remove(); }
   PluginObjects(const PluginObjects&) = delete;
   PluginObjects& operator=(const PluginObjects&) = delete;
@@ -39,8 +40,10 @@ class PluginObjects {
   static int Enumerate(sd_bus* bus, const char* prefix, void* userdata,
                        char*** nodes, sd_bus_error* error);
   std::optional<CallContext> Asking(sd_bus* bus);
+  void AuditIfOthers(sd_bus* bus, const CallContext& asking,
+                     const std::string& object) const;
 
-  PluginVerbs& plugins_;
+  const ApiParts& parts_;
   CallerSource& callers_;
   csi::PluginInstance found_;  // the instance that sd-bus reads properties from
   sd_bus_slot* objects_ = nullptr;

@@ -122,7 +122,7 @@ Peer::Peer(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
       on_drop_(std::move(on_drop)),
       inbound_(foreign, parts.drops, accepted.id, caller_.uid,
                std::move(accepted.socket), Inbound::Kind::kPeer),
-      plugins_(parts.services.plugins, *this) {
+      plugins_(parts, *this) {
   Start();
 }
 

@@ -64,7 +64,7 @@ SystemBus::SystemBus(EventLoop& loop, const ApiParts& parts,
       parts_(parts),
       foreign_(foreign),
       reconnect_(reconnect),
-      plugins_(parts.services.plugins, *this) {}
+      plugins_(parts, *this) {}
 
 SystemBus::~SystemBus() { Disconnect(); }
 

@@ -31,7 +31,8 @@ bool StderrIsJournal() {
 
 bool OnlyLooks(std::string_view method) {
   return method.starts_with("Get") || method.starts_with("List") ||
-         method.starts_with("Verify") || method.starts_with("Validate");
+         method.starts_with("Verify") || method.starts_with("Validate") ||
+         method == "Introspect";
 }
 
 spdlog::level::level_enum LevelOf(const OperationSummary& summary) {

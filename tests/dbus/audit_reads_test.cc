@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Each method that tells an administrator about other users' objects leaves a
-// record of the audit, which names the administrator and those users.
+// record of the audit, which names the administrator and those users. So does
+// each read of a plugin's object.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -75,6 +76,40 @@ const std::map<std::string, Read>& Reads() {
   return reads;
 }
 
+// Calls a method of D-Bus's own on an object that mountd has for a plugin, or
+// above these.
+Read OfObject(const std::string& path, const std::string& interface,
+              const std::string& member) {
+  return [=](BusClient& client) {
+    if (member == "Get") {
+      return client.CallOn(path.c_str(), interface.c_str(), "Get", "ss",
+                           "org.mountd1.Plugin", "State");
+    }
+    return member == "GetAll"
+               ? client.CallOn(path.c_str(), interface.c_str(), "GetAll", "s",
+                               "org.mountd1.Plugin")
+               : client.CallOn(path.c_str(), interface.c_str(), member.c_str(),
+                               "");
+  };
+}
+
+// Returns the reads of plugins' objects by how their records begin.
+const std::map<std::string, Read>& ReadsOfObjects() {
+  static const char* const kObject = "/org/mountd1/plugin/csi/0";
+  static const char* const kProperties = "org.freedesktop.DBus.Properties";
+  static const char* const kIntrospectable =
+      "org.freedesktop.DBus.Introspectable";
+  static const std::map<std::string, Read> reads = {
+      {"Get plugin csi", OfObject(kObject, kProperties, "Get")},
+      {"GetAll plugin csi", OfObject(kObject, kProperties, "GetAll")},
+      {"Introspect plugin csi",
+       OfObject(kObject, kIntrospectable, "Introspect")},
+      {"Introspect plugins",
+       OfObject("/org/mountd1/plugin", kIntrospectable, "Introspect")},
+  };
+  return reads;
+}
+
 // Methods whose names say that they only look, and which tell nobody about
 // another user's object.
 const std::set<std::string>& ReadsOfNobody() {
@@ -119,6 +154,10 @@ class AuditedReads : public BothTransports {
   }
   // Fences the allocation "gone", which also leaves a receipt.
   void LapseOne();
+  // Expects a record of the read by root, which begins with `begin`, and none
+  // of the read by alice.
+  void ExpectRecorded(const std::string& begin, const Read& read,
+                      const std::string& others);
   // Returns the records since the last call, of operations and others.
   Texts TakeRecords() {
     Texts all = server().TakeUsesOfOthers();
@@ -165,6 +204,21 @@ void AuditedReads::MakeObjects() {
       alice_->Call("UnpublishVolume", "ssa{sv}", "web", "stuck", 0).ok());
 }
 
+void AuditedReads::ExpectRecorded(const std::string& begin, const Read& read,
+                                  const std::string& others) {
+  const Answer own = read(*alice_);
+  EXPECT_TRUE(own.ok()) << own.message;
+  EXPECT_EQ(TakeRecords(), Texts{}) << "of the user's own object";
+  const Answer answer = read(*root_);
+  EXPECT_TRUE(answer.ok()) << answer.message;
+  const Texts records = TakeRecords();
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_TRUE(records[0].starts_with(begin + " ")) << records[0];
+  EXPECT_NE(records[0].find(" " + std::to_string(::geteuid()) + " "),
+            std::string::npos);
+  EXPECT_TRUE(records[0].ends_with(" others=" + others)) << records[0];
+}
+
 TEST_P(AuditedReads, AreThoseOfAnAdministratorAlone) {
   ASSERT_NO_FATAL_FAILURE(MakeObjects());
   executor().script().Block("PrepareAllocation");
@@ -173,24 +227,41 @@ TEST_P(AuditedReads, AreThoseOfAnAdministratorAlone) {
   alice_->Fence();
   ASSERT_TRUE(executor().script().AwaitBlocked("PrepareAllocation"));
   TakeRecords();
-  const std::string root = std::to_string(::geteuid());
   for (const auto& [method, read] : Reads()) {
     SCOPED_TRACE(method);
-    const Answer own = read(*alice_);
-    EXPECT_TRUE(own.ok()) << own.message;
-    EXPECT_EQ(TakeRecords(), Texts{}) << "of the user's own object";
-    const Answer answer = read(*root_);
-    EXPECT_TRUE(answer.ok()) << answer.message;
-    const Texts records = TakeRecords();
-    ASSERT_EQ(records.size(), 1U);
-    const std::string others =
-        method == "Subscribe" ? "all" : std::to_string(kAlice);
-    EXPECT_TRUE(records[0].starts_with(method + " "));
-    EXPECT_NE(records[0].find(" " + root + " "), std::string::npos);
-    EXPECT_TRUE(records[0].ends_with(" others=" + others)) << records[0];
+    ExpectRecorded(method, read,
+                   method == "Subscribe" ? "all" : std::to_string(kAlice));
   }
   executor().script().UnblockAll();
   EXPECT_TRUE(alice_->Await(running).ok());
+}
+
+TEST_P(AuditedReads, AreAlsoThoseOfPluginsObjects) {
+  ASSERT_NO_FATAL_FAILURE(RegisterPlugin(*alice_));
+  TakeRecords();
+  for (const auto& [begin, read] : ReadsOfObjects()) {
+    SCOPED_TRACE(begin);
+    ExpectRecorded(begin, read, std::to_string(kAlice));
+  }
+}
+
+// mountd looks an object up for these messages, too, and tells nothing of it.
+TEST_P(AuditedReads, AreNotMessagesThatReadNothing) {
+  ASSERT_NO_FATAL_FAILURE(RegisterPlugin(*alice_));
+  TakeRecords();
+  const char* const object = "/org/mountd1/plugin/csi/0";
+  EXPECT_TRUE(
+      root_->CallOn(object, "org.freedesktop.DBus.Peer", "Ping", "").ok());
+  EXPECT_FALSE(root_
+                   ->CallOn(object, "org.freedesktop.DBus.Properties", "Set",
+                            "ssv", "org.mountd1.Plugin", "Type", "s", "x")
+                   .ok());
+  EXPECT_TRUE(root_
+                  ->CallOn("/org/mountd1",
+                           "org.freedesktop.DBus.Introspectable", "Introspect",
+                           "")
+                  .ok());
+  EXPECT_EQ(TakeRecords(), Texts{});
 }
 
 // A method that only looks is in one of the two lists, so a new method cannot

@@ -191,12 +191,15 @@ TEST(OperationLog, AnAdministratorsReadsHaveABudgetOfTheirOwn) {
   OperationSummary reads = Summary();
   reads.method = "ListAllocations";
   reads.others = "1001";
+  OperationSummary objects = reads;
+  objects.method = "Introspect";
   OperationLog operations;
   LogBudget::Clock::time_point now{};
   const std::string text = Logged(
       [&] {
-        for (int i = 0; i < 1000; ++i) {
+        for (int i = 0; i < 500; ++i) {
           operations.Log(reads, now);
+          operations.Log(objects, now);
         }
         operations.Log(Summary(), now);
         now += std::chrono::seconds(1);
