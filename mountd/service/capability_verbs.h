@@ -23,15 +23,15 @@ struct Capabilities {
     std::uint32_t free = 0;  // ports that no allocation has
   };
   std::vector<HostPorts> host_ports;
-  std::map<std::string, std::string> cni_plugins;  // releases, by type
+  std::map<std::string, std::string> cni_plugins;  // type, version
   std::uint64_t executor_capabilities = 0;
   std::uint32_t stuck_executors = 0;
   std::vector<std::string> stores_set_aside;
-  // The path where mountd's mount namespace is pinned; "" if the tree is in the
-  // host's.
+  // The path where mountd's mount namespace is pinned; "" if mountd's mounts
+  // are in the host's.
   std::string mount_namespace;
-  std::uint32_t mount_reserve = 0;  // limits
-  std::chrono::milliseconds owed_warning{0};
+  std::uint32_t mount_reserve = 0;            // limits.mount_reserve
+  std::chrono::milliseconds owed_warning{0};  // timeouts.owed_warning_ms
   bool administrator = false;  // true if the caller is one
   bool rules = false;          // true if some rule names the caller
 
@@ -52,7 +52,8 @@ class CapabilityVerbs {
                   ExecutorFeatures& features)
       : parts_(parts), access_(access), features_(features) {}
 
-  // Lists the host ports of the caller's rules.
+  // Tells what the node can do, and how much of what the caller's rules grant
+  // is left.
   Result<Capabilities> GetCapabilities(const CallContext& call);
   // If true, GetCapabilities waits for plugins.
   bool HasCni() const { return parts_.config.cni().enabled(); }

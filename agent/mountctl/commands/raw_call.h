@@ -14,17 +14,20 @@ namespace mountd::agent {
 // which.
 std::string ArgumentsOf(const std::string& method, bool& known);
 
-// Makes one call of org.mountd1.Manager as given, once: no retry, no joining.
-// `args` is a JSON array with one element for each argument; the options at the
+// Makes one call of a Manager's method (or Introspect) as given, and neither
+// retries nor joins the call. Only if an old mountd refuses the traceparent,
+// and `options.optional_trace` is true, calls again without the traceparent.
+// `args` is a JSON array with one element for each argument. The a{sv} at the
 // end may be left out. A string may stand for a path (ay). In an a{sv},
-// strings, booleans and arrays of strings keep their type; a number is `u` if
-// it fits, else `t` or `x`; {"@sig": value} names the type. For an `h`, the
-// element is the path of a file, which this function opens read-only. The
-// names of `options` become options of the call. Repeats the call without an
-// optional trace if mountd is so old that it refuses traces.
+// strings, booleans and arrays of strings keep their type, an object is a
+// nested a{sv}, and a number is `u` if it fits, else `t` or `x`;
+// {"@sig": value} names the type. For an `h`, the element is the path of a
+// file, which this function opens read-only. `options.names` (traceparent,
+// request id) become keys of the a{sv} at the end, unless it has those keys.
 //
-// InvalidArgument with op "call", before anything is sent, if the arguments do
-// not fit the signature. Returns null, the one value, or an array of several.
+// InvalidArgument with op "call", before anything is sent, if there is no such
+// method or the arguments do not fit its signature; open(2)'s errno for an `h`.
+// Returns null, the one value, or an array of several.
 Result<Json> RawCall(const ClientOptions& options, const std::string& method,
                      const Json& args);
 
