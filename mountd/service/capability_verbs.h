@@ -32,8 +32,8 @@ struct Capabilities {
   std::string mount_namespace;
   std::uint32_t mount_reserve = 0;            // limits.mount_reserve
   std::chrono::milliseconds owed_warning{0};  // timeouts.owed_warning_ms
-  bool administrator = false;  // true if the caller is one
-  bool rules = false;          // true if some rule names the caller
+  bool administrator = false;                 // true if the caller is one
+  bool rules = false;  // true if some rule names the caller
 
   void Set(const std::string& feature, bool present, const std::string& why) {
     features[feature] = present;
