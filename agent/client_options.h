@@ -40,6 +40,10 @@ struct ClientOptions {
   // the operation's id as its detail.
   bool join = true;
   std::chrono::milliseconds deadline{300'000};
+  // If set, the client calls this on its own thread after each InProgress. If
+  // it returns true, the client repeats the call no more, and the method
+  // returns InProgress as after `deadline`. The work in mountd goes on.
+  std::function<bool()> give_up{};
 
   // The names of all calls, until Client::SetNames.
   CallNames names{};

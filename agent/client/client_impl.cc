@@ -78,7 +78,8 @@ Result<void> Client::Impl::RunJoining(const std::string& op,
     SetPatience(options, deadline - started);
     Result<void> done = Once(op, object, options, call);
     if (done || done.error().code != Code::kInProgress || !options_.join ||
-        steady_clock::now() >= deadline) {
+        steady_clock::now() >= deadline ||
+        (options_.give_up && options_.give_up())) {
       return done;
     }
     // A daemon that answers InProgress at once must not make this a busy loop.

@@ -74,6 +74,20 @@ TEST(Join, EndsWithInProgressAtTheDeadline) {
   EXPECT_LT(server.script().count("BindMount"), 100U) << "no busy loop";
 }
 
+TEST(Join, EndsWithInProgressWhenItsCallerGivesUp) {
+  FakeServer server;
+  int asked = 0;
+  Client client =
+      Connect(server, {.give_up = [&asked] { return ++asked == 2; }});
+  for (int i = 0; i < 3; ++i) {
+    server.script().Fail("BindMount", kInProgress);
+  }
+  const auto result = client.BindMount("web", {.task = "t", .name = "n"});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Code::kInProgress);
+  EXPECT_EQ(server.script().count("BindMount"), 2U);
+}
+
 TEST(Join, ThePatienceIsNeverLongerThanTheDeadline) {
   FakeServer server;
   Client client = Connect(server, {.deadline = milliseconds(300)});
