@@ -16,7 +16,6 @@
 #include <string>
 
 #include "csi-node/csi-local/controller_service.h"
-#include "csi-node/csi-local/endpoint.h"
 #include "csi-node/csi-local/identity_service.h"
 #include "csi-node/csi-local/node_service.h"
 #include "csi-node/csi-local/node_volumes.h"
@@ -25,6 +24,7 @@
 #include "mountd/base/fd_limit.h"
 #include "mountd/base/one_line.h"
 #include "mountd/base/out_of_memory.h"
+#include "mountd/base/unix_endpoint.h"
 
 namespace {
 
@@ -133,14 +133,14 @@ int main(int argc, char** argv) try {
     return app.exit(error) == 0 ? EXIT_SUCCESS : 2;
   }
   mountd::RaiseFdLimit();
-  const Result<std::string> path = csi_local::EndpointPath(options.endpoint);
+  const Result<std::string> path = mountd::EndpointPath(options.endpoint);
   if (!path) {
     return Fail(path.error().Message());
   }
   if (options.node_id.empty() || options.node_id.size() > 256) {
     return Fail("--node-id must be 1 to 256 bytes");
   }
-  const Result<void> removed = csi_local::RemoveStaleSocket(*path);
+  const Result<void> removed = mountd::RemoveStaleSocket(*path);
   if (!removed) {
     return Fail(removed.error().Message());
   }

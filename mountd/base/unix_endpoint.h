@@ -6,9 +6,9 @@
 
 #include "mountd/base/result.h"
 
-namespace mountd::csi_local {
+namespace mountd {
 
-// Returns the socket path of a CSI_ENDPOINT: "unix:///run/csi.sock",
+// Returns the socket path of a server's address: "unix:///run/csi.sock",
 // "unix:/run/csi.sock" or the path itself. InvalidArgument for any other text,
 // or if the path is too long for a socket address.
 Result<std::string> EndpointPath(std::string_view endpoint);
@@ -17,4 +17,4 @@ Result<std::string> EndpointPath(std::string_view endpoint);
 // listens, or if the file is no socket.
 Result<void> RemoveStaleSocket(const std::string& path);
 
-}  // namespace mountd::csi_local
+}  // namespace mountd

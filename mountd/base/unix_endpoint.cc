@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "csi-node/csi-local/endpoint.h"
+#include "mountd/base/unix_endpoint.h"
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,11 +13,11 @@
 #include "mountd/base/unique_fd.h"
 #include "mountd/base/unix_socket.h"
 
-namespace mountd::csi_local {
+namespace mountd {
 namespace {
 
-// Tries for a second, because a tool that a killed csi-local was just starting
-// has that csi-local's fds until its exec.
+// Tries for a second, because a tool that a killed server was just starting
+// has that server's fds until its exec.
 constexpr int kProbeTries = 50;
 constexpr std::chrono::milliseconds kProbePause(20);
 
@@ -80,4 +80,4 @@ Result<void> RemoveStaleSocket(const std::string& path) {
   return Ok();
 }
 
-}  // namespace mountd::csi_local
+}  // namespace mountd
