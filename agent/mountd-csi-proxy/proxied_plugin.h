@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "agent/client.h"
+#include "agent/mountd-csi-proxy/calls.h"
+#include "agent/mountd-csi-proxy/publication.h"
+#include "agent/mountd-csi-proxy/request.h"
+#include "agent/mountd-csi-proxy/status.h"
+#include "mountd/base/worker_pool.h"
+
+namespace mountd::csi_proxy {
+
+// A plugin of mountd's for which the proxy stands. All its services share it.
+// Thread-safe.
+class ProxiedPlugin {
+ public:
+  ProxiedPlugin(std::string name, Calls& calls)
+      : name_(std::move(name)), calls_(calls) {}
+
+  const std::string& name() const { return name_; }
+
+  // Returns the plugin as mountd knows it. FailedPrecondition if mountd knows
+  // no such plugin.
+  Result<agent::PluginStatus> Status(const RpcTime& time);
+
+  // Answers an RPC: checks the texts of the request, calls `work` with a client
+  // and the RPC's time, and logs a failure. `work` returns a Result.
+  template <typename Request, typename F>
+  grpc::Status Answer(const char* rpc, const grpc::ServerContext& context,
+                      const Request& request, const F& work) {
+    const RpcTime time(context, calls_.options().longest);
+    return Finish(rpc, Checked(request, [&]() -> Outcome {
+                    return KnownPlugin(
+                        calls_.Work(name_, time,
+                                    [&](agent::Client& client) -> Outcome {
+                                      return Drop(work(client, time));
+                                    }),
+                        time);
+                  }));
+  }
+  // The same for an RPC about a target path, which `field` of the request has.
+  // Calls of one path run one after the other, because a call whose caller has
+  // gone must not go on under the next one.
+  template <typename Request, typename F>
+  grpc::Status AnswerAt(const char* rpc, const grpc::ServerContext& context,
+                        const Request& request, const char* field,
+                        const std::string& path, const F& work) {
+    Result<std::string> clean = CleanPath(field, path);
+    if (!clean) {
+      return Finish(rpc, clean.error());
+    }
+    const Publication publication(name_, *std::move(clean));
+    const KeyedLocks::Guard guard = targets_.Lock(publication.allocation());
+    return Answer(rpc, context, request,
+                  [&](agent::Client& client, const RpcTime& time) {
+                    return work(client, time, publication);
+                  });
+  }
+  // The same for an RPC that is answered from the plugin's status.
+  template <typename F>
+  grpc::Status AnswerFromStatus(const char* rpc,
+                                const grpc::ServerContext& context,
+                                const F& read) {
+    const RpcTime time(context, calls_.options().longest);
+    const auto status = Status(time);
+    return Finish(rpc, status ? Drop(read(*status)) : Outcome(status.error()));
+  }
+
+ private:
+  using Outcome = Result<void>;
+
+  template <typename T>
+  static Outcome Drop(const Result<T>& result) {
+    return result ? Ok() : Outcome(result.error());
+  }
+  template <typename F>
+  static Outcome Checked(const google::protobuf::Message& request,
+                         const F& then) {
+    Outcome checked = CheckTexts(request);
+    return checked ? then() : checked;
+  }
+  // Turns a NotFound about the plugin into FailedPrecondition.
+  Outcome KnownPlugin(Outcome outcome, const RpcTime& time);
+  grpc::Status Finish(const char* rpc, const Outcome& outcome) const;
+
+  const std::string name_;
+  Calls& calls_;
+  KeyedLocks targets_;  // of target paths, by their allocations
+};
+
+}  // namespace mountd::csi_proxy
