@@ -68,40 +68,54 @@ grpc::Status NodeService::NodeUnpublishVolume(
                           });
 }
 
+// A volume at a path that no volume can be at is NOT_FOUND, as CSI has it.
+template <typename Request, typename F>
+grpc::Status NodeService::AnswerPublished(const char* rpc,
+                                          const grpc::ServerContext& context,
+                                          const Request& request,
+                                          const F& work) {
+  const std::string& path = request.volume_path();
+  if (!request.volume_id().empty() && !path.empty() && path[0] != '/') {
+    return plugin_.Finish(rpc, MakeError(Code::kNotFound, "look up", "volume",
+                                         "volume_path is not absolute"));
+  }
+  return plugin_.AnswerAt(
+      rpc, context, request, "volume_path", path,
+      [&](agent::Client& client, const RpcTime& /*time*/,
+          const Publication& publication) -> Result<void> {
+        MOUNTD_TRY(CheckVolume(request.volume_id()));
+        MOUNTD_TRY(publication.CheckPublished(client, request.volume_id()));
+        return work(client, publication.allocation());
+      });
+}
+
 grpc::Status NodeService::NodeGetVolumeStats(
     grpc::ServerContext* context, const pb::NodeGetVolumeStatsRequest* request,
     pb::NodeGetVolumeStatsResponse* response) {
-  return plugin_.AnswerAt(
-      "NodeGetVolumeStats", *context, *request, "volume_path",
-      request->volume_path(),
-      [&](agent::Client& client, const RpcTime& /*time*/,
-          const Publication& publication) -> Result<void> {
-        MOUNTD_TRY(CheckVolume(request->volume_id()));
-        MOUNTD_TRY(publication.CheckPublished(client, request->volume_id()));
-        MOUNTD_ASSIGN(const agent::VolumeStats stats,
-                      client.GetVolumeStats(publication.allocation(), kAlias));
-        Fill(stats, response);
-        return Ok();
-      });
+  return AnswerPublished("NodeGetVolumeStats", *context, *request,
+                         [&](agent::Client& client,
+                             const std::string& allocation) -> Result<void> {
+                           MOUNTD_ASSIGN(
+                               const agent::VolumeStats stats,
+                               client.GetVolumeStats(allocation, kAlias));
+                           Fill(stats, response);
+                           return Ok();
+                         });
 }
 
 grpc::Status NodeService::NodeExpandVolume(
     grpc::ServerContext* context, const pb::NodeExpandVolumeRequest* request,
     pb::NodeExpandVolumeResponse* response) {
-  return plugin_.AnswerAt(
-      "NodeExpandVolume", *context, *request, "volume_path",
-      request->volume_path(),
-      [&](agent::Client& client, const RpcTime& /*time*/,
-          const Publication& publication) -> Result<void> {
-        MOUNTD_TRY(CheckVolume(request->volume_id()));
-        MOUNTD_TRY(publication.CheckPublished(client, request->volume_id()));
+  return AnswerPublished(
+      "NodeExpandVolume", *context, *request,
+      [&](agent::Client& client,
+          const std::string& allocation) -> Result<void> {
         agent::VolumeExpansion expansion;
         expansion.required_bytes = request->capacity_range().required_bytes();
         expansion.limit_bytes = request->capacity_range().limit_bytes();
         const LentSecrets secrets(request->secrets(), expansion.secrets);
-        MOUNTD_ASSIGN(
-            const std::int64_t bytes,
-            client.ExpandVolume(publication.allocation(), kAlias, expansion));
+        MOUNTD_ASSIGN(const std::int64_t bytes,
+                      client.ExpandVolume(allocation, kAlias, expansion));
         response->set_capacity_bytes(bytes);
         return Ok();
       });

@@ -40,6 +40,12 @@ class NodeService final : public ::csi::v1::Node::Service {
                            ::csi::v1::NodeGetInfoResponse* response) override;
 
  private:
+  // Answers an RPC about a published volume.
+  template <typename Request, typename F>
+  grpc::Status AnswerPublished(const char* rpc,
+                               const grpc::ServerContext& context,
+                               const Request& request, const F& work);
+
   ProxiedPlugin& plugin_;
 };
 

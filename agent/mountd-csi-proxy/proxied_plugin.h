@@ -23,6 +23,8 @@ class ProxiedPlugin {
   ProxiedPlugin(std::string name, Calls& calls)
       : name_(std::move(name)), calls_(calls) {}
 
+  using Outcome = Result<void>;
+
   const std::string& name() const { return name_; }
 
   // Returns the plugin as mountd knows it. FailedPrecondition if mountd knows
@@ -72,9 +74,10 @@ class ProxiedPlugin {
     return Finish(rpc, status ? Drop(read(*status)) : Outcome(status.error()));
   }
 
- private:
-  using Outcome = Result<void>;
+  // Logs a failure, and returns it as a status.
+  grpc::Status Finish(const char* rpc, const Outcome& outcome) const;
 
+ private:
   template <typename T>
   static Outcome Drop(const Result<T>& result) {
     return result ? Ok() : Outcome(result.error());
@@ -87,7 +90,6 @@ class ProxiedPlugin {
   }
   // Turns a NotFound about the plugin into FailedPrecondition.
   Outcome KnownPlugin(Outcome outcome, const RpcTime& time);
-  grpc::Status Finish(const char* rpc, const Outcome& outcome) const;
 
   const std::string name_;
   Calls& calls_;

@@ -106,7 +106,10 @@ Result<void> CheckTexts(const Message& message) {
 }
 
 Result<std::string> CleanPath(const char* field, const std::string& path) {
-  if (path.empty() || path[0] != '/') {
+  if (path.empty()) {
+    return Invalid(field, "is missing");
+  }
+  if (path[0] != '/') {
     return Invalid(field, "must be an absolute path");
   }
   if (path.size() > kMaxPath) {
