@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 struct Orchestrator {
   const char* name;
-  // Of the target path's parent, below the orchestrator's directory.
+  // The target path's parent, below the orchestrator's directory.
   const char* place;
   const char* target;
   bool in_namespaces;

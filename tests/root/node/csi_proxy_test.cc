@@ -240,6 +240,30 @@ TEST_F(CsiProxyNode, SecretsReachThePluginAndNoLog) {
   ExpectNoPublication();
 }
 
+// Returns the value of a line of /proc/PID/status.
+std::string StatusOf(pid_t pid, const std::string& key) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key + ":\t")) {
+      return line.substr(key.size() + 2);
+    }
+  }
+  return "";
+}
+
+TEST_F(CsiProxyNode, HoldsNothingAndShowsNoMemory) {
+  for (const char* set : {"CapPrm", "CapEff", "CapInh", "CapAmb"}) {
+    EXPECT_EQ(StatusOf(proxy_.pid(), set), "0000000000000000") << set;
+  }
+  EXPECT_EQ(StatusOf(proxy_.pid(), "NoNewPrivs"), "1");
+  // The files of a process that is not dumpable are root's (proc(5)), so no
+  // other process of its user traces it.
+  struct stat file {};
+  const std::string mem = "/proc/" + std::to_string(proxy_.pid()) + "/mem";
+  ASSERT_EQ(::stat(mem.c_str(), &file), 0);
+  EXPECT_EQ(file.st_uid, 0U);
+}
+
 TEST_F(CsiProxyNode, HostileRequestsAreRefusedInWords) {
   using Request = ::csi::v1::NodePublishVolumeRequest;
   const auto with = [](const std::function<void(Request&)>& change) {
