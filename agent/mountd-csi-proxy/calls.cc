@@ -14,17 +14,20 @@ constexpr milliseconds kLook{200};
 
 gpr_timespec Now() { return ::gpr_now(GPR_CLOCK_MONOTONIC); }
 
-gpr_timespec EndOf(const grpc::ServerContext& context, milliseconds longest) {
-  const gpr_timespec bound = ::gpr_time_add(
-      Now(), ::gpr_time_from_millis(longest.count(), GPR_TIMESPAN));
-  return ::gpr_time_min(bound, ::gpr_convert_clock_type(context.raw_deadline(),
-                                                        GPR_CLOCK_MONOTONIC));
-}
-
 }  // namespace
 
 RpcTime::RpcTime(const grpc::ServerContext& context, milliseconds longest)
-    : context_(context), end_(EndOf(context, longest)) {}
+    : context_(context),
+      deadline_(::gpr_convert_clock_type(context.raw_deadline(),
+                                         GPR_CLOCK_MONOTONIC)),
+      end_(::gpr_time_min(
+          deadline_,
+          ::gpr_time_add(
+              Now(), ::gpr_time_from_millis(longest.count(), GPR_TIMESPAN)))) {}
+
+bool RpcTime::IsPastDeadline() const {
+  return ::gpr_time_cmp(Now(), deadline_) >= 0;
+}
 
 milliseconds RpcTime::Left() const {
   return std::max(

@@ -28,12 +28,15 @@ class RpcTime {
   // Not negative.
   std::chrono::milliseconds Left() const;
   bool IsOver() const;
+  // True if the RPC's own deadline has passed.
+  bool IsPastDeadline() const;
   // Waits for so long, or until the time is over. Returns false if it is over.
   bool Pause(std::chrono::milliseconds pause) const;
 
  private:
   const grpc::ServerContext& context_;
-  gpr_timespec end_;  // on GPR_CLOCK_MONOTONIC
+  gpr_timespec deadline_;  // on GPR_CLOCK_MONOTONIC, as `end_`
+  gpr_timespec end_;
 };
 
 // Where mountd is, and how much the proxy asks of it at once.

@@ -28,6 +28,16 @@ ProxiedPlugin::Outcome ProxiedPlugin::KnownPlugin(Outcome outcome,
   return outcome;
 }
 
+grpc::Status ProxiedPlugin::InTime(const RpcTime& time, const char* rpc,
+                                   const Outcome& outcome) const {
+  grpc::Status status = Finish(rpc, outcome);
+  return !outcome && outcome.error().code == Code::kInProgress &&
+                 time.IsPastDeadline()
+             ? grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                            status.error_message())
+             : status;
+}
+
 grpc::Status ProxiedPlugin::Finish(const char* rpc,
                                    const Outcome& outcome) const {
   if (!outcome) {

@@ -37,7 +37,7 @@ class ProxiedPlugin {
   grpc::Status Answer(const char* rpc, const grpc::ServerContext& context,
                       const Request& request, const F& work) {
     const RpcTime time(context, calls_.options().longest);
-    return Finish(rpc, Checked(request, [&]() -> Outcome {
+    return InTime(time, rpc, Checked(request, [&]() -> Outcome {
                     return KnownPlugin(
                         calls_.Work(name_, time,
                                     [&](agent::Client& client) -> Outcome {
@@ -88,6 +88,11 @@ class ProxiedPlugin {
     Outcome checked = CheckTexts(request);
     return checked ? then() : checked;
   }
+  // Finish, with gRPC's own code for an RPC whose deadline has passed. The
+  // server and the client see a deadline at the same moment, and the code must
+  // not depend on which of them is first.
+  grpc::Status InTime(const RpcTime& time, const char* rpc,
+                      const Outcome& outcome) const;
   // Turns a NotFound about the plugin into FailedPrecondition.
   Outcome KnownPlugin(Outcome outcome, const RpcTime& time);
 

@@ -7,12 +7,15 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "agent/mountd-csi-proxy/plugin_server.h"
 #include "tests/agent/fake_manager.h"
+#include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_directory.h"
 
@@ -20,6 +23,7 @@ namespace mountd::csi_proxy {
 namespace {
 
 namespace pb = ::csi::v1;
+using mountd::testing::Eventually;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -192,6 +196,22 @@ TEST_F(CsiProxyService, AnUnpublishIsARelease) {
     script().Fail(method, {"org.mountd1.Error.NotFound", "no such"});
   }
   EXPECT_EQ(Unpublish("web-data"), 0) << "nothing is published";
+}
+
+TEST_F(CsiProxyService, CallsOfOneTargetRunOneAfterTheOther) {
+  script().HoldUntil("PublishVolume", "ReleaseAllocation", 1,
+                     std::chrono::seconds(1));
+  auto published =
+      std::async(std::launch::async, [&] { return Publish(PublishRequest()); });
+  EXPECT_TRUE(Eventually([&] { return script().count("PublishVolume") == 1; }));
+  grpc::ClientContext context;
+  pb::NodeUnpublishVolumeRequest request;
+  request.set_volume_id("web-data");
+  request.set_target_path(target_);
+  pb::NodeUnpublishVolumeResponse response;
+  EXPECT_TRUE(node_->NodeUnpublishVolume(&context, request, &response).ok());
+  EXPECT_EQ(published.get(), 0);
+  EXPECT_THAT(script().last_call(), StartsWith("ReleaseAllocation "));
 }
 
 TEST_F(CsiProxyService, StatsAndExpansionAreOfThatVolume) {

@@ -31,7 +31,7 @@ class CsiProxyNode : public NodeCsi {
   using Mode = ::csi::v1::VolumeCapability::AccessMode;
 
   void SetUp() override {
-    config_.replace(config_.find("rpc_ms = 700"), 12, "rpc_ms = 5000");
+    config_.replace(config_.find("rpc_ms = 700"), 12, "rpc_ms = 30000");
     config_.insert(config_.find("[limits]"),
                    "alloc_roots = [\"/run/agent/targets\"]\n");
     NodeCsi::SetUp();

@@ -389,7 +389,7 @@ TEST_F(CsiProxyNode, AHangingPluginHoldsUpNobodyElse) {
     const auto stub =
         ::csi::v1::Node::NewStub(ChannelTo("/run/agent/other.sock"));
     grpc::ClientContext context;
-    SetDeadline(context, milliseconds(20'000));
+    SetDeadline(context, milliseconds(15'000));
     ::csi::v1::NodePublishVolumeResponse response;
     EXPECT_EQ(Told(stub->NodePublishVolume(
                   &context, PublishRequest(Target("o"), "o"), &response)),
