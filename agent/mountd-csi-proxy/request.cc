@@ -4,8 +4,9 @@
 #include <google/protobuf/message.h>
 #include <strings.h>
 
+#include <algorithm>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "agent/mountd-csi-proxy/status.h"
 
