@@ -40,7 +40,7 @@ TEST_F(BusTest, SignalsComeFromTheServiceToSubscribers) {
       Subscriber::Start({.system_bus = true}, log.Handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().Message();
   service.EmitSignals();
-  EXPECT_EQ(log.Wait(15).size(), 15U);
+  EXPECT_EQ(log.Wait(16).size(), 16U);
 }
 
 TEST_F(BusTest, WithoutTheServiceIsUnavailable) {

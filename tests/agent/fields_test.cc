@@ -86,7 +86,7 @@ TEST(FieldsTest, TheContractHasEachKeyOfTasksWithItsType) {
 }
 
 TEST(FieldsTest, TheContractHasEachKeyOfLeasesWithItsType) {
-  ExpectDocumented<Lease, Fence>();
+  ExpectDocumented<Lease, Fence, LeaseChange>();
 }
 
 TEST(FieldsTest, TheContractHasEachKeyOfNetworksAndVolumesWithItsType) {

@@ -224,7 +224,7 @@ std::string MountctlGolden::Events(const Words& words) {
     std::this_thread::yield();
   }
   std::string text = "$ mountctl " + Joined(words, ' ') + "\n";
-  constexpr int kSignals = 15;
+  constexpr int kSignals = 16;
   for (int i = 0; i < kSignals; ++i) {
     text += events.ReadLine() + "\n";
   }

@@ -21,24 +21,23 @@ namespace {
 template <typename... T>
 struct TypeList {};
 
-using AllValues =
-    TypeList<AllocationOptions, ReleasedVolume, Receipt, AllocationStatus,
-             AllocationEntry, ReconciledAllocation, Reconciliation, TreeResult,
-             ControllerPublishSpec, VolumeValidationSpec, VolumeValidation,
-             VolumeCreation, PluginVolume, PageRequest, PluginVolumePage,
-             ControllerExpansionSpec, ControllerExpansion, CapacityQuery,
-             PluginCapacity, ControllerCall, TmpfsOptions, IdExtent,
-             BindMountSpec, InboxConfig, MountConfig, RepairedMount,
-             ReplacedMount, MountStatus, Port, NetworkSpec, NetworkSpec::Host,
-             NetworkStatus, NetworkStatus::File, OwedTeardown, OperationStatus,
-             OwedSummary, AddressUsage, Capabilities, Capabilities::HostPorts,
-             MethodStatistics, PluginSpec, PluginSelection, PluginMount,
-             PluginRegistration, PluginStatus, Holder, Holders, HandedOut,
-             HandedOutList, TaskMount, TaskReport, VolumeUsage, VolumeSpec,
-             PublishedVolume, VolumeUse, VolumeStats, VolumeExpansion,
-             VolumeStatus, VolumeUser, StagedVolume, NodeInfo, CallNames,
-             OperationSpan, IdRange, PortRange, LeaseSpec, Lease, Fence,
-             SourceGrant, HostVolumeGrant, FilesystemGrant, NetworkGrant>;
+using AllValues = TypeList<
+    AllocationOptions, ReleasedVolume, Receipt, AllocationStatus,
+    AllocationEntry, ReconciledAllocation, Reconciliation, TreeResult,
+    ControllerPublishSpec, VolumeValidationSpec, VolumeValidation,
+    VolumeCreation, PluginVolume, PageRequest, PluginVolumePage,
+    ControllerExpansionSpec, ControllerExpansion, CapacityQuery, PluginCapacity,
+    ControllerCall, TmpfsOptions, IdExtent, BindMountSpec, InboxConfig,
+    MountConfig, RepairedMount, ReplacedMount, MountStatus, Port, NetworkSpec,
+    NetworkSpec::Host, NetworkStatus, NetworkStatus::File, OwedTeardown,
+    OperationStatus, OwedSummary, AddressUsage, Capabilities,
+    Capabilities::HostPorts, MethodStatistics, PluginSpec, PluginSelection,
+    PluginMount, PluginRegistration, PluginStatus, Holder, Holders, HandedOut,
+    HandedOutList, TaskMount, TaskReport, VolumeUsage, VolumeSpec,
+    PublishedVolume, VolumeUse, VolumeStats, VolumeExpansion, VolumeStatus,
+    VolumeUser, StagedVolume, NodeInfo, CallNames, OperationSpan, IdRange,
+    PortRange, LeaseSpec, Lease, Fence, LeaseChange, SourceGrant,
+    HostVolumeGrant, FilesystemGrant, NetworkGrant>;
 
 template <typename... T, typename F>
 void ForEachType(TypeList<T...> /*all*/, const F& use) {
