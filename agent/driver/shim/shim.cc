@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "agent/driver/protocol/task_files.h"
+#include "agent/driver/shim/family.h"
 #include "mountd/base/number.h"
 #include "mountd/base/write_all.h"
 
@@ -517,7 +518,7 @@ void Shim::KillStrays() const {
         std::any_of(execs_.begin(), execs_.end(),
                     [&](const Exec& exec) { return exec.pid == *pid; });
     if (!is_known) {
-      ::kill(*pid, SIGKILL);
+      KillFamily(*pid, init_);
     }
   }
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Processes that callers add to the container.
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -12,17 +10,13 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <memory>
-#include <optional>
-#include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "agent/driver/shim/family.h"
 #include "agent/driver/shim/shim.h"
 #include "mountd/base/fd_message.h"
-#include "mountd/base/number.h"
 
 namespace mountd::shim {
 namespace {
@@ -48,139 +42,6 @@ Result<UniqueFd> ReceivePty(int console) {
                      "sent something other than one terminal");
   }
   return std::move(received->fds[0]);
-}
-
-struct Lineage {
-  pid_t parent = 0;
-  pid_t session = 0;
-};
-
-// Returns the parent and the session of a process (proc(5), "stat"); nothing if
-// it has ended.
-std::optional<Lineage> LineageOf(const std::string& pid) {
-  const UniqueFd file(
-      ::open(("/proc/" + pid + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
-  std::array<char, 512> text{};
-  const ssize_t got =
-      file.valid() ? ::read(file.get(), text.data(), text.size()) : 0;
-  std::string_view rest(text.data(),
-                        static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  // The name may have blanks and parentheses. State, parent, group and session
-  // follow, each after a blank.
-  const std::size_t name_end = rest.rfind(')');
-  rest.remove_prefix(name_end == std::string_view::npos ? rest.size()
-                                                        : name_end + 1);
-  std::array<std::optional<pid_t>, 4> numbers;
-  for (std::optional<pid_t>& number : numbers) {
-    if (rest.empty()) {
-      return std::nullopt;
-    }
-    rest.remove_prefix(1);
-    const std::size_t end = std::min(rest.find(' '), rest.size());
-    number = ParseNumber<pid_t>(rest.substr(0, end));
-    rest.remove_prefix(end);
-  }
-  if (!numbers[1] || !numbers[3]) {
-    return std::nullopt;
-  }
-  return Lineage{*numbers[1], *numbers[3]};
-}
-
-// The processes that a process of exec has begun. Each of them is stopped once
-// it is found, so that it neither forks nor ends before the kill: a parent's
-// end would take the last trace from a child that has made a session of its
-// own. A child whose parent had ended before, and that has left its session, is
-// not found.
-class ExecFamily {
- public:
-  ExecFamily(pid_t first, int pidfd) : pids_({first}) { Send(pidfd, SIGSTOP); }
-
-  void AddSession(pid_t session) { sessions_.insert(session); }
-
-  // Finds and stops members until a look finds no other one.
-  void Gather() {
-    // A process may fork during a look.
-    constexpr int kMostLooks = 16;
-    for (int i = 0; i < kMostLooks && Look(); ++i) {
-    }
-  }
-
-  // Children go before their parents, because a child is known by its parent.
-  void Kill() const {
-    for (auto pid = members_.rbegin(); pid != members_.rend(); ++pid) {
-      SendToMember(*pid, SIGKILL);
-    }
-  }
-
- private:
-  static void Send(int pidfd, int signal) {
-    ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0);
-  }
-
-  bool IsMember(const std::string& pid) const {
-    const auto lineage = LineageOf(pid);
-    return lineage && (pids_.contains(lineage->parent) ||
-                       sessions_.contains(lineage->session));
-  }
-
-  bool Look() {
-    bool has_found = false;
-    const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"),
-                                                  ::closedir);
-    while (const dirent* entry = all ? ::readdir(all.get()) : nullptr) {
-      const std::string name = &entry->d_name[0];
-      const auto pid = ParseNumber<pid_t>(name);
-      if (!pid || pids_.contains(*pid) || !IsMember(name)) {
-        continue;
-      }
-      if (SendToMember(*pid, SIGSTOP)) {
-        Add(*pid, LineageOf(name));
-        has_found = true;
-      }
-    }
-    return has_found;
-  }
-
-  // False if the process has ended. The pidfd is of the process that the look
-  // after its opening finds, not of an earlier one with that pid. One fd is
-  // open at a time, because a task may have more processes than the shim fds.
-  bool SendToMember(pid_t pid, int signal) const {
-    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    if (!pidfd.valid() || !IsMember(std::to_string(pid))) {
-      return false;
-    }
-    Send(pidfd.get(), signal);
-    return true;
-  }
-
-  // A session that a member leads has members alone.
-  void Add(pid_t pid, const std::optional<Lineage>& lineage) {
-    pids_.insert(pid);
-    members_.push_back(pid);
-    if (lineage && pids_.contains(lineage->session)) {
-      sessions_.insert(lineage->session);
-    }
-  }
-
-  std::set<pid_t> pids_;
-  std::set<pid_t> sessions_;
-  std::vector<pid_t> members_;  // a parent before its children
-};
-
-// Kills a process of exec and what it has begun. The runtime gives it a session
-// that neither the shim nor the task's first process has. The process stays a
-// zombie meanwhile, so the numbers of process and session stay its own.
-void KillExec(pid_t pid, int pidfd, pid_t init) {
-  const auto lineage = LineageOf(std::to_string(pid));
-  const auto of_init = LineageOf(std::to_string(init));
-  ExecFamily family(pid, pidfd);
-  if (lineage && lineage->session > 0 && lineage->session != ::getsid(0) &&
-      (!of_init || lineage->session != of_init->session)) {
-    family.AddSession(lineage->session);
-  }
-  family.Gather();
-  family.Kill();
-  ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
 }
 
 }  // namespace
@@ -265,7 +126,7 @@ void Shim::OnExecMade(Exec& exec, const RuntimeRun& run, int status) {
   if (exec.pid < 0) {
     exec.pid = 0;
   } else if (!told || exec.connection == 0) {
-    KillExec(exec.pid, exec.pidfd.get(), init_);
+    KillFamily(exec.pid, init_);
   }
 }
 
@@ -296,7 +157,7 @@ void Shim::KillExecsOf(std::uint64_t connection) {
     if (exec.connection == connection) {
       exec.connection = 0;
       if (exec.pid > 0) {
-        KillExec(exec.pid, exec.pidfd.get(), init_);
+        KillFamily(exec.pid, init_);
         continue;
       }
       // The container can stop a process that enters it, and the runtime then

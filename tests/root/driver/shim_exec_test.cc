@@ -293,6 +293,36 @@ TEST_F(TaskShimExec, ARuntimeThatHangsEndsWithItsCaller) {
   EXPECT_EQ(Delete(task, true), "Ok");
 }
 
+// A naive shim kills the process that such a runtime has made, and leaves what
+// that process has begun.
+TEST_F(TaskShimExec, ARuntimeThatHangsAfterItsWorkLeavesNothing) {
+  runtime_ = "/run/lingering-runtime";
+  std::ofstream(runtime_)
+      << "#!/bin/sh\n"
+         "case \"$*\" in *' exec '*) crun \"$@\"; exec sleep 1000;; esac\n"
+         "exec crun \"$@\"\n"
+      << std::flush;
+  ASSERT_EQ(::chmod(runtime_.c_str(), 0755), 0);
+  const Task task = Run("lingers", "exec sleep 1000");
+  ASSERT_FALSE(HasFailure());
+  const auto processes = [this] {
+    std::ifstream procs(CgroupOf("lingers") + "/cgroup.procs");
+    return std::distance(std::istream_iterator<pid_t>(procs), {});
+  };
+  const UniqueFd json =
+      ProcessJson("sleep 1001 & (sleep 1002; true); true", false);
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  {
+    auto connection = Connect(task);
+    ASSERT_TRUE(connection.Post(
+        Message(Kind::kExec),
+        std::array{json.get(), null.get(), null.get(), null.get()}));
+    ASSERT_TRUE(Eventually([&] { return processes() >= 4; })) << processes();
+  }
+  EXPECT_TRUE(Eventually([&] { return processes() == 1; }));
+  EXPECT_EQ(Delete(task, true), "Ok");
+}
+
 // The shim takes the first connection to its console socket, so the test is
 // there before the runtime.
 TEST_F(TaskShimExec, AConsoleSocketTakesOneTerminalAlone) {

@@ -127,7 +127,8 @@ TEST_F(OciRawExec, ACallerThatHasGoneEndsTheCommandAndItsChildren) {
       EXPECT_TRUE(Eventually([] { return !ProcessesWith("4332").empty(); }));
       stream.Break();
       caller.join();
-      EXPECT_THAT(done, IsErr(Code::kUnavailable));
+      // kAborted if the runtime still began the command.
+      EXPECT_FALSE(done);
       EXPECT_TRUE(Eventually([] {
         return ProcessesWith("4331").empty() && ProcessesWith("4332").empty();
       })) << "terminal "
