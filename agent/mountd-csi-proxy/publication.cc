@@ -54,8 +54,21 @@ Publication::Publication(const std::string& plugin, std::string path)
       path_(std::move(path)),
       allocation_("csi-" + VolumeKey::Derive(plugin_, path_).str()) {}
 
+// PrepareAllocation drops the receipt of an earlier release. Then nobody could
+// tell any more whether the plugin has detached the volume.
+Result<void> Publication::CheckDetached(agent::Client& client) const {
+  const auto receipt = client.GetReceipt(allocation_);
+  if (!receipt) {
+    return receipt.error().code == Code::kNotFound
+               ? Ok()
+               : Result<void>(receipt.error());
+  }
+  return CheckReceipt(*receipt);
+}
+
 Result<void> Publication::Make(agent::Client& client,
                                const agent::VolumeSpec& spec) const {
+  MOUNTD_TRY(CheckDetached(client));
   MOUNTD_TRY(client.PrepareAllocation(allocation_, {.scope = kScope}));
   MOUNTD_TRY(client.PublishVolume(allocation_, spec));
   // Opened last, because the orchestrator may remove the directory meanwhile.
@@ -67,7 +80,14 @@ Result<void> Publication::Make(agent::Client& client,
   mount.read_only = spec.usage.read_only;
   mount.task_path = path_;
   mount.directory = directory.get();
-  MOUNTD_TRY(client.BindMount(allocation_, mount));
+  const auto mounted = client.BindMount(allocation_, mount);
+  if (!mounted) {
+    Error error = mounted.error();
+    if (error.code == Code::kNotFound) {
+      error.code = Code::kAborted;  // somebody has released the allocation
+    }
+    return error;
+  }
   return Ok();
 }
 
@@ -98,11 +118,15 @@ Result<void> Publication::Release(agent::Client& client) const {
                ? Ok()
                : Result<void>(receipt.error());
   }
-  if (receipt->node_detached && receipt->owed.empty()) {
+  return CheckReceipt(*receipt);
+}
+
+Result<void> Publication::CheckReceipt(const agent::Receipt& receipt) const {
+  if (receipt.node_detached && receipt.owed.empty()) {
     return Ok();
   }
-  return MakeError(Code::kUnavailable, "ReleaseAllocation", path_,
-                   receipt->owed.empty()
+  return MakeError(Code::kUnavailable, "unpublish", path_,
+                   receipt.owed.empty()
                        ? "a process still has a copy of the volume's mount"
                        : "the plugin has not detached the volume yet");
 }

@@ -21,7 +21,8 @@ class Publication {
 
   // Publishes the volume and mounts it on the path's directory. Removes what it
   // made after an error that is final; after another one, such as InProgress,
-  // the same call continues, and Unpublish removes all.
+  // the same call continues, and Unpublish removes all. Unavailable while an
+  // earlier volume of this path is not detached yet.
   Result<void> Publish(agent::Client& client, agent::VolumeSpec& spec) const;
 
   // Succeeds when the volume is detached, and when nothing was published. Tries
@@ -35,6 +36,8 @@ class Publication {
                               const std::string& volume) const;
 
  private:
+  Result<void> CheckDetached(agent::Client& client) const;
+  Result<void> CheckReceipt(const agent::Receipt& receipt) const;
   Result<void> Make(agent::Client& client, const agent::VolumeSpec& spec) const;
   void UndoUnlessMounted(agent::Client& client) const;
   Result<void> Release(agent::Client& client) const;

@@ -153,7 +153,7 @@ TEST_F(CsiProxyService, IdentityIsWhatMountdKnows) {
   EXPECT_TRUE(probe.ready().value());
 }
 
-TEST_F(CsiProxyService, APublicationIsThreeCalls) {
+TEST_F(CsiProxyService, APublicationIsThreeCallsAfterALookAtTheReceipt) {
   auto request = PublishRequest();
   request.set_readonly(true);
   (*request.mutable_publish_context())["device"] = "/dev/sdb";
@@ -162,7 +162,8 @@ TEST_F(CsiProxyService, APublicationIsThreeCalls) {
   EXPECT_EQ(Publish(request), 0) << text_;
   EXPECT_THAT(
       script().calls(),
-      ElementsAre(StartsWith("PrepareAllocation " + allocation_ +
+      ElementsAre(StartsWith("GetReceipt " + allocation_),
+                  StartsWith("PrepareAllocation " + allocation_ +
                              " {patience_ms=u1000;scope=csi-proxy;"),
                   StartsWith("PublishVolume " + allocation_ +
                              " volume web-data csi-local "

@@ -192,6 +192,22 @@ TEST_F(CsiProxyNode, AVolumeIsUnpublishedWhenItsPluginHasDetachedIt) {
   ExpectNoPublication();
 }
 
+// A publish between would drop the receipt of the first unpublish, and the
+// second one would succeed while the volume is still staged.
+TEST_F(CsiProxyNode, NoPublishHidesWhatIsNotDetachedYet) {
+  ASSERT_EQ(Told(PublishAt(Target("a"))), "Ok");
+  plugin_ = Process();
+  ASSERT_TRUE(AwaitPlugin("unhealthy"));
+  EXPECT_NE(Told(UnpublishAt(Target("a"), "v", milliseconds(2500))), "Ok");
+  EXPECT_NE(Told(PublishAt(PublishRequest(Target("a")), milliseconds(2500))),
+            "Ok");
+  EXPECT_NE(Told(UnpublishAt(Target("a"), "v", milliseconds(2500))), "Ok");
+  StartPlugin();
+  EXPECT_EQ(Told(UnpublishAt(Target("a"))), "Ok");
+  EXPECT_GT(Asked("NodeUnstageVolume"), 0U);
+  ExpectNoPublication();
+}
+
 TEST_F(CsiProxyNode, IdentityIsTheRealPlugins) {
   grpc::ClientContext first;
   ::csi::v1::GetPluginInfoResponse info;
