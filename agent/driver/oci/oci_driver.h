@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ Result<std::vector<std::string>> RemoveUnusedImages(
 // mounts of this user's processes, so it finds also tasks whose shim was
 // killed. An error if a process cannot be looked at for want of fds or memory.
 Result<std::vector<std::string>> DirectoriesOfRunningTasks(
+    const std::string& allocation);
+// Returns the names of these tasks.
+Result<std::set<std::string>> NamesOfRunningTasks(
     const std::string& allocation);
 
 }  // namespace mountd::driver

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -216,11 +217,15 @@ std::set<std::string> TaskStore::ImageDigests() const {
   return digests;
 }
 
-Result<std::vector<std::string>> DirectoriesOfRunningTasks(
-    const std::string& allocation) {
+namespace {
+
+// Calls `take` with each task of the allocation that runs now, and with its
+// directory.
+Result<void> ForEachRunningTask(
+    const std::string& allocation,
+    const std::function<void(const TaskRecord&, std::string)>& take) {
   constexpr std::string_view kUpper = "/upper";
   MOUNTD_ASSIGN(const std::set<std::string> uppers, UppersOfProcesses());
-  std::vector<std::string> found;
   for (const std::string& upper : uppers) {
     if (!upper.ends_with(kUpper)) {
       continue;  // another program's container
@@ -236,10 +241,33 @@ Result<std::vector<std::string>> DirectoriesOfRunningTasks(
     }
     const auto record = ReadRecord(directory.get());
     if (record && record->allocation == allocation) {
-      found.push_back(std::move(path));
+      take(*record, std::move(path));
     }
   }
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> DirectoriesOfRunningTasks(
+    const std::string& allocation) {
+  std::vector<std::string> found;
+  MOUNTD_TRY(ForEachRunningTask(allocation,
+                                [&](const TaskRecord&, std::string directory) {
+                                  found.push_back(std::move(directory));
+                                }));
   return found;
+}
+
+Result<std::set<std::string>> NamesOfRunningTasks(
+    const std::string& allocation) {
+  std::set<std::string> names;
+  MOUNTD_TRY(ForEachRunningTask(
+      allocation,
+      [&](const TaskRecord& record, const std::string& /*directory*/) {
+        names.insert(record.name);
+      }));
+  return names;
 }
 
 }  // namespace mountd::driver

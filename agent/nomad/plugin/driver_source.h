@@ -31,13 +31,14 @@ class Allocations {
   virtual Result<void> MountHostVolumes(driver::TaskConfig* config) = 0;
   // Unmounts what MountHostVolumes has mounted for the task, and releases an
   // allocation that is bare then and has no network. Ok if there is nothing.
-  // Busy while a process still uses a mount, as a task of that name does.
+  // Busy while a task of that name runs, or a process uses a mount.
   virtual Result<void> UnmountHostVolumes(const std::string& allocation,
                                           const std::string& task) = 0;
   // Unmounts host volumes that no process uses. Then releases an allocation
   // that has neither a volume nor a mount; keeps each other one, because Nomad
-  // ends the network before the volumes, and under running tasks, too. Ok if
-  // there is none.
+  // ends the network before the volumes. Does nothing while a task of the
+  // allocation runs, under which Nomad makes a network anew. Ok if there is
+  // none.
   virtual Result<void> ReleaseIfBare(const std::string& allocation) = 0;
 };
 

@@ -76,7 +76,7 @@ Result<void> MountdAllocations::MountHostVolumes(driver::TaskConfig* config) {
   MOUNTD_TRY(PrepareLocked(config->allocation));
   const auto made = client_.BindMounts(config->allocation, specs);
   if (!made) {
-    IgnoreBecauseBestEffort(ReleaseLocked(config->allocation));
+    IgnoreBecauseBestEffort(ReleaseUnused(config->allocation));
     return made.error();
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -92,13 +92,17 @@ Result<void> MountdAllocations::UnmountHostVolumes(
   if (!found) {
     return OkIfGone(found.error());
   }
+  MOUNTD_ASSIGN(const std::set<std::string> running, find_tasks_(allocation));
+  if (running.contains(task)) {
+    return MakeError(Code::kBusy, "umount", task,
+                     "a task of that name runs; stop the task first");
+  }
   for (const agent::MountStatus& mount : found->mounts) {
     if (mount.task == task && IsHostVolume(mount)) {
       MOUNTD_TRY(OkIfGone(client_.Unmount(allocation, task, mount.name)));
     }
   }
-  // Nomad asks for the end of no network that it has not asked for.
-  return found->networks.empty() ? ReleaseLocked(allocation) : Ok();
+  return running.empty() ? ReleaseUnused(allocation) : Ok();
 }
 
 Result<void> MountdAllocations::ReleaseIfBare(const std::string& allocation) {
@@ -107,8 +111,12 @@ Result<void> MountdAllocations::ReleaseIfBare(const std::string& allocation) {
   if (!found) {
     return OkIfGone(found.error());
   }
-  // Mounts that were in use when their tasks were destroyed. Nomad also makes
-  // a broken network once more under tasks that run, whose mounts are Busy.
+  // Nomad makes a broken network once more under tasks that run.
+  MOUNTD_ASSIGN(const std::set<std::string> running, find_tasks_(allocation));
+  if (!running.empty()) {
+    return Ok();
+  }
+  // Mounts that were in use when their tasks were destroyed.
   for (const agent::MountStatus& mount : found->mounts) {
     if (IsHostVolume(mount)) {
       MOUNTD_TRY(OkIfBusy(
@@ -116,6 +124,12 @@ Result<void> MountdAllocations::ReleaseIfBare(const std::string& allocation) {
     }
   }
   return ReleaseLocked(allocation);
+}
+
+// Nomad asks for the end of each network that it has asked for.
+Result<void> MountdAllocations::ReleaseUnused(const std::string& allocation) {
+  const auto found = client_.GetAllocation(allocation);
+  return found && !found->networks.empty() ? Ok() : ReleaseLocked(allocation);
 }
 
 Result<void> MountdAllocations::ReleaseLocked(const std::string& allocation) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <functional>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "agent/client.h"
 #include "agent/nomad/plugin/driver_source.h"
@@ -13,8 +16,14 @@ namespace mountd::nomad {
 // of an ended task meets the start of the next one.
 class MountdAllocations final : public Allocations {
  public:
-  explicit MountdAllocations(agent::Client client)
-      : client_(std::move(client)) {}
+  // Returns the names of the allocation's tasks that run now. mountd does not
+  // look for the copies of a host volume that a task outside of the
+  // allocation's cgroup has.
+  using FindTasks =
+      std::function<Result<std::set<std::string>>(const std::string&)>;
+
+  MountdAllocations(agent::Client client, FindTasks find_tasks)
+      : find_tasks_(std::move(find_tasks)), client_(std::move(client)) {}
 
   Result<void> Prepare(const std::string& allocation) override;
   Result<void> MountHostVolumes(driver::TaskConfig* config) override;
@@ -24,8 +33,10 @@ class MountdAllocations final : public Allocations {
 
  private:
   Result<void> PrepareLocked(const std::string& allocation);
+  Result<void> ReleaseUnused(const std::string& allocation);
   Result<void> ReleaseLocked(const std::string& allocation);
 
+  const FindTasks find_tasks_;
   std::mutex mutex_;
   agent::Client client_;
 };

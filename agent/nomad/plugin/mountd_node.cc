@@ -47,8 +47,8 @@ Result<Node> MakeMountdNode(const Settings& settings) {
   options.client = client.get();
   Node node;
   node.keeps = client;
-  node.allocations =
-      std::make_unique<MountdAllocations>(std::move(for_allocations));
+  node.allocations = std::make_unique<MountdAllocations>(
+      std::move(for_allocations), &driver::NamesOfRunningTasks);
   MOUNTD_ASSIGN(node.driver, driver::MakeOciDriver(std::move(options)));
   return node;
 }

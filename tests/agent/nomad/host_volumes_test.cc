@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -133,7 +134,11 @@ class HostVolumes : public ApiTest {
   }
   // The plugin has been killed.
   void ConnectAgain() {
-    allocations_ = std::make_unique<MountdAllocations>(std::move(*Connect()));
+    allocations_ = std::make_unique<MountdAllocations>(
+        std::move(*Connect()),
+        [this](const std::string&) -> Result<std::set<std::string>> {
+          return running_;
+        });
   }
   driver::TaskConfig Mounted(const std::string& task = "web") {
     auto config =
@@ -144,6 +149,14 @@ class HostVolumes : public ApiTest {
   }
   bool IsThere() { return client_->GetAllocation("cni-a1").has_value(); }
 
+  void SetUpNetwork() {
+    ASSERT_THAT(allocations_->Prepare("cni-a1"), IsOk());
+    agent::NetworkSpec network;
+    network.network = "default";
+    ASSERT_THAT(client_->SetupNetwork("cni-a1", network), IsOk());
+  }
+
+  std::set<std::string> running_;
   std::unique_ptr<MountdAllocations> allocations_;
   std::unique_ptr<agent::Client> client_;
 };
@@ -176,10 +189,7 @@ TEST_F(HostVolumes, GoWithTheirTask) {
 }
 
 TEST_F(HostVolumes, LeaveTheAllocationWithItsNetwork) {
-  ASSERT_THAT(allocations_->Prepare("cni-a1"), IsOk());
-  agent::NetworkSpec network;
-  network.network = "default";
-  ASSERT_THAT(client_->SetupNetwork("cni-a1", network), IsOk());
+  SetUpNetwork();
   Mounted();
   EXPECT_THAT(allocations_->UnmountHostVolumes("cni-a1", "web"), IsOk());
   EXPECT_TRUE(IsThere());
@@ -194,7 +204,28 @@ TEST_F(HostVolumes, ThatCannotBeMountedLeaveNothing) {
   EXPECT_EQ(config.mounts[0].host_path, "/srv/data");
 }
 
-// A task of that name runs again, or a process has kept a copy.
+TEST_F(HostVolumes, ThatCannotBeMountedLeaveTheNetworkOfTheOthers) {
+  SetUpNetwork();
+  auto config = TaskWith({MountOf("/data", "/srv/data")});
+  config.name = "no/name";  // BindMounts refuses it
+  EXPECT_THAT(allocations_->MountHostVolumes(&config),
+              IsErr(Code::kInvalidArgument));
+  EXPECT_EQ(client_->GetAllocation("cni-a1")->networks.size(), 1U);
+}
+
+// An earlier start of the task is destroyed, or Nomad makes the network anew.
+TEST_F(HostVolumes, StayWhileATaskOfTheirNameRuns) {
+  Mounted();
+  running_ = {"web"};
+  EXPECT_THAT(allocations_->UnmountHostVolumes("cni-a1", "web"),
+              IsErr(Code::kBusy));
+  EXPECT_THAT(allocations_->ReleaseIfBare("cni-a1"), IsOk());
+  EXPECT_EQ(client_->GetAllocation("cni-a1")->mounts.size(), 1U);
+  EXPECT_THAT(allocations_->UnmountHostVolumes("cni-a1", "log"), IsOk());
+  EXPECT_TRUE(IsThere());
+}
+
+// A process has kept a file open.
 TEST_F(HostVolumes, StayWhileTheyAreInUse) {
   Mounted();
   executor().FailNext("Detach", Code::kBusy);
