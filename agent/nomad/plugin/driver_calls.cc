@@ -59,7 +59,10 @@ Result<void> Answer(DriverSource& source,
     default:
       break;
   }
-  MOUNTD_ASSIGN(handle.config, ConfigOf(*driver, request.handle().config()));
+  const wire::TaskConfig& config = request.handle().config();
+  handle.config.id = config.id();
+  handle.config.allocation = AllocationOf(config.alloc_id());
+  handle.config.name = config.name();
   return driver->RecoverTask(handle);
 }
 

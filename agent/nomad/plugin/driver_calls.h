@@ -17,8 +17,8 @@ Result<void> Answer(DriverSource& source,
 Result<void> Answer(DriverSource& source,
                     const wire::CapabilitiesRequest& request,
                     wire::CapabilitiesResponse* response);
-// Knows a task by the id in its handle. The configuration in the handle is
-// Nomad's, so an older release's is read as a new one.
+// Knows a task by the names in its handle, because a client that was restarted
+// (Nomad 2.0.5) sends a handle without the driver's configuration.
 Result<void> Answer(DriverSource& source,
                     const wire::RecoverTaskRequest& request,
                     wire::RecoverTaskResponse* response);
