@@ -37,7 +37,7 @@ class Allocations {
   // Unmounts host volumes that no process uses. Then releases an allocation
   // that has neither a volume nor a mount; keeps each other one, because Nomad
   // ends the network before the volumes. Does nothing while a task of the
-  // allocation runs, under which Nomad makes a network anew. Ok if there is
+  // allocation runs, under which Nomad makes a new network. Ok if there is
   // none.
   virtual Result<void> ReleaseIfBare(const std::string& allocation) = 0;
 };

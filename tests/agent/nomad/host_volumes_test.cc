@@ -213,7 +213,7 @@ TEST_F(HostVolumes, ThatCannotBeMountedLeaveTheNetworkOfTheOthers) {
   EXPECT_EQ(client_->GetAllocation("cni-a1")->networks.size(), 1U);
 }
 
-// Nomad destroys an earlier start of the task, or makes the network anew.
+// Nomad destroys an earlier start of the task, or makes a new network.
 TEST_F(HostVolumes, StayWhileATaskOfTheirNameRuns) {
   Mounted();
   running_ = {"web"};
