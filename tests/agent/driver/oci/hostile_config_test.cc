@@ -30,17 +30,6 @@ using std::chrono::seconds;
 
 class HostileConfig : public OciFixture {
  protected:
-  // Runs the task to its end, and returns its output and its status.
-  std::string OutputOf(TaskDriver& driver, const TaskConfig& config) const {
-    const auto started = driver.StartTask(config);
-    if (!started) {
-      return "not started: " + ErrorText(started.error());
-    }
-    const std::string status = TextOf(driver.WaitTask(config.id));
-    const std::string text = LogOf(config.name);
-    EXPECT_THAT(driver.DestroyTask(config.id, false), IsOk());
-    return text + status;
-  }
   void ExpectGone(TaskDriver& driver, const TaskConfig& config) const {
     EXPECT_THAT(driver.DestroyTask(config.id, true), IsOk());
     EXPECT_TRUE(Eventually([&] { return Leftovers().empty(); })) << Leftovers();

@@ -249,6 +249,18 @@ std::string OciFixture::LogOf(const std::string& name) const {
   return text;
 }
 
+std::string OciFixture::OutputOf(TaskDriver& driver,
+                                 const TaskConfig& config) const {
+  const auto started = driver.StartTask(config);
+  if (!started) {
+    return "not started: " + ErrorText(started.error());
+  }
+  const std::string status = TextOf(driver.WaitTask(config.id));
+  const std::string text = LogOf(config.name);
+  EXPECT_THAT(driver.DestroyTask(config.id, false), IsOk());
+  return text + status;
+}
+
 std::string OciFixture::TaskDirectory(const std::string& id) const {
   return path("state/tasks/") + Sha256Hex(id).substr(0, 32);
 }

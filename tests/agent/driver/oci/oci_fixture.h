@@ -36,6 +36,9 @@ class OciFixture : public ::testing::Test {
   TaskConfig Shell(const std::string& name, const std::string& script) const;
   // The text of both streams of the task.
   std::string LogOf(const std::string& name) const;
+  // Runs the task to its end, destroys it, and returns its output and its
+  // status.
+  std::string OutputOf(TaskDriver& driver, const TaskConfig& config) const;
   // All that tasks have left: directories, states of the runtime, cgroups,
   // processes, namespaces, mounts, and files of subordinate ids; "" for
   // nothing.
