@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // The documents that runtimes wrote to a plugin's stdin at ADD, with
-// README.md's configuration, as recorded in golden/CLIENT-VERSION.json.
+// The configuration of agent/mountd-cni/README.md, as recorded in
+// golden/CLIENT-VERSION.json.
 #include <gtest/gtest.h>
 
 #include <fstream>

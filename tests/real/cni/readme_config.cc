@@ -12,7 +12,7 @@ std::string ReadmeNetworkConfig() {
   all << file.rdbuf();
   const std::string text = all.str();
   constexpr std::string_view kBegin = "```json\n";
-  const std::size_t section = text.find("\n## As a CNI plugin\n");
+  const std::size_t section = text.find("\n## A configuration\n");
   const std::size_t begin = text.find(kBegin, section);
   const std::size_t end = text.find("```", begin + kBegin.size());
   if (section == std::string::npos || begin == std::string::npos ||

@@ -5,7 +5,7 @@
 
 namespace mountd::testing {
 
-// Returns the network configuration of README.md's section "As a CNI plugin",
+// Returns the network configuration of agent/mountd-cni/README.md,
 // unchanged; "" if there is none.
 std::string ReadmeNetworkConfig();
 
