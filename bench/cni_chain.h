@@ -8,12 +8,8 @@
 
 namespace mountd::bench {
 
-// Runs the CNI plugins that Nomad runs for an allocation in bridge mode, in the
-// same way: loopback, bridge with host-local, firewall, portmap. Each is a
-// process whose stdin has its configuration with the previous plugin's result;
-// DEL runs them in reverse order. The plugins have a host of their own, so that
-// no other contender's rules disturb them. Leaves out the calls of iptables
-// that Nomad makes before each.
+// Runs Debian's CNI plugins as Nomad does (nomad_chain.h). The plugins have a
+// host of their own, so that no other contender's rules disturb them.
 //
 // NotFound if a program is missing here.
 Result<std::unique_ptr<NetworkWay>> ByCniChain();

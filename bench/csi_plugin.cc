@@ -14,14 +14,16 @@ testing::Process StartCsiLocal(const std::string& socket,
 }
 
 Result<void> AwaitHealthy(agent::Client& client, const std::string& plugin) {
+  std::string reason;
   for (int tries = 0; tries < 200; ++tries) {
     MOUNTD_ASSIGN(const agent::PluginStatus status, client.GetPlugin(plugin));
     if (status.state == "healthy") {
       return Ok();
     }
+    reason = status.state + ": " + status.reason;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  return MakeError(Code::kUnavailable, "await", plugin);
+  return MakeError(Code::kUnavailable, "await", plugin, reason);
 }
 
 Result<testing::Process> HavePlugin(agent::Client& client) {

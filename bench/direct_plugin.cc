@@ -20,8 +20,10 @@ Result<void> Check(const grpc::Status& status, const char* rpc,
 
 }  // namespace
 
-DirectPlugin::DirectPlugin(const std::string& socket, std::string directory)
+DirectPlugin::DirectPlugin(const std::string& socket, std::string directory,
+                           Stages stages)
     : directory_(std::move(directory)),
+      stages_(stages),
       channel_(grpc::CreateChannel("unix:" + socket,
                                    grpc::InsecureChannelCredentials())),
       controller_(pb::Controller::NewStub(channel_)),
@@ -29,7 +31,9 @@ DirectPlugin::DirectPlugin(const std::string& socket, std::string directory)
   capability_.mutable_mount();
   capability_.mutable_access_mode()->set_mode(
       pb::VolumeCapability::AccessMode::SINGLE_NODE_WRITER);
-  std::filesystem::create_directories(Staging());
+  if (stages_ == Stages::kYes) {
+    std::filesystem::create_directories(Staging());
+  }
 }
 
 Result<std::string> DirectPlugin::CreateVolume(const std::string& name) {
@@ -54,20 +58,27 @@ Result<void> DirectPlugin::EmptyCall() {
       "NodeGetInfo", "");
 }
 
-Result<void> DirectPlugin::Publish(const std::string& volume) {
-  grpc::ClientContext stage_context;
-  stage_context.set_wait_for_ready(true);
-  pb::NodeStageVolumeRequest stage;
-  stage.set_volume_id(volume);
-  stage.set_staging_target_path(Staging());
-  *stage.mutable_volume_capability() = capability_;
-  pb::NodeStageVolumeResponse staged;
-  MOUNTD_TRY(Check(node_->NodeStageVolume(&stage_context, stage, &staged),
-                   "NodeStageVolume", volume));
+Result<void> DirectPlugin::Stage(const std::string& volume) {
   grpc::ClientContext context;
-  pb::NodePublishVolumeRequest request;
+  context.set_wait_for_ready(true);
+  pb::NodeStageVolumeRequest request;
   request.set_volume_id(volume);
   request.set_staging_target_path(Staging());
+  *request.mutable_volume_capability() = capability_;
+  pb::NodeStageVolumeResponse response;
+  return Check(node_->NodeStageVolume(&context, request, &response),
+               "NodeStageVolume", volume);
+}
+
+Result<void> DirectPlugin::Publish(const std::string& volume) {
+  pb::NodePublishVolumeRequest request;
+  if (stages_ == Stages::kYes) {
+    MOUNTD_TRY(Stage(volume));
+    request.set_staging_target_path(Staging());
+  }
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  request.set_volume_id(volume);
   request.set_target_path(Target());
   *request.mutable_volume_capability() = capability_;
   pb::NodePublishVolumeResponse response;
@@ -83,12 +94,16 @@ Result<void> DirectPlugin::Unpublish(const std::string& volume) {
   pb::NodeUnpublishVolumeResponse response;
   MOUNTD_TRY(Check(node_->NodeUnpublishVolume(&context, request, &response),
                    "NodeUnpublishVolume", volume));
-  grpc::ClientContext unstage_context;
-  pb::NodeUnstageVolumeRequest unstage;
-  unstage.set_volume_id(volume);
-  unstage.set_staging_target_path(Staging());
-  pb::NodeUnstageVolumeResponse unstaged;
-  return Check(node_->NodeUnstageVolume(&unstage_context, unstage, &unstaged),
+  return stages_ == Stages::kYes ? Unstage(volume) : Ok();
+}
+
+Result<void> DirectPlugin::Unstage(const std::string& volume) {
+  grpc::ClientContext context;
+  pb::NodeUnstageVolumeRequest request;
+  request.set_volume_id(volume);
+  request.set_staging_target_path(Staging());
+  pb::NodeUnstageVolumeResponse response;
+  return Check(node_->NodeUnstageVolume(&context, request, &response),
                "NodeUnstageVolume", volume);
 }
 

@@ -41,6 +41,7 @@ bidirectional = true
 networks = ["default"]
 host_ports = ["20000-60000"]
 cgroups = ["/mountd-bench"]
+alloc_roots = ["/run/bench/agent"]
 [limits]
 allocations_per_uid = 10000
 mounts_per_allocation = 10000
