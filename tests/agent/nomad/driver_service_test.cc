@@ -441,6 +441,24 @@ TEST_F(NomadPlugin, RefusesATaskByTheFieldsName) {
   EXPECT_THAT(text(task), HasSubstr("alloc_dir"));
 }
 
+// CVE-2026-14891: Nomad's docker driver gave a task the host's namespaces
+// although its configuration forbade privileged tasks.
+TEST_F(NomadPlugin, ATaskAsksForNoNamespaceOfTheHostAndNoPrivilege) {
+  plugin();
+  for (const char* key :
+       {"pid_mode", "ipc_mode", "uts_mode", "userns_mode", "cgroupns",
+        "network_mode", "privileged", "allow_privileged", "cap_add",
+        "security_opt", "volumes", "mounts", "devices", "runtime"}) {
+    wire::TaskConfig task = Config();
+    task.set_msgpack_driver_config(
+        Msgpack({{"image", "dir:" + images_.File("web")}, {key, "host"}}));
+    const auto status = StartStatus(task);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << key;
+    EXPECT_THAT(status.error_message(), HasSubstr(key));
+  }
+  EXPECT_TRUE(node_.tasks.calls().empty());
+}
+
 // A naive plugin hands the error on, and Nomad takes it for the task's end.
 TEST_F(NomadPlugin, AWaitOutlivesItsDriversErrors) {
   Start(Config());
