@@ -194,12 +194,12 @@ Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(
 
 Result<ReceiptRecord> AllocationVerbs::GetReceipt(const CallContext& call,
                                                   const Name& allocation) {
-  // Read first, because no mount of an allocation with a receipt is being
-  // removed.
-  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
-                parts_.state.unchecked.UncheckedOf(allocation.str()));
+  // The receipt is read first, because a release notes the unchecked mounts
+  // before it writes the receipt, and may do both between two reads.
   MOUNTD_ASSIGN(ReceiptRecord receipt,
                 access_.FindReceipt(call, allocation.str()));
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
+                parts_.state.unchecked.UncheckedOf(allocation.str()));
   MOUNTD_ASSIGN(const std::optional<std::string> users,
                 UsersOfUnchecked(parts_, unchecked, receipt.uid));
   receipt.has_users = users.has_value();

@@ -132,12 +132,12 @@ Result<void> Fences::Search(const AllocationRecord& record) {
 
 Result<bool> IsDetachedByRelease(const ServiceParts& parts,
                                  const std::string& allocation) {
-  // Read first, because no mount of an allocation with a receipt is being
-  // removed.
-  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
-                parts.state.unchecked.UncheckedOf(allocation));
+  // The receipt is read first, because a release notes the unchecked mounts
+  // before it writes the receipt, and may do both between two reads.
   MOUNTD_ASSIGN(const std::optional<ReceiptRecord> receipt,
                 parts.state.allocations.GetReceipt(allocation));
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
+                parts.state.unchecked.UncheckedOf(allocation));
   if (!receipt || std::any_of(receipt->volumes.begin(), receipt->volumes.end(),
                               [](const auto& volume) { return volume.owed; })) {
     return false;

@@ -3,6 +3,7 @@
 // Makes sets of calls at once, in orders that a seed decides.
 // MOUNTD_SCHEDULE_SEED names one seed to run, MOUNTD_SCHEDULE_RUNS the number
 // of seeds.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -10,14 +11,19 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <set>
 
 #include "mountd/operations/operations.h"
 #include "tests/support/fakes/manual_loop.h"
 #include "tests/support/fakes/seeded_scheduler.h"
+#include "tests/support/matchers.h"
 #include "tests/unit/schedule/calls.h"
 
 namespace mountd::testing {
 namespace {
+
+using ::testing::Each;
+using ::testing::Ne;
 
 #ifdef MOUNTD_SANITIZED
 constexpr std::uint64_t kRuns = 25;
@@ -278,6 +284,76 @@ TEST_F(Schedule, ReconcileAmongOthersLeavesNothing) {
                 EXPECT_EQ(core.state->owed.ListOwed()->size(), 0U);
                 EXPECT_FALSE(core.mounts->HasLeftAnchors());
               });
+}
+
+// Returns a set of a release that ignores tasks, and of questions whether tasks
+// may still use what the release has removed.
+CallSet ReleaseAndItsReceipt() {
+  CallSet set;
+  PlannedCall& release = set.at_once.emplace_back();
+  release.method = "ReleaseAllocation";
+  release.strand = AllocationStrand("web");
+  release.uid = Core::kAgent;
+  release.work = [](Core& core, const CallContext& context, Strands&) {
+    const auto receipt = core.services->allocations.ReleaseAllocation(
+        context, NameOf("web"), OnTasks::kIgnore);
+    return receipt ? Result<std::string>("") : receipt.error();
+  };
+  constexpr int kQuestions = 12;
+  for (int i = 0; i < kQuestions; ++i) {
+    PlannedCall& question = set.at_once.emplace_back();
+    question.method = "GetReceipt";
+    // Equal calls would join each other.
+    question.arguments = std::to_string(i);
+    question.uid = Core::kAgent;
+    question.work = [](Core& core, const CallContext& context, Strands&) {
+      auto receipt =
+          core.services->allocations.GetReceipt(context, NameOf("web"));
+      return receipt
+                 ? Result<std::string>(receipt->has_users ? "in use" : "free")
+                 : receipt.error();
+    };
+  }
+  return set;
+}
+
+// Makes the allocation "web" with a mount, and a task in its cgroup.
+std::unique_ptr<Core> CoreWithATask(Steps* steps) {
+  constexpr std::uint64_t kCgroup = 77;
+  Config config = Core::DefaultConfig();
+  config.rules[0].cgroups = {"/agent"};
+  auto core = std::make_unique<Core>(config, steps);
+  core->executor->PutCgroup(kCgroup, "/agent/web");
+  const CallContext context = Core::By(Core::kAgent);
+  EXPECT_THAT(core->services->allocations.PrepareAllocation(
+                  context, NameOf("web"), "", kCgroup),
+              IsOk());
+  BindMountRequest request;
+  request.allocation = "web";
+  request.task = "task";
+  request.name = "d";
+  request.wish.source = "data";
+  EXPECT_THAT(core->services->mounts.BindMount(context, request), IsOk());
+  exec::Holder task;
+  task.pid = 7;
+  core->executor->AddHolder(0, task, kCgroup);
+  return core;
+}
+
+TEST_F(Schedule, NoReceiptForgetsTheTasksThatAReleaseIgnores) {
+  const CallSet set = ReleaseAndItsReceipt();
+  std::set<std::string> answers;
+  for (const std::uint64_t seed : Seeds()) {
+    SeededScheduler scheduler(seed);
+    const auto core = CoreWithATask(&scheduler);
+    const Outcomes outcomes = RunAtOnce(*core, set, scheduler);
+    SCOPED_TRACE(Failed(seed, set, scheduler));
+    EXPECT_EQ(outcomes.answers[0], "Ok ");
+    EXPECT_THAT(outcomes.answers, Each(Ne("Ok free")));
+    answers.insert(outcomes.answers.begin() + 1, outcomes.answers.end());
+  }
+  // Some seeds ask before the release, and some after it.
+  EXPECT_GE(answers.size(), Seeds().size() > 1 ? 2U : 1U);
 }
 
 TEST_F(Schedule, FailuresAmongOthersLeaveNothing) {
