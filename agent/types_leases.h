@@ -58,7 +58,8 @@ struct Fence {
   std::string on_lapse;
   std::string stop_tasks;
   bool had_tasks = false;
-  std::string copies;  // processes that had copies at the last search
+  // Processes that had copies at the last search; "" if volumes_detached.
+  std::string copies;
   std::uint32_t handed_out = 0;
   std::string error;  // of the last try
   std::uint32_t attempts = 0;

@@ -65,6 +65,9 @@ struct Error {
   // True for a refusal (kPermissionDenied) that an administrator would not have
   // met. The flag does not leave the process.
   bool administrator_may = false;
+  // True for a refusal (kBusy) because a search could not look at everything.
+  // The flag does not leave the process.
+  bool is_unsure = false;
   Away away = Away::kNone;  // of kUnavailable only
 
   // "move_mount web/data: source is not a directory (EINVAL)"

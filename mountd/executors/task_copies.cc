@@ -95,10 +95,12 @@ Result<void> CheckNoCopies(const exec::HoldersState& found,
   // A search that skipped only init is complete (`init_unseen`), because init
   // is nobody's task.
   if (found.incomplete != 0) {
-    return MakeError(
-        Code::kBusy, op, object,
-        "mountd cannot tell whether processes hold copies of it: " +
-            WhyUnseen(found));
+    Error error =
+        MakeError(Code::kBusy, op, object,
+                  "mountd cannot tell whether processes hold copies of it: " +
+                      WhyUnseen(found));
+    error.is_unsure = true;
+    return error;
   }
   return Ok();
 }

@@ -29,7 +29,7 @@ Result<exec::CopiesState> FindCopies(exec::TaskExecutor& executor,
                                      exec::CopiesPlan plan);
 
 // Ok if nobody has copies. Busy, with the processes that have them, otherwise,
-// and if not all processes could be looked at.
+// and if not all processes could be looked at (`is_unsure`).
 Result<void> CheckNoCopies(const exec::HoldersState& found,
                            const std::string& op, const std::string& object);
 

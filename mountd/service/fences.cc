@@ -106,10 +106,15 @@ Result<std::optional<std::string>> UncheckedUsersOf(
 
 // Looks for copies as a release does, and for descriptors that OpenTree and
 // PrepareInbox handed out. Records what it found; finding something is no
-// error.
-Result<void> Fences::Search(const AllocationRecord& record) {
+// error. A search that misses a process fails, because the next try may see
+// each process. After kTriesToSeeAll tries the receipt tells of the miss
+// instead, because a process that hides must not keep a fence from its end.
+Result<void> Fences::Search(const AllocationRecord& record,
+                            std::uint32_t attempts) {
+  constexpr std::uint32_t kTriesToSeeAll = 3;
   const Result<void> copies = teardowns_.CheckCopiesOf(record);
-  if (!copies && copies.error().code != Code::kBusy) {
+  if (!copies && (copies.error().code != Code::kBusy ||
+                  (copies.error().is_unsure && attempts < kTriesToSeeAll))) {
     return copies;
   }
   MOUNTD_ASSIGN(const std::vector<HandedOutRecord> records,
@@ -256,7 +261,8 @@ Result<FenceRecord> Fences::Finish(const FenceRecord& fence,
                 parts_.state.allocations.GetAllocation(allocation));
   Result<bool> detached = false;
   if (record) {
-    if (const Result<void> searched = Search(*record); !searched) {
+    if (const Result<void> searched = Search(*record, fence.attempts);
+        !searched) {
       return Failed(allocation, searched.error());
     }
     detached = Detach(*record, fence.on_lapse, progress);
@@ -274,6 +280,10 @@ Result<FenceRecord> Fences::Finish(const FenceRecord& fence,
       return;
     }
     done.volumes_detached = *detached;
+    if (*detached) {
+      // The release has searched again, so a copy of the first search is gone.
+      done.copies.clear();
+    }
     done.state = FenceState::kDone;
     done.done = now;
     done.error.clear();

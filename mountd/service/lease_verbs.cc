@@ -159,6 +159,9 @@ Result<FenceRecord> LeaseVerbs::GetFence(const CallContext& call,
     MOUNTD_ASSIGN(const bool detached,
                   IsDetachedByRelease(parts_, allocation.str()));
     fence->volumes_detached = detached;
+    if (detached) {
+      fence->copies.clear();
+    }
   }
   if (fence->state == FenceState::kBegun) {
     fence->error =

@@ -2871,11 +2871,12 @@ func (c *Client) ListLeases(ctx context.Context, options ListLeasesOptions) (res
 // volume that a process outside the allocation's cgroup has, nor a descriptor of
 // "handed_out". "lifted" (b): the lease was acquired again since. "had_tasks" (b):
 // there were processes to stop. "copies" (s): processes that had copies of the mounts
-// or volumes at the last search, or may have a mount that was removed; "" if there was
-// none. "handed_out" (u): how many descriptors of OpenTree and PrepareInbox processes
-// still had. "error" (s): why the last try failed, and "attempts" (u): how many have.
-// The end of each step, in microseconds of CLOCK_BOOTTIME and since the epoch, 0 if a
-// step has not ended: "lapsed_boottime", "lapsed_at", "tasks_stopped_boottime",
+// or volumes at the last search, or may have a mount that was removed, or why the
+// searches missed processes; "" if there was none, and if the volumes are detached.
+// "handed_out" (u): how many descriptors of OpenTree and PrepareInbox processes still
+// had. "error" (s): why the last try failed, and "attempts" (u): how many have. The end
+// of each step, in microseconds of CLOCK_BOOTTIME and since the epoch, 0 if a step has
+// not ended: "lapsed_boottime", "lapsed_at", "tasks_stopped_boottime",
 // "tasks_stopped_at", "searched_boottime", "searched_at", "done_boottime", "done_at"
 // (t). The tasks count as stopped if there was nothing to stop. "boot_id" (s): the boot
 // of the lapse; after a reboot the later steps have times of the new boot.

@@ -387,6 +387,40 @@ TEST_F(LeasesTest, CopiesThatRemainAreToldAndTheFenceGoesOn) {
   EXPECT_EQ(fence->error, "");
 }
 
+TEST_F(LeasesTest, ASearchThatMissesProcessesIsRepeatedAFewTimes) {
+  LeaseRecord lease = Heartbeat();
+  lease.on_lapse = OnLapse::kKeep;
+  ASSERT_THAT(Bind(), IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  executor().SetBlind(true);
+  const auto lapse = [&] {
+    Pass(10);
+    LapseDue();
+    EXPECT_EQ(Outcome(Fence()), "Busy");
+    ASSERT_EQ(services().leases.Pending().size(), 1U);
+    const FenceRecord pending = services().leases.Pending().front();
+    EXPECT_NE(pending.error.find("cannot tell"), std::string::npos);
+    EXPECT_EQ(pending.copies, "");
+    EXPECT_EQ(pending.searched.boot_us, 0U);
+  };
+  lapse();
+  executor().SetBlind(false);
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_EQ(fence->copies, "");
+  // A process that no search can look at does not hold up the fence for ever.
+  ASSERT_THAT(Acquire(lease), IsOk());
+  executor().SetBlind(true);
+  lapse();
+  EXPECT_EQ(Outcome(Fence()), "Busy");
+  EXPECT_EQ(Outcome(Fence()), "Busy");
+  const auto unsure = Fence();
+  ASSERT_THAT(unsure, IsOk());
+  EXPECT_EQ(unsure->state, FenceState::kDone);
+  EXPECT_FALSE(unsure->volumes_detached);
+  EXPECT_NE(unsure->copies.find("cannot tell"), std::string::npos);
+}
+
 // A search does not find a copy of a mount that is gone from the host, so all
 // processes of the cgroup count until there are none.
 class IgnoredCopies : public LeasesTest {
@@ -466,8 +500,30 @@ TEST_F(IgnoredCopies, ADetachBeforeTheLapseFreesNoClaim) {
   executor().SetBlind(true);
   EXPECT_FALSE(Told().volumes_detached);
   executor().SetBlind(false);
+  EXPECT_NE(Told().copies, "");
   executor().EndProcesses();
   EXPECT_TRUE(Told().volumes_detached);
+  EXPECT_EQ(Told().copies, "");
+}
+
+TEST_F(IgnoredCopies, AReceiptOfDetachedVolumesNamesNoCopies) {
+  Mount();
+  Detach();
+  const auto mount = Bind();
+  ASSERT_THAT(mount, IsOk());
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  exec::Holder task;
+  task.pid = 8;
+  executor().AddCopy(mount->record.mount_id, "", task, kCgroup);
+  Lapse();
+  // The tasks end after the search for copies, and before the release.
+  EXPECT_EQ(WhileBlocked(
+                executor().script(), "FindProcesses",
+                [&] { return Outcome(services().fences.Finish("web")); },
+                [&] { executor().EndProcesses(); }),
+            "Ok");
+  EXPECT_TRUE(Told().volumes_detached);
+  EXPECT_EQ(Told().copies, "");
 }
 
 TEST_F(IgnoredCopies, AKeptAllocationFreesNoClaim) {
