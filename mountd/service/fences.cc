@@ -49,6 +49,13 @@ Error Fences::Failed(const std::string& allocation, Error error) {
   IgnoreBecauseBestEffort(leases_.Change(allocation, [&](FenceRecord& fence) {
     fence.error = error.Message();
     ++fence.attempts;
+    // An agent that lives on may have started tasks again, so the next try
+    // stops them. A fence that freezes does not freeze again, because the
+    // cgroup's owner may have thawed the tasks so that they can end.
+    if (error.code == Code::kBusy &&
+        fence.stop_tasks == exec::TaskStop::kKill) {
+      fence.tasks_stopped = {};
+    }
   }));
   return error;
 }

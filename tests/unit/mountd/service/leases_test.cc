@@ -315,6 +315,26 @@ TEST_F(LeasesTest, TasksAreStoppedBeforeAnythingElse) {
 }
 
 // The executor looks for the rule of this user.
+// An agent that lives on may start its tasks again.
+TEST_F(LeasesTest, TasksThatStartAfterTheStopAreStoppedToo) {
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  const auto mount = Bind();
+  ASSERT_THAT(mount, IsOk());
+  ASSERT_THAT(Acquire(lease), IsOk());
+  Pass(10);
+  LapseDue();
+  ASSERT_THAT(services().fences.StopTasks("web"), IsOk());
+  exec::Holder task;
+  task.pid = 7;
+  executor().AddCopy(mount->record.mount_id, "", task, kCgroup);
+  EXPECT_EQ(Outcome(services().fences.Finish("web")), "Busy");
+  const auto fence = Fence();
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_TRUE(fence->had_tasks);
+  EXPECT_TRUE(fence->volumes_detached);
+}
+
 TEST_F(LeasesTest, TasksAreStoppedInTheNameOfTheLeasesOwner) {
   LeaseRecord lease = Heartbeat();
   lease.stop_tasks = TaskStop::kKill;
