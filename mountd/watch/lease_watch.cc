@@ -17,7 +17,9 @@ namespace mountd {
 namespace {
 
 constexpr std::chrono::milliseconds kLapsePause(1000);
-constexpr std::size_t kFencesAtOnce = 8;  // of one user
+// These bound the work for one user.
+constexpr std::size_t kStopsAtOnce = 4;
+constexpr std::size_t kFinishesAtOnce = 8;
 constexpr char kPipeClosed[] = "the last write end of its pipe was closed";
 
 std::string LeaseStrand(const LeaseKey& key) {
@@ -180,52 +182,78 @@ void LeaseWatch::Fence(const FenceRecord& fence) {
       !fencing_.insert(fence.allocation).second) {
     return;
   }
-  const std::uint32_t uid = fence.lease.uid;
-  UserFences& user = fences_of_[uid];
-  if (user.running >= kFencesAtOnce) {
-    user.waiting.push_back(fence.allocation);
+  Enter({fence.lease.uid, fence.allocation}, Part::kStop);
+}
+
+void LeaseWatch::Enter(const Subject& subject, Part part) {
+  Places& places = fences_of_[subject.uid].Of(part);
+  const std::size_t most = part == Part::kStop ? kStopsAtOnce : kFinishesAtOnce;
+  if (places.running >= most) {
+    places.waiting.push_back(subject.allocation);
   } else {
-    BeginFence({uid, fence.allocation});
+    Begin(subject, part);
   }
 }
 
-void LeaseWatch::BeginFence(const Subject& subject) {
-  ++fences_of_[subject.uid].running;
+void LeaseWatch::Begin(const Subject& subject, Part part) {
+  ++fences_of_[subject.uid].Of(part).running;
+  if (part == Part::kStop) {
+    Stop(subject);
+  } else {
+    Finish(subject);
+  }
+}
+
+void LeaseWatch::Leave(const Subject& subject, Part part) {
+  const auto user = fences_of_.find(subject.uid);
+  Places& places = user->second.Of(part);
+  --places.running;
+  if (!places.waiting.empty()) {
+    const std::string next = std::move(places.waiting.front());
+    places.waiting.pop_front();
+    Begin({subject.uid, next}, part);
+  } else if (user->second.stop.running + user->second.finish.running == 0) {
+    fences_of_.erase(user);
+  }
+}
+
+void LeaseWatch::Stop(const Subject& subject) {
   parts_.strands.Submit(FenceStrand(subject.allocation), [this, subject] {
     const CurrentUser user(subject.uid);
-    const Result<void> stopped = parts_.fences.StopTasks(subject.allocation);
-    if (stopped) {
-      parts_.loop.Post([this, subject] { FinishFence(subject); });
-      return;
-    }
-    auto outcome = std::make_shared<Result<FenceRecord>>(stopped.error());
+    auto outcome = std::make_shared<Result<void>>(
+        parts_.fences.StopTasks(subject.allocation));
     parts_.loop.Post(
-        [this, subject, outcome] { HasFinished(subject, *outcome); });
+        [this, subject, outcome] { HasStopped(subject, *outcome); });
   });
 }
 
-void LeaseWatch::FinishFence(const Subject& subject) {
+void LeaseWatch::HasStopped(const Subject& subject,
+                            const Result<void>& outcome) {
+  if (outcome) {
+    // Before Leave, which forgets a user without a fence.
+    Enter(subject, Part::kFinish);
+    Leave(subject, Part::kStop);
+    return;
+  }
+  Leave(subject, Part::kStop);
+  HasEnded(subject, outcome.error());
+}
+
+void LeaseWatch::Finish(const Subject& subject) {
   parts_.strands.Submit(AllocationStrand(subject.allocation), [this, subject] {
     const CurrentUser user(subject.uid);
     auto outcome = std::make_shared<Result<FenceRecord>>(
         parts_.fences.Finish(subject.allocation));
-    parts_.loop.Post(
-        [this, subject, outcome] { HasFinished(subject, *outcome); });
+    parts_.loop.Post([this, subject, outcome] {
+      Leave(subject, Part::kFinish);
+      HasEnded(subject, *outcome);
+    });
   });
 }
 
-void LeaseWatch::HasFinished(const Subject& subject,
-                             const Result<FenceRecord>& outcome) {
+void LeaseWatch::HasEnded(const Subject& subject,
+                          const Result<FenceRecord>& outcome) {
   fencing_.erase(subject.allocation);
-  const auto user = fences_of_.find(subject.uid);
-  --user->second.running;
-  if (!user->second.waiting.empty()) {
-    const std::string next = std::move(user->second.waiting.front());
-    user->second.waiting.pop_front();
-    BeginFence({subject.uid, next});
-  } else if (user->second.running == 0) {
-    fences_of_.erase(user);
-  }
   if (outcome && outcome->state == FenceState::kDone) {
     spdlog::warn(
         "fence of allocation {} is done{}", subject.allocation,

@@ -72,10 +72,20 @@ class LeaseWatch {
     std::uint32_t uid = 0;
     std::string allocation;
   };
+  // The parts of a fence. Each has places of its own, because a plugin that
+  // hangs in the second part of some fences must not keep tasks from their
+  // stop.
+  enum class Part { kStop, kFinish };
   void Fence(const FenceRecord& fence);
-  void BeginFence(const Subject& subject);
-  void FinishFence(const Subject& subject);
-  void HasFinished(const Subject& subject, const Result<FenceRecord>& outcome);
+  // Begins the part, or lets the fence wait for a place.
+  void Enter(const Subject& subject, Part part);
+  void Begin(const Subject& subject, Part part);
+  void Leave(const Subject& subject, Part part);
+  void Stop(const Subject& subject);
+  void Finish(const Subject& subject);
+  void HasStopped(const Subject& subject, const Result<void>& outcome);
+  // Called when a try of the fence has ended.
+  void HasEnded(const Subject& subject, const Result<FenceRecord>& outcome);
 
   const Parts parts_;
   const Events events_;
@@ -87,9 +97,14 @@ class LeaseWatch {
   // The allocations whose fence is under way or waits for its turn. A few of a
   // user are under way at once, because they must not take all workers.
   std::set<std::string> fencing_;
-  struct UserFences {
+  struct Places {
     std::size_t running = 0;
     std::deque<std::string> waiting;
+  };
+  struct UserFences {
+    Places stop;
+    Places finish;
+    Places& Of(Part part) { return part == Part::kStop ? stop : finish; }
   };
   // Has no user without a fence, because the uids are callers' to choose.
   std::map<std::uint32_t, UserFences> fences_of_;

@@ -23,6 +23,8 @@ namespace {
 
 class LeaseWatchTest : public CoreFixture {
  protected:
+  explicit LeaseWatchTest(Config config = Core::DefaultConfig())
+      : CoreFixture(std::move(config)) {}
   void SetUp() override {
     ASSERT_THAT(core_.Recover(), IsOk());
     ASSERT_THAT(
@@ -190,34 +192,79 @@ TEST_F(LeaseWatchTest, FailedLapsesShareOneTimer) {
   EXPECT_TRUE(loop_.RunUntil([&] { return done_.size() == kLeases; }));
 }
 
-// All workers wait for the same executors, so one user must not take them all.
-TEST_F(LeaseWatchTest, AFewFencesOfAUserAreUnderWayAtOnce) {
-  constexpr std::size_t kAllocations = 20;
-  for (std::size_t i = 0; i < kAllocations; ++i) {
-    ASSERT_THAT(services().allocations.PrepareAllocation(
-                    agent_, NameOf("a" + std::to_string(i)), "prod"),
+// Fences of many allocations of one user.
+class ManyFences : public LeaseWatchTest {
+ protected:
+  static constexpr std::size_t kAllocations = 20;
+  static constexpr std::uint64_t kFirstCgroup = 100;
+
+  ManyFences() : LeaseWatchTest(KillConfig()) {}
+  static Config KillConfig() {
+    Config config = Core::DefaultConfig();
+    config.rules[0].cgroups = {"/agent"};
+    config.rules[0].stop_tasks = exec::TaskStop::kKill;
+    return config;
+  }
+  void Acquire() {
+    for (std::size_t i = 0; i < kAllocations; ++i) {
+      const std::string name = "a" + std::to_string(i);
+      executor().PutCgroup(kFirstCgroup + i, "/agent/" + name);
+      ASSERT_THAT(services().allocations.PrepareAllocation(
+                      agent_, NameOf(name), "prod", kFirstCgroup + i),
+                  IsOk());
+    }
+    LeaseRecord lease;
+    lease.key = {Core::kAgent, "scope"};
+    lease.scope = "prod";
+    lease.kind = LeaseKind::kHeartbeat;
+    lease.timeout_ms = 10'000;
+    lease.stop_tasks = exec::TaskStop::kKill;
+    ASSERT_THAT(services().lease_verbs.AcquireLease(agent_, lease, nullptr),
                 IsOk());
   }
-  LeaseRecord lease;
-  lease.key = {Core::kAgent, "scope"};
-  lease.scope = "prod";
-  lease.kind = LeaseKind::kHeartbeat;
-  lease.timeout_ms = 10'000;
-  ASSERT_THAT(services().lease_verbs.AcquireLease(agent_, lease, nullptr),
-              IsOk());
+  void Lapse() {
+    core_.boot_us += 10'000'000;
+    watch_->Check();
+    ASSERT_TRUE(loop_.RunUntil([&] { return lapses_.size() == 1; }));
+  }
+  std::size_t Count(const std::string& plan) {
+    return executor().script().Count(plan);
+  }
+  void ExpectBlocked(const std::string& plan, std::size_t count) {
+    EXPECT_TRUE(loop_.RunUntil([&] { return Count(plan) == count; }));
+    EXPECT_TRUE(executor().script().AwaitBlocked(plan, count));
+    EXPECT_EQ(Count(plan), count);
+    EXPECT_EQ(watch_->user_count(), 1U);
+  }
+  void ExpectAllDone() {
+    EXPECT_TRUE(loop_.RunUntil([&] { return done_.size() == kAllocations; }));
+    EXPECT_TRUE(services().leases.Pending().empty());
+    EXPECT_EQ(watch_->user_count(), 0U);
+  }
+};
+
+// All workers wait for the same executors, so one user must not take them all.
+TEST_F(ManyFences, OfAUserAreUnderWayAFewAtOnce) {
+  Acquire();
+  executor().script().Block("StopTasks");
   executor().script().Block("RemoveAllocation");
-  core_.boot_us += 10'000'000;
-  watch_->Check();
-  ASSERT_TRUE(loop_.RunUntil([&] { return lapses_.size() == 1; }));
-  EXPECT_TRUE(loop_.RunUntil(
-      [&] { return executor().script().Count("RemoveAllocation") == 8; }));
-  EXPECT_TRUE(executor().script().AwaitBlocked("RemoveAllocation", 8));
-  EXPECT_EQ(executor().script().Count("RemoveAllocation"), 8U);
-  EXPECT_EQ(watch_->user_count(), 1U);
+  Lapse();
+  ExpectBlocked("StopTasks", 4);
+  executor().script().Unblock("StopTasks");
+  ExpectBlocked("RemoveAllocation", 8);
   executor().script().Unblock("RemoveAllocation");
-  EXPECT_TRUE(loop_.RunUntil([&] { return done_.size() == kAllocations; }));
-  EXPECT_TRUE(services().leases.Pending().empty());
-  EXPECT_EQ(watch_->user_count(), 0U);
+  ExpectAllDone();
+}
+
+TEST_F(ManyFences, StopAllTasksWhileReleasesHang) {
+  Acquire();
+  executor().script().Block("RemoveAllocation");
+  Lapse();
+  EXPECT_TRUE(
+      loop_.RunUntil([&] { return Count("StopTasks") == kAllocations; }));
+  ExpectBlocked("RemoveAllocation", 8);
+  executor().script().Unblock("RemoveAllocation");
+  ExpectAllDone();
 }
 
 // A user who has had a fence costs nothing afterwards.
