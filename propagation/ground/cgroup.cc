@@ -102,20 +102,21 @@ Result<Cgroup> OpenById(const Context& context, const Hierarchy& hierarchy,
                 below.empty() ? "/" : below};
 }
 
-// Adds the cgroup's own processes. In a threaded cgroup (cgroup.type
-// "threaded") the kernel refuses to read cgroup.procs; its parent lists the
-// processes.
-Result<void> AddProcesses(const Context& context, int dir, Members* members) {
+// Adds the cgroup's own processes. Returns false for a threaded cgroup
+// (cgroup.type "threaded"), whose processes only a cgroup above it lists.
+Result<bool> AddProcesses(const Context& context, int dir, Members* members) {
   const Sys<std::string> text =
       context.kernel.ReadFile(dir, "cgroup.procs", kMaxProcsBytes);
-  // EOPNOTSUPP: a threaded cgroup. ENOENT, ENODEV: the cgroup has been removed.
-  if (exec::FailedWith(text, EOPNOTSUPP) || exec::FailedWith(text, ENOENT) ||
-      exec::FailedWith(text, ENODEV)) {
-    return Ok();
+  if (exec::FailedWith(text, EOPNOTSUPP)) {
+    return false;
+  }
+  // ENOENT, ENODEV: the cgroup has been removed.
+  if (exec::FailedWith(text, ENOENT) || exec::FailedWith(text, ENODEV)) {
+    return true;
   }
   if (exec::FailedWith(text, EFBIG)) {
     members->all_seen = false;
-    return Ok();
+    return true;
   }
   if (!text) {
     return ErrnoError(text.error(), "read", "cgroup.procs");
@@ -129,7 +130,7 @@ Result<void> AddProcesses(const Context& context, int dir, Members* members) {
     }
     at = end + 1;
   }
-  return Ok();
+  return true;
 }
 
 std::string ObjectOf(const Process& process) {
@@ -252,13 +253,23 @@ Result<Members> MembersOf(const Context& context, const Cgroup& cgroup) {
     if (!dir) {
       return std::move(dir).error();
     }
-    MOUNTD_TRY(AddProcesses(context, dir->get(), &members));
+    MOUNTD_ASSIGN(const bool are_listed,
+                  AddProcesses(context, dir->get(), &members));
+    // This walk visits no cgroup above its first one.
+    if (!are_listed && path == ".") {
+      MOUNTD_ASSIGN(const CgroupEvents events, ReadEvents(context, cgroup));
+      members.all_seen = members.all_seen && !events.populated;
+    }
     MOUNTD_ASSIGN(const std::vector<std::string> names,
                   Named(kernel.List(dir->get(), kMaxChildren), "getdents64",
                         cgroup.path));
     members.all_seen = members.all_seen && names.size() < kMaxChildren;
     for (const std::string& name : names) {
       const Sys<FileFacts> file = kernel.Stat(dir->get(), name);
+      // A cgroup that cannot be told from a file may have processes.
+      if (!file && file.error() != ENOENT) {
+        return ErrnoError(file.error(), "statx", cgroup.path);
+      }
       if (file && S_ISDIR(file->mode)) {
         left.push_back(std::string(path).append("/").append(name));
       }

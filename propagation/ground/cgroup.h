@@ -56,7 +56,9 @@ Result<std::string> CgroupPathOf(const Context& context,
 Result<Cgroup> CheckWithin(const Context& context, const Process& process,
                            std::uint64_t id);
 
-// Returns the processes in the cgroup and in all cgroups beneath it.
+// Returns the processes in the cgroup and in all cgroups beneath it. `all_seen`
+// is false if there are too many, and if the cgroup is threaded, because a
+// threaded cgroup does not list its processes.
 Result<Members> MembersOf(const Context& context, const Cgroup& cgroup);
 
 Result<exec::CgroupState> InspectCgroup(const Context& context,

@@ -561,9 +561,19 @@ TEST_F(Copies, OfCgroupsThatAreNotGrantedAreNotTold) {
   EXPECT_EQ(CodeOf(Find(HolderScope::kNode)), "PermissionDenied");
 }
 
-// A call that fails must not make the executor report that no copy exists.
-TEST_F(Copies, ACallThatFailsNeverHidesOne) {
+// A threaded cgroup does not list its processes.
+TEST_F(Copies, OfAThreadedCgroupMayBeMissed) {
+  WriteFile("/sys/fs/cgroup" + top() + "/web/cgroup.type", "threaded");
+  EXPECT_EQ(Found().incomplete, 0U);
   Spawn("web", BindPrivately);
+  EXPECT_NE(Found().incomplete, 0U);
+}
+
+// A call that fails must not make the executor report that no copy exists, also
+// not of a process in a cgroup beneath the allocation's.
+TEST_F(Copies, ACallThatFailsNeverHidesOne) {
+  MakeCgroup("web/pod");
+  Spawn("web/pod", BindPrivately);
   kernel_.FailAt(0, 0);
   ASSERT_EQ(Found().count, 1U);
   const std::vector<std::string> calls = kernel_.calls();
