@@ -69,6 +69,7 @@ Result<std::string> AllocationVerbs::PrepareAgain(const CallContext& call,
   MOUNTD_TRY(CheckCgroup(call, record, cgroup));
   MOUNTD_TRY(MakeDirectory(record, group));
   if (moves) {
+    MOUNTD_TRY(NoteLeftCgroup(parts_, record));
     MOUNTD_TRY(parts_.state.allocations.SetAllocationCgroup(record.id, cgroup));
     // A lease that stops tasks may be younger than the check above.
     Result<void> may = leases_.StopOf(record) == exec::TaskStop::kNo

@@ -181,9 +181,17 @@ Result<bool> HasDeparted(store::StateStore& state,
 
 }  // namespace
 
-Result<bool> Fences::Detach(const AllocationRecord& record, OnLapse on_lapse,
+Result<bool> Fences::Detach(const AllocationRecord& record,
+                            const FenceRecord& fence,
                             const Progress& progress) {
-  if (on_lapse == OnLapse::kRelease) {
+  if (fence.on_lapse == OnLapse::kRelease) {
+    if (fence.stop_tasks == exec::TaskStop::kKill) {
+      // A task that was started after the stop may copy a mount after the
+      // search. So the receipt waits until the cgroup is seen empty.
+      MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                    parts_.boot.mounts.MountsOf(record.id));
+      MOUNTD_TRY(NoteUnchecked(parts_, record, mounts));
+    }
     MOUNTD_TRY(teardowns_.Release(record, {OnTasks::kRefuse, progress}));
     return IsDetachedByRelease(parts_, record.id);
   }
@@ -272,7 +280,7 @@ Result<FenceRecord> Fences::Finish(const FenceRecord& fence,
         !searched) {
       return Failed(allocation, searched.error());
     }
-    detached = Detach(*record, fence.on_lapse, progress);
+    detached = Detach(*record, fence, progress);
   } else {
     // Somebody has released it since, or a kill came after the release.
     detached = IsDetachedByRelease(parts_, allocation);

@@ -44,7 +44,7 @@ class Fences {
   Result<FenceRecord> Finish(const FenceRecord& fence,
                              const Progress& progress);
   Result<void> Search(const AllocationRecord& record, std::uint32_t attempts);
-  Result<bool> Detach(const AllocationRecord& record, OnLapse on_lapse,
+  Result<bool> Detach(const AllocationRecord& record, const FenceRecord& fence,
                       const Progress& progress);
   // Records the error of a try with the fence.
   Error Failed(const std::string& allocation, Error error);

@@ -60,6 +60,18 @@ exec::AllocationPlan PlanOf(const AllocationRecord& record) {
   return {exec::ToWire(record.id), record.uid};
 }
 
+namespace {
+
+// Returns whether a search for copies knows the mount by its id. The mount of
+// an operation that was cut off has no id yet, and a lost one is gone.
+bool HasKnownId(const MountRecord& mount) {
+  return mount.state == MountRecordState::kAttached ||
+         mount.state == MountRecordState::kDetaching ||
+         mount.state == MountRecordState::kFound;
+}
+
+}  // namespace
+
 Result<void> Teardowns::UnmountAllOf(const AllocationRecord& record,
                                      const Manner& manner) {
   Result<void> outcome = parts_.mounts.UnmountAll(
@@ -105,11 +117,12 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
                 parts_.volumes.Of(record.id));
   MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
                 parts_.networks.TeardownOrder(record.id));
-  if (ignores) {
-    MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                  parts_.boot.mounts.MountsOf(record.id));
-    MOUNTD_TRY(NoteUnchecked(parts_, record, mounts));
+  MOUNTD_ASSIGN(std::vector<MountRecord> unchecked,
+                parts_.boot.mounts.MountsOf(record.id));
+  if (!ignores) {
+    std::erase_if(unchecked, HasKnownId);
   }
+  MOUNTD_TRY(NoteUnchecked(parts_, record, unchecked));
   progress.Expect(publications.size() + interfaces.size());
   Result<void> outcome = UnmountAllOf(record, manner);
   // Later steps go on after a failure, and the first error counts.
@@ -335,7 +348,7 @@ Result<void> Teardowns::Unmount(const AllocationRecord& record,
   MOUNTD_ASSIGN(const std::optional<MountRecord> before,
                 parts_.boot.mounts.GetMount(record.id, task, name));
   if (before && (mode == exec::UnmountMode::kDetach ||
-                 manner.on_tasks == OnTasks::kIgnore)) {
+                 manner.on_tasks == OnTasks::kIgnore || !HasKnownId(*before))) {
     MOUNTD_TRY(NoteUnchecked(parts_, record, {*before}));
   }
   if (before && mode != exec::UnmountMode::kDetach &&

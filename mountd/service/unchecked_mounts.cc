@@ -38,15 +38,7 @@ std::optional<std::string> MembersAsText(const ServiceParts& parts,
                    "that were removed");
 }
 
-}  // namespace
-
-Result<void> NoteUnchecked(const ServiceParts& parts,
-                           const AllocationRecord& record,
-                           const std::vector<MountRecord>& mounts) {
-  if (record.cgroup == 0 ||
-      std::none_of(mounts.begin(), mounts.end(), FreesAClaim)) {
-    return Ok();
-  }
+Result<void> Note(const ServiceParts& parts, const AllocationRecord& record) {
   MOUNTD_ASSIGN(std::vector<UncheckedRecord> others,
                 parts.state.unchecked.UncheckedOf(record.id));
   // An allocation may get one cgroup after another.
@@ -56,6 +48,35 @@ Result<void> NoteUnchecked(const ServiceParts& parts,
   MOUNTD_TRY(UsersOfUnchecked(parts, others, record.uid));
   return parts.state.unchecked.PutUnchecked(
       {0, record.id, record.uid, record.cgroup});
+}
+
+}  // namespace
+
+Result<void> NoteUnchecked(const ServiceParts& parts,
+                           const AllocationRecord& record,
+                           const std::vector<MountRecord>& mounts) {
+  return record.cgroup == 0 ||
+                 std::none_of(mounts.begin(), mounts.end(), FreesAClaim)
+             ? Ok()
+             : Note(parts, record);
+}
+
+Result<void> NoteLeftCgroup(const ServiceParts& parts,
+                            const AllocationRecord& record) {
+  // Each look at the allocation's users asks the executor about each of them.
+  constexpr std::size_t kMostLeft = 16;
+  if (record.cgroup == 0) {
+    return Ok();
+  }
+  MOUNTD_TRY(Note(parts, record));
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> left,
+                parts.state.unchecked.UncheckedOf(record.id));
+  return left.size() <= kMostLeft
+             ? Ok()
+             : Result<void>(MakeError(
+                   Code::kResourceExhausted, "move", "allocation " + record.id,
+                   "processes of " + std::to_string(kMostLeft) +
+                       " earlier cgroups of it are left; end them first"));
 }
 
 Result<std::optional<std::string>> UsersOfUnchecked(

@@ -9,10 +9,12 @@
 
 // Mounts of host volumes, file systems and directories that mountd removed
 // without knowing that no task has them: a detached one, one whose copies the
-// caller ignored, and one that another replaced. No search finds such a mount's
-// users any more, because the mount is gone from the host. So every process of
-// the allocation's cgroup counts as a user, until the cgroup has none. A volume
-// of a plugin has its own record (DepartedRecord), and a tmpfs frees no claim.
+// caller ignored, one that another replaced, one that was lost, and one whose
+// making was cut off. No search finds such a mount's users, because the mount
+// is gone from the host or mountd does not know its id. So every process of the
+// allocation's cgroup counts as a user, until the cgroup has none. The same
+// goes for a cgroup that the allocation had before its last one. A volume of a
+// plugin has its own record (DepartedRecord), and a tmpfs frees no claim.
 namespace mountd {
 
 // Records that processes of the allocation's cgroup may keep one of the mounts.
@@ -21,6 +23,13 @@ namespace mountd {
 Result<void> NoteUnchecked(const ServiceParts& parts,
                            const AllocationRecord& record,
                            const std::vector<MountRecord>& mounts);
+
+// Records that processes of the allocation's cgroup may keep mounts, also those
+// that its inboxes get later. Called before the allocation gets another cgroup,
+// because searches then look at that one alone. Records nothing without a
+// cgroup. ResourceExhausted while too many earlier cgroups have processes.
+Result<void> NoteLeftCgroup(const ServiceParts& parts,
+                            const AllocationRecord& record);
 
 // Returns the processes that may still use such mounts of the user's
 // allocation, as text; nothing if there are none. Forgets the cgroups that have

@@ -1871,15 +1871,17 @@ func (c *Client) Unsubscribe(ctx context.Context, options Options) (err error) {
 // options: "scope" (s): a label of the agent's own, for Reconcile and lists; "cgroup"
 // (h): the directory of the cgroup (version 2) that has the allocation's tasks, or
 // beneath which they are; a rule has to grant it. A later call with "cgroup" replaces
-// the cgroup, and mountd forgets the cgroup at a reboot. "group" (u): a gid of the host
-// whose processes pass through the directory, and through that of the network files, as
-// well; for tasks in a user namespace that does not map the caller's uid. The gid of
-// root there is such a gid. A rule has to allow it (ids). A later call with "group"
-// replaces the group, a call without leaves it, and mountd forgets it at a reboot.
-// "lease_required" (b): PublishVolume stages no volume for the allocation unless a
-// lease of it, or of its scope, is held (AcquireLease). A later call cannot take this
-// back. After the loss of state.db mountd requires a lease of each allocation that it
-// finds, if boot.db says that its owner had a lease.
+// the cgroup, and mountd forgets the cgroup at a reboot. Until the processes of the
+// earlier cgroup have ended, receipts report host volumes and volumes as not detached.
+// ResourceExhausted while 16 earlier cgroups have processes. "group" (u): a gid of the
+// host whose processes pass through the directory, and through that of the network
+// files, as well; for tasks in a user namespace that does not map the caller's uid. The
+// gid of root there is such a gid. A rule has to allow it (ids). A later call with
+// "group" replaces the group, a call without leaves it, and mountd forgets it at a
+// reboot. "lease_required" (b): PublishVolume stages no volume for the allocation
+// unless a lease of it, or of its scope, is held (AcquireLease). A later call cannot
+// take this back. After the loss of state.db mountd requires a lease of each allocation
+// that it finds, if boot.db says that its owner had a lease.
 //
 // result_: "host_path" (ay): the allocation's directory. "mount_namespace" (ay): the
 // file of the mount namespace that has mountd's mounts, for setns(2), if this is not

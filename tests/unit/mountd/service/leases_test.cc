@@ -559,6 +559,82 @@ TEST_F(IgnoredCopies, AKeptAllocationFreesNoClaim) {
   EXPECT_NE(fence->copies, "");
 }
 
+// A task may copy a mount between the search and the unmount.
+TEST_F(IgnoredCopies, ATaskThatComesAfterTheKillFreesNoClaim) {
+  LeaseRecord lease = Heartbeat();
+  lease.stop_tasks = TaskStop::kKill;
+  Mount();
+  ASSERT_THAT(Acquire(lease), IsOk());
+  Lapse();
+  executor().AddHolder(0, {}, kCgroup);
+  const auto fence = services().fences.Finish("web");
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_FALSE(fence->volumes_detached);
+  executor().EndProcesses();
+  EXPECT_TRUE(Told().volumes_detached);
+}
+
+// No search knows a mount that was lost, or whose making was cut off.
+TEST_F(IgnoredCopies, AMountWithoutAKnownIdFreesNoClaim) {
+  for (const MountRecordState state :
+       {MountRecordState::kLost, MountRecordState::kAttaching}) {
+    Mount();
+    const auto mounts = core_.boot->mounts.MountsOf("web");
+    ASSERT_EQ(mounts->size(), 1U);
+    ASSERT_THAT(core_.boot->mounts.SetMountState(mounts->front(), state),
+                IsOk());
+    ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+    Lapse();
+    const auto fence = services().fences.Finish("web");
+    ASSERT_THAT(fence, IsOk());
+    EXPECT_FALSE(fence->volumes_detached);
+    executor().EndProcesses();
+    EXPECT_TRUE(Told().volumes_detached);
+    ASSERT_THAT(Prepare("web"), IsOk());
+  }
+}
+
+// A search looks at the allocation's last cgroup alone.
+TEST_F(IgnoredCopies, AMoveToAnotherCgroupFreesNoClaim) {
+  constexpr std::uint64_t kNext = 78;
+  executor().PutCgroup(kNext, "/agent/next");
+  const auto move = [&](std::uint64_t cgroup) {
+    return Outcome(services().allocations.PrepareAllocation(
+        agent_, NameOf("web"), "prod", cgroup, /*group=*/0));
+  };
+  Mount();
+  ASSERT_EQ(move(kNext), "Ok");
+  ASSERT_THAT(Acquire(Heartbeat()), IsOk());
+  Lapse();
+  const auto fence = services().fences.Finish("web");
+  ASSERT_THAT(fence, IsOk());
+  EXPECT_FALSE(fence->volumes_detached);
+  EXPECT_NE(fence->copies.find("(pid 7, cgroup)"), std::string::npos)
+      << fence->copies;
+  executor().EndProcesses();
+  EXPECT_TRUE(Told().volumes_detached);
+}
+
+TEST_F(IgnoredCopies, AnAllocationLeavesFewCgroupsWithProcesses) {
+  constexpr std::uint64_t kMost = 16;
+  const auto move = [&](std::uint64_t cgroup) {
+    executor().PutCgroup(cgroup, "/agent/" + std::to_string(cgroup));
+    exec::Holder task;
+    task.pid = static_cast<std::uint32_t>(cgroup);
+    executor().AddHolder(0, task, cgroup);
+    return Outcome(services().allocations.PrepareAllocation(
+        agent_, NameOf("web"), "prod", cgroup, /*group=*/0));
+  };
+  executor().AddHolder(0, {}, kCgroup);
+  for (std::uint64_t i = 0; i < kMost; ++i) {
+    ASSERT_EQ(move(100 + i), "Ok");
+  }
+  EXPECT_EQ(move(200), "ResourceExhausted");
+  EXPECT_EQ(Record()->cgroup, 100 + kMost - 1);
+  executor().EndProcesses();
+  EXPECT_EQ(move(200), "Ok");
+}
+
 TEST_F(IgnoredCopies, AMountThatWasReplacedFreesNoClaim) {
   ASSERT_THAT(services().inboxes.PrepareInbox(agent_, {"web", "task"},
                                               /*opens=*/false),
