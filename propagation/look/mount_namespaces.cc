@@ -165,9 +165,13 @@ Sys<bool> MountNamespaces::ReadListed(const std::function<bool()>& is_over) {
 
 // A task can move its copy from one namespace to the next while this function
 // reads, so that each namespace is gone when its turn comes. Therefore the
-// function reads until a list has nothing new.
+// function reads until lists have nothing new. One such list is not enough. The
+// kernel lists namespaces by their numbers, and a namespace that is made on
+// another CPU may get a number that the list has passed (Linux 6.18).
 Sys<void> MountNamespaces::ReadOthers(const std::function<bool()>& is_over) {
   constexpr int kMostRounds = 16;
+  constexpr int kEnoughWithoutNew = 3;
+  int without_new = 0;
   for (int round = 0; round < kMostRounds; ++round) {
     const Sys<bool> has_new = ReadListed(is_over);
     // ENOTTY: a kernel that cannot list namespaces. EPERM: it does not let us.
@@ -177,7 +181,8 @@ Sys<void> MountNamespaces::ReadOthers(const std::function<bool()>& is_over) {
     if (!has_new) {
       return has_new.error();
     }
-    if (!*has_new) {
+    without_new = *has_new ? 0 : without_new + 1;
+    if (without_new == kEnoughWithoutNew) {
       return {};
     }
   }

@@ -321,6 +321,21 @@ TEST_F(Copies, InANamespaceThatIsAlwaysAnotherAreTold) {
   }
 }
 
+// A namespace that is made on another CPU may be missing in a list.
+TEST_F(Copies, InANamespaceThatAListMissesAreTold) {
+  if (!real_.MountNamespaces()) {
+    return;  // the kernel lists no namespaces without a process
+  }
+  Child& task = SpawnOutside(MountNext);
+  const dev_t device = DeviceAtPlace(task);
+  const LoneCopy copy(task);
+  End(task);
+  for (int lists = 0; lists <= 2; ++lists) {
+    kernel_.LeaveOut(copy.id(), lists);
+    EXPECT_EQ(FoundOfVolume(device, "next", HolderScope::kNode).count, 1U);
+  }
+}
+
 // Moves a copy of MountNext from namespace to namespace, in a child that is in
 // the test's own namespace for most of the time. Writes the copy's device.
 bool HopForEver(dev_t* device) {

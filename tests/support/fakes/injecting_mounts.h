@@ -85,9 +85,24 @@ class InjectingMounts : public InjectingFiles {
   }
   Sys<std::vector<MountNamespaceName>> MountNamespaces() override {
     return Pass<std::vector<MountNamespaceName>>("MountNamespaces", [&] {
-      return hide_namespaces_ ? Sys<std::vector<MountNamespaceName>>(ENOTTY)
-                              : kernel_.MountNamespaces();
+      if (hide_namespaces_) {
+        return Sys<std::vector<MountNamespaceName>>(ENOTTY);
+      }
+      auto names = kernel_.MountNamespaces();
+      if (names && lists_without_it_ > 0) {
+        --lists_without_it_;
+        std::erase_if(*names, [this](const MountNamespaceName& name) {
+          return name.id == unlisted_;
+        });
+      }
+      return names;
     });
+  }
+  // Leaves the mount namespace out of the next lists, as if it was not yet
+  // there when the kernel's list had come to its number.
+  void LeaveOut(std::uint64_t mount_namespace, int lists) {
+    unlisted_ = mount_namespace;
+    lists_without_it_ = lists;
   }
   Sys<std::vector<MountFacts>> MountsOfNamespace(std::uint64_t id) override {
     auto mounts = Pass<std::vector<MountFacts>>(
@@ -137,6 +152,8 @@ class InjectingMounts : public InjectingFiles {
   int listings_ = 0;
   std::uint64_t listed_namespace_ = 0;
   std::function<void()> after_listing_;
+  std::uint64_t unlisted_ = 0;
+  int lists_without_it_ = 0;
 };
 
 }  // namespace mountd::exec
