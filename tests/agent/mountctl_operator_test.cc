@@ -107,6 +107,18 @@ TEST_F(MountctlOperatorTest, DoctorOfWhomNoRuleNamesAndOneThatMayNotKnow) {
               HasSubstr("unknown  plugins: PermissionDenied: not yours\n"));
 }
 
+// The machine decides about the other checks, and nomad_check_test.cc has them.
+TEST_F(MountctlOperatorTest, DoctorOfANomadClientAsksForItsRules) {
+  const ProgramOutcome plain = Run({"doctor"});
+  EXPECT_THAT(plain.out, testing::Not(HasSubstr("Nomad")));
+  const ProgramOutcome outcome =
+      Run({"doctor", "--nomad", "--nomad-config", "/proc/none"});
+  EXPECT_THAT(outcome.out, HasSubstr("  networks: "));
+  EXPECT_THAT(outcome.out, HasSubstr("unknown  Nomad's configuration: "));
+  EXPECT_EQ(script().count("ListNetworks"), 1U);
+  EXPECT_EQ(Run({"doctor", "--nomad-config", "/proc/none"}).status, 2);
+}
+
 TEST_F(MountctlOperatorTest, DoctorIsOfUseWithoutADaemon) {
   server_.Stop();
   const ProgramOutcome outcome = Run({"doctor"});

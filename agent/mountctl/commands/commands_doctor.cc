@@ -10,6 +10,7 @@
 #include "agent/mountctl/doctor/daemon_checks.h"
 #include "agent/mountctl/doctor/host_checks.h"
 #include "agent/mountctl/doctor/host_facts.h"
+#include "agent/mountctl/doctor/nomad_report.h"
 #include "agent/mountctl/output/output.h"
 #include "mountd/base/number.h"
 
@@ -25,7 +26,13 @@ Details:
   Without mountd, doctor checks the socket and who may connect, systemd's units,
   and the host's root and mounts. It asks mountd about the kernel's features,
   rules, addresses, host ports, executors, stores, plugins and pending
-  tear-downs.)";
+  tear-downs.
+
+  With --nomad, doctor also checks what a Nomad client without root needs. Run
+  it as the client's user: runuser -u nomad -- mountctl doctor --nomad. It
+  checks subordinate ids and the programs that use them, user namespaces, the
+  unit nomad.service and its cgroup, the files of the package mountd-nomad, the
+  client's configuration and directories, and the rules of mountd.toml.)";
 
 using Checks = std::vector<Check>;
 
@@ -135,7 +142,24 @@ std::optional<Client> Reach(const ClientOptions& options, Checks& checks) {
   return reached ? std::optional<Client>(*std::move(client)) : std::nullopt;
 }
 
-int Doctor(const Context& context) {
+void Print(const Checks& checks, bool json) {
+  if (json) {
+    std::cout << Dump({{"ok", !AnyFailed(checks)}, {"checks", ToJson(checks)}})
+              << std::endl;
+    return;
+  }
+  for (const Check& check : checks) {
+    std::cout << LineOf(check) << '\n';
+  }
+  std::cout.flush();
+}
+
+struct Choice {
+  bool nomad = false;
+  std::string nomad_config = NomadPlaces().config;
+};
+
+int Doctor(const Context& context, const Choice& choice) {
   ClientOptions options = context.options;
   options.connect_timeout = kConnectTimeout;
   options.deadline =
@@ -155,28 +179,34 @@ int Doctor(const Context& context) {
     checks.push_back({Verdict::kUnknown, "mountd",
                       "the checks that need mountd were left out", ""});
   }
-  if (context.json) {
-    std::cout << Dump({{"ok", !AnyFailed(checks)}, {"checks", ToJson(checks)}})
-              << std::endl;
-  } else {
-    for (const Check& check : checks) {
-      std::cout << LineOf(check) << '\n';
-    }
-    std::cout.flush();
+  if (choice.nomad) {
+    NomadPlaces places;
+    places.config = choice.nomad_config;
+    AddAll(checks, CheckNomadClient(places, ReadNomadUnit(),
+                                    client ? &*client : nullptr));
   }
+  Print(checks, context.json);
   return AnyFailed(checks) ? kExitError : kExitOk;
 }
 
 }  // namespace
 
 void AddDoctorCommand(CLI::App& app, Context& context) {
-  app.add_subcommand("doctor",
-                     "Check the node and say what is wrong and what to do")
-      ->footer(kDoctorDetails)
-      ->group(kNodeGroup)
-      ->callback([&context] {
-        context.chosen = [&context] { return Doctor(context); };
-      });
+  auto* command = app.add_subcommand(
+      "doctor", "Check the node and say what is wrong and what to do");
+  command->footer(kDoctorDetails)->group(kNodeGroup);
+  auto choice = std::make_shared<Choice>();
+  auto* nomad = command->add_flag(
+      "--nomad", choice->nomad,
+      "Check also what a Nomad client needs that runs as this user");
+  command
+      ->add_option("--nomad-config", choice->nomad_config,
+                   "Read the client's configuration from this file, or from "
+                   "*.hcl in this directory (default /etc/nomad.d)")
+      ->needs(nomad);
+  command->callback([&context, choice] {
+    context.chosen = [&context, choice] { return Doctor(context, *choice); };
+  });
 }
 
 }  // namespace mountd::agent
