@@ -16,7 +16,7 @@ struct NomadPlaces {
   std::string sysctl = "/proc/sys";
   std::string cgroups = "/sys/fs/cgroup";
   std::string config = "/etc/nomad.d";  // of the client: a directory or a file
-  std::string cache = "/var/lib/cni";
+  std::string cache = "/var/lib/cni/results";
   std::string installed;  // of mountd-nomad; "": as built
   std::string path = "/usr/sbin:/usr/bin:/sbin:/bin";  // without a unit's
 };

@@ -122,8 +122,8 @@ std::vector<Check> CheckNomadClient(const NomadPlaces& places,
   LookAtConfig(places, installed, checks);
   checks.push_back(CheckOwnDirectory(
       "CNI cache", LookAtDirectory(places.cache),
-      "systemd-tmpfiles --create mountd-nomad.conf, which makes it the user "
-      "nomad's"));
+      "if no CNI runtime of root's runs here: rm -r /var/lib/cni, then "
+      "systemd-tmpfiles --create mountd-nomad.conf"));
   LookAtRules(places, known, client, checks);
   return checks;
 }
