@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -68,6 +70,11 @@ TEST(CheckUserNamespaces, KnowsEachSwitch) {
   const Check apparmor = CheckUserNamespaces({{}, "60000", "1"});
   EXPECT_EQ(apparmor.verdict, Verdict::kFailed);
   EXPECT_THAT(apparmor.why, HasSubstr("AppArmor"));
+}
+
+TEST(CheckBridgeModule, IsWhatNomadLooksFor) {
+  EXPECT_EQ(CheckBridgeModule(true).verdict, Verdict::kOk);
+  EXPECT_EQ(CheckBridgeModule(false).verdict, Verdict::kFailed);
 }
 
 NomadUnit Running() {
@@ -222,6 +229,7 @@ class NomadReportTest : public testing::Test {
   NomadReportTest() {
     places_.etc = At("etc");
     places_.sysctl = At("sysctl");
+    places_.modules = At("modules");
     places_.cgroups = At("cgroup");
     places_.config = At("etc/nomad.d");
     places_.cache = At("cache");
@@ -237,6 +245,10 @@ class NomadReportTest : public testing::Test {
           "data_dir = \"" + At("data") + "\"\nplugin_dir = \"" +
               At("nomad/plugins") + "\"\nclient {\n  cni_path = \"" +
               At("nomad/cni") + "\"\n}\nplugin \"mountd\" {}\n");
+    struct utsname kernel = {};
+    ::uname(&kernel);
+    Write(std::string("modules/") + kernel.release + "/modules.dep",
+          "kernel/net/bridge/bridge.ko: kernel/net/802/stp.ko\n");
     Write("sysctl/user/max_user_namespaces", "1000\n");
     fs::create_directories(At("cache"));
     for (const char* program :
@@ -312,6 +324,13 @@ TEST_F(NomadReportTest, TheUnitsPathIsTheClients) {
   EXPECT_THAT(Wrong(), ElementsAre("iptables"));
   unit_.environment = {"PATH=" + At("nomad/bin") + ":" + At("bin")};
   EXPECT_THAT(Wrong(), IsEmpty());
+}
+
+TEST_F(NomadReportTest, AKernelThatDoesNotNameTheBridge) {
+  fs::remove_all(At("modules"));
+  const bool loaded = ::access("/sys/module/bridge", F_OK) == 0;
+  EXPECT_EQ(Wrong(), loaded ? std::vector<std::string>{}
+                            : std::vector<std::string>{"kernel module bridge"});
 }
 
 TEST_F(NomadReportTest, ASwitchOfTheKernelIsFound) {

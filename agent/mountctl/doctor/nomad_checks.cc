@@ -100,6 +100,19 @@ Check CheckUserNamespaces(const NamespaceSwitches& switches) {
   return Fine(what, "ordinary users may make them");
 }
 
+Check CheckBridgeModule(bool found) {
+  const std::string what = "kernel module bridge";
+  if (found) {
+    return Fine(what, "Nomad finds it");
+  }
+  return Failed(what,
+                "Nomad does not find it, and places no job with mode "
+                "\"bridge\"",
+                "install the kernel's modules; if the kernel has it built in, "
+                "add kernel/net/bridge/bridge.ko to "
+                "/lib/modules/RELEASE/modules.builtin");
+}
+
 Check CheckNomadUnit(const NomadUnit& unit, const std::string& user) {
   if (unit.load != "loaded") {
     return Failed(kUnit, unit.load.empty() ? "not-found" : unit.load,

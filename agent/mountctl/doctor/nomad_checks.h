@@ -40,6 +40,10 @@ struct NamespaceSwitches {
 };
 Check CheckUserNamespaces(const NamespaceSwitches& switches);
 
+// Nomad places no job with mode "bridge" unless it finds the kernel's module
+// bridge, loaded or not.
+Check CheckBridgeModule(bool found);
+
 // The unit nomad.service, as systemd reports it.
 struct NomadUnit {
   std::string load;    // "loaded", "not-found"

@@ -6,6 +6,7 @@
 #include <sdbus-c++/sdbus-c++.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/utsname.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -130,6 +131,21 @@ Result<std::uint64_t> CountSubordinateIds(const std::string& file,
     count += range.count;
   }
   return count;
+}
+
+bool FindsBridge(const std::string& modules) {
+  struct utsname kernel = {};
+  if (::access("/sys/module/bridge", F_OK) == 0 || ::uname(&kernel) != 0) {
+    return true;
+  }
+  for (const char* list : {"/modules.builtin", "/modules.dep"}) {
+    const Result<std::string> text =
+        ReadWhole(modules + "/" + kernel.release + list);
+    if (text && text->find("/bridge.ko") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
 }
 
 NamespaceSwitches ReadNamespaceSwitches(const std::string& sysctl) {

@@ -14,6 +14,7 @@ namespace mountd::agent {
 struct NomadPlaces {
   std::string etc = "/etc";  // subuid, subgid, mountd/mountd.toml
   std::string sysctl = "/proc/sys";
+  std::string modules = "/lib/modules";
   std::string cgroups = "/sys/fs/cgroup";
   std::string config = "/etc/nomad.d";  // of the client: a directory or a file
   std::string cache = "/var/lib/cni/results";
@@ -37,6 +38,9 @@ bool IsPrivileged(const std::string& program);
 // The number of ids that the file gives the user.
 Result<std::uint64_t> CountSubordinateIds(const std::string& file,
                                           const std::string& user);
+// Looks where a Nomad client looks: at loaded modules, and at the lists of the
+// kernel that runs.
+bool FindsBridge(const std::string& modules);
 NamespaceSwitches ReadNamespaceSwitches(const std::string& sysctl);
 CgroupFacts LookAtCgroup(const std::string& path);
 DirectoryFacts LookAtDirectory(const std::string& path);

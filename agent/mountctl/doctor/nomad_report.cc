@@ -116,6 +116,7 @@ std::vector<Check> CheckNomadClient(const NomadPlaces& places,
   }
   LookAtTools(path, checks);
   checks.push_back(CheckUserNamespaces(ReadNamespaceSwitches(places.sysctl)));
+  checks.push_back(CheckBridgeModule(FindsBridge(places.modules)));
   checks.push_back(CheckNomadCgroup(LookAtCgroup(
       places.cgroups + (known.cgroup.empty() ? kUsualCgroup : known.cgroup))));
   LookAtInstalled(installed, path, checks);
