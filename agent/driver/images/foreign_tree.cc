@@ -2,6 +2,7 @@
 #include "agent/driver/images/foreign_tree.h"
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "agent/driver/images/confined.h"
@@ -50,6 +51,17 @@ class SizeLines {
   std::string rest_;
 };
 
+// Says why a program failed, or that somebody has killed it.
+Error ProgramFailure(const char* program, const ForeignTree& tree,
+                     const ProgramEnd& end) {
+  if (end.status < 0) {
+    return MakeError(
+        Code::kUnavailable, program, tree.name,
+        "was killed by signal " + std::to_string(-end.status) + "; call again");
+  }
+  return MakeError(Code::kInternal, program, tree.name, OnOneLine(end.text));
+}
+
 }  // namespace
 
 Result<TreeSize> MeasureTree(const ForeignTree& tree, const TreeSize& most,
@@ -73,7 +85,7 @@ Result<TreeSize> MeasureTree(const ForeignTree& tree, const TreeSize& most,
                             supervision));
   // 1: a file went away meanwhile.
   if (!end.stopped && end.status != 0 && end.status != 1) {
-    return MakeError(Code::kInternal, "find", tree.name, OnOneLine(end.text));
+    return ProgramFailure("find", tree, end);
   }
   return sum;
 }
@@ -92,7 +104,7 @@ Result<void> RemoveTree(const ForeignTree& tree, int inherited,
                   {"/usr/bin/rm", "-rf", "--one-file-system", "--", tree.name},
                   supervision));
   if (end.status != 0) {
-    return MakeError(Code::kInternal, "rm", tree.name, OnOneLine(end.text));
+    return ProgramFailure("rm", tree, end);
   }
   return Ok();
 }
