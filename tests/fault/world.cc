@@ -171,8 +171,12 @@ void World::Tell(const std::string& rpc, const std::string& action) {
   fs::rename(faults + ".new", faults);
 }
 
+std::string World::DataOf(const std::string& volume) {
+  return std::string(kFaultsOfPlugin) + "/data/" + Hex(volume);
+}
+
 bool World::HasMade(const std::string& volume) {
-  return fs::exists(std::string(kFaultsOfPlugin) + "/data/" + Hex(volume));
+  return fs::exists(DataOf(volume));
 }
 
 bool World::HasAttached(const std::string& volume, const std::string& node) {

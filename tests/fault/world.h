@@ -47,6 +47,8 @@ class World : private cni::CniWorld {
   // Sets what the plugin does in each call of that RPC ("" for its usual
   // answer), by csi-fault-plugin's file `faults`.
   static void Tell(const std::string& rpc, const std::string& action);
+  // Returns the plugin's directory with the content of that volume.
+  static std::string DataOf(const std::string& volume);
   // True if the plugin has made that volume, or attached it to that node.
   static bool HasMade(const std::string& volume);
   static bool HasAttached(const std::string& volume, const std::string& node);
