@@ -38,27 +38,43 @@ bool IsBare(const agent::AllocationStatus& allocation) {
 }  // namespace
 
 Result<void> MountdAllocations::Prepare(const std::string& allocation) {
-  const std::lock_guard lock(mutex_);
+  const KeyedLocks::Guard guard = locks_.Lock(allocation);
   return PrepareLocked(allocation);
 }
 
 Result<void> MountdAllocations::PrepareLocked(const std::string& allocation) {
   // mountd-cni and a CSI plugin of this user may have prepared it.
-  const auto before = client_.GetAllocation(allocation);
+  const auto before = Find(allocation);
   if (before || before.error().code != Code::kNotFound) {
     return WithoutValue(before);
   }
   agent::AllocationOptions options;
   options.scope = kScope;
-  return WithoutValue(client_.PrepareAllocation(allocation, options));
+  return WithoutValue(clients_.Call([&](agent::Client& client) {
+    return client.PrepareAllocation(allocation, options);
+  }));
+}
+
+Result<agent::AllocationStatus> MountdAllocations::Find(
+    const std::string& allocation) {
+  return clients_.Call(
+      [&](agent::Client& client) { return client.GetAllocation(allocation); });
+}
+
+Result<void> MountdAllocations::Unmount(const std::string& allocation,
+                                        const agent::MountStatus& mount) {
+  return OkIfGone(clients_.Call([&](agent::Client& client) {
+    return client.Unmount(allocation, mount.task, mount.name);
+  }));
 }
 
 Result<void> MountdAllocations::MountHostVolumes(driver::TaskConfig* config) {
   if (config->mounts.empty()) {
     return Ok();
   }
-  const std::lock_guard lock(mutex_);
-  const auto granted = client_.ListHostVolumes();
+  const KeyedLocks::Guard guard = locks_.Lock(config->allocation);
+  const auto granted = clients_.Call(
+      [](agent::Client& client) { return client.ListHostVolumes(); });
   // mountd 0.1.0 cannot say; its users have crun bind the path.
   if (!granted && granted.error().code == Code::kNotSupported) {
     return Ok();
@@ -74,7 +90,9 @@ Result<void> MountdAllocations::MountHostVolumes(driver::TaskConfig* config) {
     specs.push_back(one.spec);
   }
   MOUNTD_TRY(PrepareLocked(config->allocation));
-  const auto made = client_.BindMounts(config->allocation, specs);
+  const auto made = clients_.Call([&](agent::Client& client) {
+    return client.BindMounts(config->allocation, specs);
+  });
   if (!made) {
     IgnoreBecauseBestEffort(ReleaseUnused(config->allocation));
     return made.error();
@@ -87,8 +105,8 @@ Result<void> MountdAllocations::MountHostVolumes(driver::TaskConfig* config) {
 
 Result<void> MountdAllocations::UnmountHostVolumes(
     const std::string& allocation, const std::string& task) {
-  const std::lock_guard lock(mutex_);
-  const auto found = client_.GetAllocation(allocation);
+  const KeyedLocks::Guard guard = locks_.Lock(allocation);
+  const auto found = Find(allocation);
   if (!found) {
     return OkIfGone(found.error());
   }
@@ -99,15 +117,15 @@ Result<void> MountdAllocations::UnmountHostVolumes(
   }
   for (const agent::MountStatus& mount : found->mounts) {
     if (mount.task == task && IsHostVolume(mount)) {
-      MOUNTD_TRY(OkIfGone(client_.Unmount(allocation, task, mount.name)));
+      MOUNTD_TRY(Unmount(allocation, mount));
     }
   }
   return running.empty() ? ReleaseUnused(allocation) : Ok();
 }
 
 Result<void> MountdAllocations::ReleaseIfBare(const std::string& allocation) {
-  const std::lock_guard lock(mutex_);
-  const auto found = client_.GetAllocation(allocation);
+  const KeyedLocks::Guard guard = locks_.Lock(allocation);
+  const auto found = Find(allocation);
   if (!found) {
     return OkIfGone(found.error());
   }
@@ -119,8 +137,7 @@ Result<void> MountdAllocations::ReleaseIfBare(const std::string& allocation) {
   // Mounts that were in use when their tasks were destroyed.
   for (const agent::MountStatus& mount : found->mounts) {
     if (IsHostVolume(mount)) {
-      MOUNTD_TRY(OkIfBusy(
-          OkIfGone(client_.Unmount(allocation, mount.task, mount.name))));
+      MOUNTD_TRY(OkIfBusy(Unmount(allocation, mount)));
     }
   }
   return ReleaseLocked(allocation);
@@ -128,17 +145,19 @@ Result<void> MountdAllocations::ReleaseIfBare(const std::string& allocation) {
 
 // Nomad asks for the end of each network that it has asked for.
 Result<void> MountdAllocations::ReleaseUnused(const std::string& allocation) {
-  const auto found = client_.GetAllocation(allocation);
+  const auto found = Find(allocation);
   return found && !found->networks.empty() ? Ok() : ReleaseLocked(allocation);
 }
 
 Result<void> MountdAllocations::ReleaseLocked(const std::string& allocation) {
-  const auto found = client_.GetAllocation(allocation);
+  const auto found = Find(allocation);
   if (!found || !IsBare(*found)) {
     return OkIfGone(WithoutValue(found));
   }
   return OkIfBusy(
-      OkIfGone(WithoutValue(client_.ReleaseAllocation(allocation))));
+      OkIfGone(WithoutValue(clients_.Call([&](agent::Client& client) {
+        return client.ReleaseAllocation(allocation);
+      }))));
 }
 
 }  // namespace mountd::nomad

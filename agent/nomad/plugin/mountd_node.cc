@@ -19,6 +19,17 @@ Result<agent::Client> Connect(const Settings& settings) {
   return agent::Client::Connect(std::move(options));
 }
 
+// Connections of calls that give way to others while mountd works.
+LentClients::Connect ConnectorOf(const Settings& settings) {
+  return [address = settings.address](std::chrono::milliseconds patience) {
+    agent::ClientOptions options;
+    options.address = address;
+    options.patience = patience;
+    options.join = false;
+    return agent::Client::Connect(std::move(options));
+  };
+}
+
 // The directory above the tasks' one, which the driver expects.
 Result<void> MakeParent(const std::string& state) {
   std::error_code failed;
@@ -42,13 +53,12 @@ Result<Node> MakeMountdNode(const Settings& settings) {
   options.keeps_spare_namespaces = true;
   // The driver lets nobody else use its connection.
   MOUNTD_ASSIGN(agent::Client for_driver, Connect(settings));
-  MOUNTD_ASSIGN(agent::Client for_allocations, Connect(settings));
   const auto client = std::make_shared<agent::Client>(std::move(for_driver));
   options.client = client.get();
   Node node;
   node.keeps = client;
   node.allocations = std::make_unique<MountdAllocations>(
-      std::move(for_allocations), &driver::NamesOfRunningTasks);
+      ConnectorOf(settings), &driver::NamesOfRunningTasks);
   MOUNTD_ASSIGN(node.driver, driver::MakeOciDriver(std::move(options)));
   return node;
 }

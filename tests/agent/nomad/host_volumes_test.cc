@@ -6,9 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -135,10 +138,21 @@ class HostVolumes : public ApiTest {
   // The plugin has been killed.
   void ConnectAgain() {
     allocations_ = std::make_unique<MountdAllocations>(
-        std::move(*Connect()),
+        [this](std::chrono::milliseconds patience) {
+          return agent::Client::Connect({.address = server().address(),
+                                         .patience = patience,
+                                         .join = false});
+        },
         [this](const std::string&) -> Result<std::set<std::string>> {
           return running_;
         });
+  }
+  std::jthread Mounts(const std::string& allocation) {
+    return std::jthread([this, allocation] {
+      auto config = TaskWith({MountOf("/data", "/srv/data")});
+      config.allocation = allocation;
+      EXPECT_THAT(allocations_->MountHostVolumes(&config), IsOk());
+    });
   }
   driver::TaskConfig Mounted(const std::string& task = "web") {
     auto config =
@@ -211,6 +225,27 @@ TEST_F(HostVolumes, ThatCannotBeMountedLeaveTheNetworkOfTheOthers) {
   EXPECT_THAT(allocations_->MountHostVolumes(&config),
               IsErr(Code::kInvalidArgument));
   EXPECT_EQ(client_->GetAllocation("cni-a1")->networks.size(), 1U);
+}
+
+// As many calls hang as there are connections, and one more.
+TEST_F(HostVolumes, HangingStartsHoldUpNoOtherAllocation) {
+  ASSERT_THAT(client_->PrepareAllocation("cni-b1"), IsOk());
+  executor().script().Block("PrepareAllocation");
+  std::vector<std::jthread> hang;
+  for (std::size_t i = 0; i <= LentClients::kMost; ++i) {
+    hang.push_back(Mounts("cni-a" + std::to_string(i)));
+  }
+  const bool all_hang =
+      executor().script().AwaitBlocked("PrepareAllocation", hang.size());
+  auto other = std::async(std::launch::async, [this] {
+    return allocations_->ReleaseIfBare("cni-b1");
+  });
+  const auto ended = other.wait_for(kTestPatience);
+  executor().script().UnblockAll();
+  EXPECT_TRUE(all_hang);
+  EXPECT_EQ(ended, std::future_status::ready);
+  EXPECT_THAT(other.get(), IsOk());
+  EXPECT_THAT(client_->GetAllocation("cni-b1"), IsErr(Code::kNotFound));
 }
 
 // Nomad destroys an earlier start of the task, or makes a new network.
