@@ -65,9 +65,11 @@ class Client {
   Result<std::vector<AllocationEntry>> ListAllocations();
 
   // Undoes the whole allocation after its tasks have ended: mounts, volumes,
-  // network, directory, record.
+  // network, directory, record. Busy, with nothing changed, if the allocation
+  // is not as `only_if` says.
   Result<Receipt> ReleaseAllocation(std::string_view allocation,
-                                    OnTasks on_tasks = OnTasks::kRefuse);
+                                    OnTasks on_tasks = OnTasks::kRefuse,
+                                    OnlyIf only_if = OnlyIf::kAny);
   Result<Receipt> GetReceipt(std::string_view allocation);
 
   // Releases allocations of the scope that are not wanted, except those that

@@ -31,6 +31,14 @@ struct AllocationOptions {
   bool lease_required = false;
 };
 
+// The condition of a release. mountd looks and releases in one turn,
+// so an agent keeps what another agent adds to the allocation meanwhile.
+enum class OnlyIf {
+  kAny,
+  kUnused,  // without volumes, mounts and plugins of its own
+  kEmpty,   // as kUnused, and without networks
+};
+
 struct ReleasedVolume {
   bool operator==(const ReleasedVolume&) const = default;
 

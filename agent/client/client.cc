@@ -73,13 +73,14 @@ Result<std::vector<AllocationEntry>> Client::ListAllocations() {
 }
 
 Result<Receipt> Client::ReleaseAllocation(std::string_view allocation,
-                                          OnTasks on_tasks) {
+                                          OnTasks on_tasks, OnlyIf only_if) {
   const std::string id(allocation);
-  MOUNTD_ASSIGN(const dbus::Dict answer,
-                impl_->Call("ReleaseAllocation", id, ToOptions(on_tasks),
-                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
-                              return proxy.ReleaseAllocation(id, opts);
-                            }));
+  MOUNTD_ASSIGN(
+      const dbus::Dict answer,
+      impl_->Call("ReleaseAllocation", id, ToOptions(on_tasks, only_if),
+                  [&](ManagerProxy& proxy, dbus::Dict& opts) {
+                    return proxy.ReleaseAllocation(id, opts);
+                  }));
   return FromDict<Receipt>(answer);
 }
 

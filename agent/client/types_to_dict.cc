@@ -45,6 +45,16 @@ dbus::Dict ToOptions(OnTasks on_tasks) {
   return {};
 }
 
+dbus::Dict ToOptions(OnTasks on_tasks, OnlyIf only_if) {
+  dbus::Dict options = ToOptions(on_tasks);
+  if (only_if != OnlyIf::kAny) {
+    options.emplace("only_if",
+                    dbus::Value(std::string(
+                        only_if == OnlyIf::kEmpty ? "empty" : "unused")));
+  }
+  return options;
+}
+
 std::string ToWire(PluginType type) {
   switch (type) {
     case PluginType::kNode:

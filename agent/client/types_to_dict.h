@@ -20,6 +20,7 @@ std::string ToWire(PluginType type);
 std::string ToWire(UnmountMode mode);
 // Returns the option "tasks", or nothing for kRefuse, which is the default.
 dbus::Dict ToOptions(OnTasks on_tasks);
+dbus::Dict ToOptions(OnTasks on_tasks, OnlyIf only_if);
 
 template <HasFields T>
 dbus::Dict ToDict(const T& value);

@@ -93,14 +93,17 @@ void ManagerAdaptor::ReleaseAllocation(sdbus::Result<Dict>&& answer,
         OptionReader reader("options", options);
         call.patience = Patience(reader);
         const auto tasks = reader.Get<std::string>("tasks", "");
+        const auto only = reader.Get<std::string>("only_if", "");
         MOUNTD_TRY(reader.Finish());
         MOUNTD_ASSIGN(const OnTasks on_tasks, ParseOnTasks(tasks));
+        MOUNTD_ASSIGN(const OnlyIf only_if, ParseOnlyIf(only));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.strand = AllocationStrand(id.str());
-        call.arguments = Arguments::Of(allocation, tasks);
-        call.work = [id, on_tasks](Services& services,
-                                   const CallContext& context) {
-          return services.allocations.ReleaseAllocation(context, id, on_tasks);
+        call.arguments = Arguments::Of(allocation, tasks, only);
+        call.work = [id, on_tasks, only_if](Services& services,
+                                            const CallContext& context) {
+          return services.allocations.ReleaseAllocation(context, id, on_tasks,
+                                                        only_if);
         };
         return call;
       },

@@ -181,7 +181,8 @@ Result<void> AllocationVerbs::CheckCgroup(const CallContext& call,
 }
 
 Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(
-    const CallContext& call, const Name& allocation, OnTasks on_tasks) {
+    const CallContext& call, const Name& allocation, OnTasks on_tasks,
+    OnlyIf only_if) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.allocations.GetAllocation(allocation.str()));
   if (!record) {
@@ -190,6 +191,7 @@ Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(
   }
   MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, record->uid,
                                             "allocation " + allocation.str()));
+  MOUNTD_TRY(CheckOnlyIf(parts_, *record, only_if));
   return teardowns_.Release(*record, {on_tasks, call.progress, call.cancelled});
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mountd/service/caller_access.h"
+#include "mountd/service/only_if.h"
 #include "mountd/service/reconciliation.h"
 #include "mountd/service/service_parts.h"
 #include "mountd/service/teardowns.h"
@@ -51,7 +52,8 @@ class AllocationVerbs {
                                         bool lease_required = false);
   Result<ReceiptRecord> ReleaseAllocation(const CallContext& call,
                                           const Name& allocation,
-                                          OnTasks on_tasks = OnTasks::kRefuse);
+                                          OnTasks on_tasks = OnTasks::kRefuse,
+                                          OnlyIf only_if = OnlyIf::kAny);
   Result<ReceiptRecord> GetReceipt(const CallContext& call,
                                    const Name& allocation);
   Result<AllocationStatus> GetAllocation(const CallContext& call,

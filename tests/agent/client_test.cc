@@ -204,6 +204,15 @@ TEST_F(ClientTest, WhatTasksHaveIsWaitedForOrIgnored) {
   EXPECT_EQ(script().last_call(), "UnpublishVolume web data {tasks=ignore;}");
 }
 
+TEST_F(ClientTest, AReleaseMayBeForBareAllocationsAlone) {
+  ASSERT_TRUE(
+      client_->ReleaseAllocation("web", OnTasks::kRefuse, OnlyIf::kUnused));
+  EXPECT_EQ(script().last_call(), "ReleaseAllocation web {only_if=unused;}");
+  ASSERT_TRUE(
+      client_->ReleaseAllocation("web", OnTasks::kRefuse, OnlyIf::kEmpty));
+  EXPECT_EQ(script().last_call(), "ReleaseAllocation web {only_if=empty;}");
+}
+
 TEST_F(ClientTest, ReceiptsAreTheSameFromReleaseAndGetReceipt) {
   for (const bool release : {true, false}) {
     const Receipt receipt = release ? client_->ReleaseAllocation("web").value()

@@ -542,6 +542,14 @@ TEST_F(MountctlTest, RunReleasesANewAllocationWhenAStepFails) {
   EXPECT_EQ(script().count("BindMount"), 0U);
 }
 
+TEST_F(MountctlTest, ReleasesOnlyWhatIsBareIfTold) {
+  EXPECT_EQ(Run({"alloc", "release", "web", "--only-if", "unused"}).status, 0);
+  EXPECT_EQ(script().last_call(), "ReleaseAllocation web {only_if=unused;}");
+  EXPECT_EQ(Run({"stop", "web", "--only-if", "empty"}).status, 0);
+  EXPECT_EQ(script().last_call(), "ReleaseAllocation web {only_if=empty;}");
+  EXPECT_EQ(Run({"stop", "web", "--only-if", "bare"}).status, 2);
+}
+
 TEST_F(MountctlTest, RunKeepsWhatItMadeIfTold) {
   script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "no"});
   script().Fail("BindMount", {"org.mountd1.Error.Busy", "in use"});

@@ -76,6 +76,14 @@ Propagation PropagationOf(const std::string& name) {
                                  : Propagation::kPrivate;
 }
 
+OnlyIf OnlyIfOf(const Json& options) {
+  const std::string name = options.value("only_if", "");
+  if (name == "empty") {
+    return OnlyIf::kEmpty;
+  }
+  return name == "unused" ? OnlyIf::kUnused : OnlyIf::kAny;
+}
+
 void ReadMountOptions(const Json& options, BindMountSpec* spec) {
   spec->task_path = options.value("task_path", "");
   spec->noexec = options.value("noexec", false);
@@ -401,7 +409,8 @@ const std::map<std::string, Method>& Methods() {
        [](Client& c, Arguments a) { return Answer(c.GetReceipt(Text(a[0]))); }},
       {"ReleaseAllocation",
        [](Client& c, Arguments a) {
-         return Answer(c.ReleaseAllocation(Text(a[0])));
+         return Answer(
+             c.ReleaseAllocation(Text(a[0]), OnTasks::kRefuse, OnlyIfOf(a[1])));
        }},
       {"BindMount",
        [](Client& c, Arguments a) {

@@ -257,6 +257,33 @@ TEST_P(Methods, ReleaseAllocationAndItsReceipt) {
             receipt.text);
 }
 
+TEST_P(Methods, ReleaseAllocationOnlyIfItIsBare) {
+  Publish(*client_);
+  ASSERT_TRUE(
+      client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 0, 0)
+          .ok());
+  const auto release = [&](const char* only_if) {
+    return client_->Call("ReleaseAllocation", "sa{sv}", "web", 1, "only_if",
+                         "s", only_if);
+  };
+  EXPECT_EQ(release("bare").error, "org.mountd1.Error.InvalidArgument");
+  const std::string before = State();
+  const Answer unused = release("unused");
+  EXPECT_EQ(unused.error, "org.mountd1.Error.Busy");
+  EXPECT_TRUE(unused.message.ends_with("has volume data")) << unused.message;
+  const Answer empty = release("empty");
+  EXPECT_EQ(empty.error, "org.mountd1.Error.Busy");
+  EXPECT_TRUE(empty.message.ends_with("has volume data, network eth0"))
+      << empty.message;
+  EXPECT_EQ(State(), before);
+
+  ASSERT_TRUE(
+      client_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0).ok());
+  EXPECT_TRUE(release("empty").message.ends_with("has network eth0"));
+  EXPECT_TRUE(release("unused").ok());
+  EXPECT_TRUE(release("empty").ok()) << "the receipt";
+}
+
 TEST_P(Methods, GetAllocation) {
   Publish(*client_);
   ASSERT_TRUE(client_

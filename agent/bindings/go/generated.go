@@ -868,6 +868,8 @@ func (TaskMount) isDictionary() {}
 type ReleaseAllocationOptions struct {
 	Tasks *string `dbus:"tasks"`
 
+	OnlyIf *string `dbus:"only_if"`
+
 	PatienceMs *uint32 `dbus:"patience_ms"`
 
 	Traceparent *string `dbus:"traceparent"`
@@ -2397,7 +2399,11 @@ func (c *Client) VerifyTask(ctx context.Context, allocation string, task string,
 // options: "tasks" (s): "wait": waits until no process has a copy, for
 // timeouts.rpc_retries_ms at most; then Busy. "ignore": goes on. mountd then detaches
 // mounts as Unmount's "detach" does. A volume of which a process has a copy stays
-// published and staged, and pending ("unstage"), until the last copy is gone.
+// published and staged, and pending ("unstage"), until the last copy is gone. "only_if"
+// (s): "unused": Busy, with some of the objects named, if the allocation has a volume,
+// a mount or a plugin of its own, also while one of them is pending; "empty": Busy also
+// if it has a network. mountd has then changed nothing. mountd looks and releases in
+// one turn of the allocation, so no call of another agent comes between.
 //
 // receipt: the facts that an agent needs before it frees a claim: "allocation" (s),
 // "released_at" (t: microseconds since the epoch), "node_detached" (b), "volumes"

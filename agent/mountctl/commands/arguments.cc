@@ -102,4 +102,17 @@ std::shared_ptr<OnTasks> AddOnTasks(CLI::App& command) {
   return on_tasks;
 }
 
+std::shared_ptr<OnlyIf> AddOnlyIf(CLI::App& command) {
+  auto only_if = std::make_shared<OnlyIf>(OnlyIf::kAny);
+  const std::map<std::string, OnlyIf> names = {{"unused", OnlyIf::kUnused},
+                                               {"empty", OnlyIf::kEmpty}};
+  command
+      .add_option("--only-if", *only_if,
+                  "Release only an allocation that is unused (has no volume, "
+                  "mount or plugin) or empty (nor a network); end no task")
+      ->transform(CLI::CheckedTransformer(names))
+      ->option_text("WHAT");
+  return only_if;
+}
+
 }  // namespace mountd::agent

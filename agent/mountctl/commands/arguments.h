@@ -41,5 +41,6 @@ void AddSecretsFile(CLI::App& command,
 // Adds --tasks wait|ignore; kRefuse if it is not given. The value is set once
 // the command line is parsed.
 std::shared_ptr<OnTasks> AddOnTasks(CLI::App& command);
+std::shared_ptr<OnlyIf> AddOnlyIf(CLI::App& command);
 
 }  // namespace mountd::agent

@@ -147,8 +147,17 @@ void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
   command->add_option("ALLOC", *id, "The allocation's id")->required();
   const auto on_tasks =
       release ? AddOnTasks(*command) : std::make_shared<OnTasks>();
-  command->callback([&context, id, release, on_tasks] {
-    context.chosen = [&context, id, release, on_tasks] {
+  const auto only_if =
+      release ? AddOnlyIf(*command) : std::make_shared<OnlyIf>();
+  command->callback([&context, id, release, on_tasks, only_if] {
+    context.chosen = [&context, id, release, on_tasks, only_if] {
+      if (*only_if != OnlyIf::kAny) {
+        return WithClient(context, [&](Client& client) {
+          return PrintReleased(
+              ReleaseOnlyIf(context, client, *id, *on_tasks, *only_if),
+              context.json);
+        });
+      }
       if (release) {
         const auto away = EndTasksWithoutMountd(context, *id);
         if (!away) {

@@ -133,6 +133,18 @@ Result<Receipt> StopAllocation(const Context& context, Client& client,
   return StopJob(context, client, locked.directory, on_tasks);
 }
 
+Result<Receipt> ReleaseOnlyIf(const Context& context, Client& client,
+                              const std::string& allocation, OnTasks on_tasks,
+                              OnlyIf only_if) {
+  const Result<std::string> state = StatePath(context.state);
+  if (state && JobDirectory::Open(*state, allocation)) {
+    return MakeError(Code::kFailedPrecondition, "release",
+                     "allocation " + allocation,
+                     "mountctl runs a job in it; leave out --only-if");
+  }
+  return client.ReleaseAllocation(allocation, on_tasks, only_if);
+}
+
 bool OwesRelease(const Context& context, const JobDirectory& directory) {
   const auto records = directory.Records();
   const auto watched = directory.IsWatched();

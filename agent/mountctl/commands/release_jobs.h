@@ -17,6 +17,12 @@ namespace mountd::agent {
 Result<Receipt> StopAllocation(const Context& context, Client& client,
                                const std::string& allocation, OnTasks on_tasks);
 
+// Releases an allocation that is as `only_if` says; Busy otherwise. Ends no
+// task. FailedPrecondition if mountctl runs a job in the allocation.
+Result<Receipt> ReleaseOnlyIf(const Context& context, Client& client,
+                              const std::string& allocation, OnTasks on_tasks,
+                              OnlyIf only_if);
+
 // Ends the tasks that mountctl runs in the allocation, without mountd. False if
 // mountctl runs none there.
 Result<bool> EndTasks(const Context& context, const std::string& allocation);

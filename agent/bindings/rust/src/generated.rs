@@ -879,6 +879,8 @@ pub struct ReleaseAllocationOptions {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub tasks: Option<String>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub only_if: Option<String>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,

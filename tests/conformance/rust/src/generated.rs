@@ -58,7 +58,7 @@ dictionary!(HandedOut { "holders" holders, "more" more, "complete" complete, "ki
 dictionary!(ChownedTree { "done" done, "left" left });
 dictionary!(TaskReport { "ok" ok, "mounts" mounts, "mount_namespace" mount_namespace, "own_user_namespace" own_user_namespace });
 dictionary!(TaskMount { "name" name, "verdict" verdict, "reason" reason, "read_only" read_only, "nosuid" nosuid, "nodev" nodev, "noexec" noexec, "nosymfollow" nosymfollow, "peer_group" peer_group, "master" master });
-dictionary!(ReleaseAllocationOptions { "tasks" tasks, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
+dictionary!(ReleaseAllocationOptions { "tasks" tasks, "only_if" only_if, "patience_ms" patience_ms, "traceparent" traceparent, "request_id" request_id });
 dictionary!(Receipt { "allocation" allocation, "released_at" released_at, "node_detached" node_detached, "volumes" volumes, "owed" owed, "serial" serial, "traceparent" traceparent, "request_id" request_id });
 dictionary!(AllocationStatus { "id" id, "uid" uid, "scope" scope, "state" state, "host_path" host_path, "group" group, "networks" networks, "volumes" volumes, "inboxes" inboxes, "mounts" mounts });
 dictionary!(VolumeStatus { "alias" alias, "plugin" plugin, "volume" volume, "state" state, "read_only" read_only, "host_path" host_path });

@@ -99,6 +99,37 @@ TEST_F(ReleaseTest, TakesAllAwayAndGivesAReceipt) {
   EXPECT_TRUE(services().node.ListOwed(CallContext{})->empty());
 }
 
+TEST_F(ReleaseTest, MayBeForBareAllocationsAlone) {
+  const auto release = [this](OnlyIf only_if) {
+    return services().allocations.ReleaseAllocation(agent_, NameOf("web"),
+                                                    OnTasks::kRefuse, only_if);
+  };
+  Fill();
+  ASSERT_THAT(core_.plugins->Register({"own", "node", Core::kAgent, "web", ""}),
+              IsOk());
+  const auto all = executor().Existing();
+  EXPECT_THAT(release(OnlyIf::kUnused),
+              IsErrOf(Code::kBusy,
+                      "allocation web: has volume alias-v1, mount "
+                      "task/d, mount task/v and 1 more"));
+  EXPECT_EQ(executor().Existing(), all);
+  ASSERT_THAT(services().mounts.Unmount(agent_, NameOf("web"), NameOf("task"),
+                                        NameOf("v"), exec::UnmountMode::kPlain),
+              IsOk());
+  ASSERT_THAT(services().mounts.Unmount(agent_, NameOf("web"), NameOf("task"),
+                                        NameOf("d"), exec::UnmountMode::kPlain),
+              IsOk());
+  ASSERT_THAT(Unpublish(), IsOk());
+  EXPECT_THAT(release(OnlyIf::kUnused),
+              IsErrOf(Code::kBusy, "allocation web: has plugin own"));
+  ASSERT_THAT(services().plugins.UnregisterPlugin(agent_, NameOf("own"), {}),
+              IsOk());
+  EXPECT_THAT(release(OnlyIf::kEmpty),
+              IsErrOf(Code::kBusy, "allocation web: has network eth0"));
+  EXPECT_THAT(release(OnlyIf::kUnused), IsOk());
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+}
+
 // The call that released it names the receipt. A later call only reads it.
 TEST_F(ReleaseTest, TheReceiptHasTheNamesOfTheCall) {
   constexpr char kParent[] =
