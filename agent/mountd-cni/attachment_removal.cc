@@ -24,6 +24,24 @@ bool IsUsed(const agent::AllocationStatus& status) {
          !status.mounts.empty();
 }
 
+// Releases an allocation that has nothing. A task driver may publish a volume
+// after `status`, so mountd looks again.
+Result<void> ReleaseIfEmpty(agent::Client& client,
+                            const agent::AllocationStatus& status) {
+  if (IsUsed(status)) {
+    return Ok();
+  }
+  const auto released = client.ReleaseAllocation(
+      status.id, agent::OnTasks::kRefuse, agent::OnlyIf::kEmpty);
+  if (released || released.error().code == Code::kBusy) {
+    return Ok();
+  }
+  // mountd 0.1.0 has no such option.
+  return released.error().code == Code::kNotSupported
+             ? Release(client, status.id)
+             : SuccessIfNotFound(released.error());
+}
+
 // Removes the attachments of one network configuration that are not valid any
 // more.
 class Garbage {
@@ -95,9 +113,8 @@ class Garbage {
       }
     }
     // An ADD that was killed leaves an allocation without a network.
-    return !IsUsed(*status) && scope == config_.name &&
-                   !valid_.contains(allocation)
-               ? Release(client_, allocation)
+    return scope == config_.name && !valid_.contains(allocation)
+               ? ReleaseIfEmpty(client_, *status)
                : Ok();
   }
 
@@ -156,7 +173,7 @@ Result<void> Tidy(agent::Client& client, const std::string& allocation,
   if (status->scope != name) {
     MOUNTD_TRY(Release(client, MarkerOf(allocation, ifname)));
   }
-  return IsUsed(*status) ? Ok() : Release(client, allocation);
+  return ReleaseIfEmpty(client, *status);
 }
 
 Result<void> Detach(agent::Client& client, const std::string& allocation,
@@ -168,7 +185,7 @@ Result<void> Detach(agent::Client& client, const std::string& allocation,
 Result<void> DetachAll(agent::Client& client, const std::string& allocation) {
   MOUNTD_TRY(SuccessIfNotFound(client.TeardownNetwork(allocation)));
   MOUNTD_ASSIGN(const auto status, FindAllocation(client, allocation));
-  return !status || IsUsed(*status) ? Ok() : Release(client, allocation);
+  return status ? ReleaseIfEmpty(client, *status) : Ok();
 }
 
 Result<void> CollectGarbage(agent::Client& client, const Config& config) {

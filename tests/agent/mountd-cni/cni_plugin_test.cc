@@ -351,11 +351,17 @@ TEST(CniRun, WithoutMountdIsTriedAgain) {
 
 class CniFake : public ::testing::Test {
  protected:
-  Json Made(const std::string& command, Json more = Json::object()) {
+  Json Made(const std::string& command, Json more = Json::object(),
+            const std::string& container = "") {
     Json conf = Conf("1.1.0");
     conf["address"] = server_.address();
     conf.update(more);
-    const Answer answer = RunPlugin(Env(command), conf.dump());
+    Environment environment = Env(command);
+    if (!container.empty()) {
+      environment.container_id = container;
+      conf["name"] = "example";  // of the fake's allocations
+    }
+    const Answer answer = RunPlugin(environment, conf.dump());
     return {{"status", answer.status}, {"told", Told(answer)}};
   }
   bool HasCall(const std::string& line) {
@@ -443,17 +449,28 @@ TEST_F(CniFake, DelOfWhatIsNotThereIsSuccess) {
 // A runtime ends a container's network before its volumes.
 TEST_F(CniFake, DelKeepsAnAllocationWithVolumes) {
   const auto released = [&](const char* container) {
-    Json conf = Conf("1.1.0");
-    conf["name"] = "example";
-    conf["address"] = server_.address();
-    Environment environment = Env("DEL");
-    environment.container_id = container;
-    EXPECT_EQ(RunPlugin(environment, conf.dump()).status, 0);
+    EXPECT_EQ(Made("DEL", Json::object(), container)["status"], 0);
     return HasCall(std::string("ReleaseAllocation cni-") + container);
   };
   EXPECT_FALSE(released("bare"));
   EXPECT_TRUE(HasCall("TeardownNetwork cni-bare"));
   EXPECT_TRUE(released("empty"));
+}
+
+// A task driver publishes a volume after DEL has looked.
+TEST_F(CniFake, DelKeepsAnAllocationThatComesIntoUse) {
+  Fail("ReleaseAllocation", "Busy");
+  EXPECT_EQ(Made("DEL", Json::object(), "empty")["status"], 0);
+  EXPECT_TRUE(HasCall("ReleaseAllocation cni-empty {only_if=empty;}"));
+  EXPECT_FALSE(HasCall("ReleaseAllocation cni-empty {}"));
+}
+
+TEST_F(CniFake, DelReleasesAtAnOlderMountd) {
+  server_.script().Fail("ReleaseAllocation",
+                        {"org.mountd1.Error.InvalidArgument",
+                         "check options[\"only_if\"]: is not known"});
+  EXPECT_EQ(Made("DEL", Json::object(), "empty")["status"], 0);
+  EXPECT_TRUE(HasCall("ReleaseAllocation cni-empty {}"));
 }
 
 TEST_F(CniFake, StatusWantsTheNetwork) {
