@@ -31,8 +31,9 @@ bool IsHostVolume(const agent::MountStatus& mount) {
          agent::SourceTypeName(agent::SourceType::kHostVolume);
 }
 
-bool IsBare(const agent::AllocationStatus& allocation) {
-  return allocation.volumes.empty() && allocation.mounts.empty();
+bool Is(const agent::AllocationStatus& allocation, agent::OnlyIf what) {
+  return allocation.volumes.empty() && allocation.mounts.empty() &&
+         (what != agent::OnlyIf::kEmpty || allocation.networks.empty());
 }
 
 }  // namespace
@@ -94,7 +95,8 @@ Result<void> MountdAllocations::MountHostVolumes(driver::TaskConfig* config) {
     return client.BindMounts(config->allocation, specs);
   });
   if (!made) {
-    IgnoreBecauseBestEffort(ReleaseUnused(config->allocation));
+    IgnoreBecauseBestEffort(
+        ReleaseLocked(config->allocation, agent::OnlyIf::kEmpty));
     return made.error();
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -120,7 +122,9 @@ Result<void> MountdAllocations::UnmountHostVolumes(
       MOUNTD_TRY(Unmount(allocation, mount));
     }
   }
-  return running.empty() ? ReleaseUnused(allocation) : Ok();
+  // Nomad asks for the end of each network that it has asked for.
+  return running.empty() ? ReleaseLocked(allocation, agent::OnlyIf::kEmpty)
+                         : Ok();
 }
 
 Result<void> MountdAllocations::ReleaseIfBare(const std::string& allocation) {
@@ -140,24 +144,29 @@ Result<void> MountdAllocations::ReleaseIfBare(const std::string& allocation) {
       MOUNTD_TRY(OkIfBusy(Unmount(allocation, mount)));
     }
   }
-  return ReleaseLocked(allocation);
+  return ReleaseLocked(allocation, agent::OnlyIf::kUnused);
 }
 
-// Nomad asks for the end of each network that it has asked for.
-Result<void> MountdAllocations::ReleaseUnused(const std::string& allocation) {
+// Keeps an allocation that is not as `only_if` says. A CSI plugin of this user
+// publishes volumes in it at any moment, so mountd looks and releases in one.
+Result<void> MountdAllocations::ReleaseLocked(const std::string& allocation,
+                                              agent::OnlyIf only_if) {
   const auto found = Find(allocation);
-  return found && !found->networks.empty() ? Ok() : ReleaseLocked(allocation);
-}
-
-Result<void> MountdAllocations::ReleaseLocked(const std::string& allocation) {
-  const auto found = Find(allocation);
-  if (!found || !IsBare(*found)) {
+  if (!found || !Is(*found, only_if)) {
     return OkIfGone(WithoutValue(found));
   }
-  return OkIfBusy(
-      OkIfGone(WithoutValue(clients_.Call([&](agent::Client& client) {
-        return client.ReleaseAllocation(allocation);
-      }))));
+  const auto release = [&](agent::OnlyIf asked) {
+    return WithoutValue(clients_.Call([&](agent::Client& client) {
+      return client.ReleaseAllocation(allocation, agent::OnTasks::kRefuse,
+                                      asked);
+    }));
+  };
+  Result<void> released = release(only_if);
+  // mountd 0.1.0 has no such option.
+  if (!released && released.error().code == Code::kNotSupported) {
+    released = release(agent::OnlyIf::kAny);
+  }
+  return OkIfBusy(OkIfGone(std::move(released)));
 }
 
 }  // namespace mountd::nomad

@@ -39,8 +39,8 @@ class MountdAllocations final : public Allocations {
   Result<void> Unmount(const std::string& allocation,
                        const agent::MountStatus& mount);
   Result<void> PrepareLocked(const std::string& allocation);
-  Result<void> ReleaseUnused(const std::string& allocation);
-  Result<void> ReleaseLocked(const std::string& allocation);
+  Result<void> ReleaseLocked(const std::string& allocation,
+                             agent::OnlyIf only_if);
 
   const FindTasks find_tasks_;
   KeyedLocks locks_;  // of allocations

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -163,6 +164,13 @@ class HostVolumes : public ApiTest {
   }
   bool IsThere() { return client_->GetAllocation("cni-a1").has_value(); }
 
+  bool IsUnderWay(const std::string& method) {
+    const auto all = client_->ListOperations();
+    return all && std::any_of(all->begin(), all->end(), [&](const auto& one) {
+             return one.method == method;
+           });
+  }
+
   void SetUpNetwork() {
     ASSERT_THAT(allocations_->Prepare("cni-a1"), IsOk());
     agent::NetworkSpec network;
@@ -246,6 +254,35 @@ TEST_F(HostVolumes, HangingStartsHoldUpNoOtherAllocation) {
   EXPECT_EQ(ended, std::future_status::ready);
   EXPECT_THAT(other.get(), IsOk());
   EXPECT_THAT(client_->GetAllocation("cni-b1"), IsErr(Code::kNotFound));
+}
+
+// The allocation's strand is taken, so the mount comes after the plugin's look
+// and before its release.
+TEST_F(HostVolumes, AMountThatComesMeanwhileKeepsTheAllocation) {
+  ASSERT_THAT(allocations_->Prepare("cni-a1"), IsOk());
+  executor().script().Block("PrepareAllocation");
+  const auto first = std::async(std::launch::async, [this] {
+    return Connect()->PrepareAllocation("cni-a1").has_value();
+  });
+  ASSERT_TRUE(executor().script().AwaitBlocked("PrepareAllocation"));
+  auto mount = std::async(std::launch::async, [this] {
+    agent::BindMountSpec spec;
+    spec.task = "other";
+    spec.name = spec.source = "data";
+    spec.source_type = agent::SourceType::kHostVolume;
+    return Connect()->BindMount("cni-a1", spec).has_value();
+  });
+  ASSERT_TRUE(Eventually([this] { return IsUnderWay("BindMount"); }));
+  auto release = std::async(std::launch::async, [this] {
+    return allocations_->ReleaseIfBare("cni-a1");
+  });
+  ASSERT_TRUE(Eventually([this] { return IsUnderWay("ReleaseAllocation"); }));
+  executor().script().UnblockAll();
+  EXPECT_TRUE(mount.get());
+  EXPECT_THAT(release.get(), IsOk());
+  const auto kept = client_->GetAllocation("cni-a1");
+  ASSERT_THAT(kept, IsOk());
+  EXPECT_EQ(kept->mounts.size(), 1U);
 }
 
 // Nomad destroys an earlier start of the task, or makes a new network.
