@@ -31,6 +31,11 @@ Result<std::vector<std::string>> RemoveUnusedImages(
                                      space);
 }
 
+Result<std::set<TaskName>> RecordedTasks(const OciDriverOptions& options) {
+  MOUNTD_ASSIGN(const std::shared_ptr<Host> host, OpenHost(options));
+  return TaskStore(host.get()).Names();
+}
+
 Result<std::unique_ptr<TaskDriver>> MakeOciDriver(OciDriverOptions options) {
   MOUNTD_ASSIGN(std::shared_ptr<Host> host, OpenHost(std::move(options)));
   return std::unique_ptr<TaskDriver>(

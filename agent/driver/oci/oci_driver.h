@@ -45,6 +45,14 @@ Result<std::unique_ptr<TaskDriver>> MakeOciDriver(OciDriverOptions options);
 Result<std::vector<std::string>> RemoveUnusedImages(
     const OciDriverOptions& options);
 
+// An allocation and the name of one of its tasks.
+using TaskName = std::pair<std::string, std::string>;
+
+// Returns the tasks that the state has a record of, because StartTask made it
+// and DestroyTask has not removed it. Errors as MakeOciDriver, and
+// FailedPrecondition for a record that this release cannot read.
+Result<std::set<TaskName>> RecordedTasks(const OciDriverOptions& options);
+
 // Returns the directories of the tasks of an allocation that run now, whatever
 // the state of their driver is: "<state>/tasks/<key>", sorted. Looks at the
 // mounts of this user's processes, so it finds also tasks whose shim was

@@ -217,6 +217,21 @@ std::set<std::string> TaskStore::ImageDigests() const {
   return digests;
 }
 
+Result<std::set<std::pair<std::string, std::string>>> TaskStore::Names() const {
+  std::set<std::pair<std::string, std::string>> names;
+  for (const std::string& key : NamesIn(host_.tasks())) {
+    const auto directory = OpenDirectory(host_.tasks(), key);
+    const auto record = directory ? ReadRecord(directory->get())
+                                  : Result<TaskRecord>(directory.error());
+    if (record) {
+      names.emplace(record->allocation, record->name);
+    } else if (record.error().code != Code::kNotFound) {
+      return record.error();
+    }
+  }
+  return names;
+}
+
 namespace {
 
 // Calls `take` with each task of the allocation that runs now, and with its

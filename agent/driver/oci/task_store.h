@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "agent/driver/images/key_lock.h"
 #include "agent/driver/oci/host.h"
@@ -59,6 +60,10 @@ class TaskStore {
 
   // The digests of all tasks' images.
   std::set<std::string> ImageDigests() const;
+
+  // Returns each task's allocation and name. An error if a record cannot be
+  // read; a directory without one is no task.
+  Result<std::set<std::pair<std::string, std::string>>> Names() const;
 
  private:
   Result<void> KillAll(const std::string& key) const;

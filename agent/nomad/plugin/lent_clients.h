@@ -54,7 +54,7 @@ class LentClients {
     }
   }
 
- private:
+  // The same, but InProgress after the patience. mountd goes on with its work.
   template <typename F>
   std::invoke_result_t<const F&, agent::Client&> CallOnce(const F& call) {
     const Turn turn(*this);
@@ -67,6 +67,7 @@ class LentClients {
     return done;
   }
 
+ private:
   // Waits until it is the first that waits, and fewer than kMost calls are
   // under way.
   class Turn {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/nomad/plugin/mountd_allocations.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -167,6 +169,47 @@ Result<void> MountdAllocations::ReleaseLocked(const std::string& allocation,
     released = release(agent::OnlyIf::kAny);
   }
   return OkIfBusy(OkIfGone(std::move(released)));
+}
+
+void MountdAllocations::ReleaseAbandoned(
+    const std::set<driver::TaskName>& recorded) {
+  const auto all = clients_.CallOnce(
+      [](agent::Client& client) { return client.ListAllocations(); });
+  if (!all) {
+    return;
+  }
+  for (const agent::AllocationEntry& one : *all) {
+    if (one.scope == kScope && one.uid == ::geteuid()) {
+      IgnoreBecauseBestEffort(ReleaseAbandonedOf(one.id, recorded));
+    }
+  }
+}
+
+Result<void> MountdAllocations::ReleaseAbandonedOf(
+    const std::string& allocation, const std::set<driver::TaskName>& recorded) {
+  const KeyedLocks::Guard guard = locks_.Lock(allocation);
+  MOUNTD_ASSIGN(const agent::AllocationStatus found, Find(allocation));
+  MOUNTD_ASSIGN(const std::set<std::string> running, find_tasks_(allocation));
+  if (!found.networks.empty() || !running.empty()) {
+    return Ok();
+  }
+  for (const agent::MountStatus& mount : found.mounts) {
+    if (!IsHostVolume(mount) || recorded.contains({allocation, mount.task})) {
+      continue;
+    }
+    MOUNTD_TRY(clients_.CallOnce([&](agent::Client& client) {
+      return client.Unmount(allocation, mount.task, mount.name);
+    }));
+  }
+  // An empty one may be of a task that has a record and no mount.
+  const auto first = recorded.lower_bound({allocation, ""});
+  if (first != recorded.end() && first->first == allocation) {
+    return Ok();
+  }
+  return WithoutValue(clients_.CallOnce([&](agent::Client& client) {
+    return client.ReleaseAllocation(allocation, agent::OnTasks::kRefuse,
+                                    agent::OnlyIf::kEmpty);
+  }));
 }
 
 }  // namespace mountd::nomad

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agent/client.h"
+#include "agent/driver/oci/oci_driver.h"
 #include "agent/nomad/plugin/driver_source.h"
 #include "agent/nomad/plugin/lent_clients.h"
 #include "mountd/base/worker_pool.h"
@@ -34,6 +35,14 @@ class MountdAllocations final : public Allocations {
                                   const std::string& task) override;
   Result<void> ReleaseIfBare(const std::string& allocation) override;
 
+  // Releases what StartTask of a killed plugin has left: host volumes of tasks
+  // that are not in `recorded`, and then allocations of this plugin that are
+  // empty. Leaves allocations with a network, which Nomad ends. Waits for no
+  // file server; the next start releases what is in use now. Called before the
+  // first StartTask. A StartTask of an older plugin that still runs fails then,
+  // because mountd looks at the task's mounts before it starts.
+  void ReleaseAbandoned(const std::set<driver::TaskName>& recorded);
+
  private:
   Result<agent::AllocationStatus> Find(const std::string& allocation);
   Result<void> Unmount(const std::string& allocation,
@@ -41,6 +50,9 @@ class MountdAllocations final : public Allocations {
   Result<void> PrepareLocked(const std::string& allocation);
   Result<void> ReleaseLocked(const std::string& allocation,
                              agent::OnlyIf only_if);
+
+  Result<void> ReleaseAbandonedOf(const std::string& allocation,
+                                  const std::set<driver::TaskName>& recorded);
 
   const FindTasks find_tasks_;
   KeyedLocks locks_;  // of allocations

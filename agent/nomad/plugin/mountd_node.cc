@@ -57,8 +57,14 @@ Result<Node> MakeMountdNode(const Settings& settings) {
   options.client = client.get();
   Node node;
   node.keeps = client;
-  node.allocations = std::make_unique<MountdAllocations>(
+  auto allocations = std::make_unique<MountdAllocations>(
       ConnectorOf(settings), &driver::NamesOfRunningTasks);
+  driver::OciDriverOptions only_reads = options;
+  only_reads.keeps_spare_namespaces = false;
+  if (const auto recorded = driver::RecordedTasks(only_reads)) {
+    allocations->ReleaseAbandoned(*recorded);
+  }
+  node.allocations = std::move(allocations);
   MOUNTD_ASSIGN(node.driver, driver::MakeOciDriver(std::move(options)));
   return node;
 }

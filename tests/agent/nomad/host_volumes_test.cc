@@ -200,6 +200,39 @@ TEST_F(HostVolumes, AreTheSameAfterAKillOfThePlugin) {
   EXPECT_EQ(Mounted().mounts, first.mounts);
 }
 
+// The plugin was killed before StartTask made a record.
+TEST_F(HostVolumes, OfAKilledStartGoAtTheNextOne) {
+  Mounted("web");
+  Mounted("log");
+  ConnectAgain();
+  allocations_->ReleaseAbandoned({{"cni-a1", "log"}});
+  const auto left = client_->GetAllocation("cni-a1");
+  ASSERT_THAT(left, IsOk());
+  ASSERT_EQ(left->mounts.size(), 1U);
+  EXPECT_EQ(left->mounts[0].task, "log");
+  allocations_->ReleaseAbandoned({});
+  EXPECT_FALSE(IsThere());
+}
+
+TEST_F(HostVolumes, OfARunningTaskOrANetworkAreNotAbandoned) {
+  Mounted();
+  running_ = {"web"};
+  allocations_->ReleaseAbandoned({});
+  EXPECT_TRUE(IsThere()) << "its record is in another directory";
+  running_.clear();
+  agent::NetworkSpec network;
+  network.network = "default";
+  ASSERT_THAT(client_->SetupNetwork("cni-a1", network), IsOk());
+  allocations_->ReleaseAbandoned({});
+  EXPECT_EQ(client_->GetAllocation("cni-a1")->mounts.size(), 1U);
+}
+
+TEST_F(HostVolumes, OthersAllocationsAreNotAbandoned) {
+  ASSERT_THAT(client_->PrepareAllocation("web", {.scope = "other"}), IsOk());
+  allocations_->ReleaseAbandoned({});
+  EXPECT_THAT(client_->GetAllocation("web"), IsOk());
+}
+
 TEST_F(HostVolumes, GoWithTheirTask) {
   Mounted("web");
   Mounted("log");
