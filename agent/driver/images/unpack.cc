@@ -110,24 +110,30 @@ Result<void> WriteConfig(const UnpackJob& job, const std::string& bytes) {
 }
 
 // Refuses a FIFO or a device in the place of a blob, because skopeo would wait
-// for the writer, or read without an end. A blob may be a symlink.
-Result<void> CheckBlobs(const std::string& layout, const std::string& object) {
+// for the writer, or read without an end. A blob may be a symlink. A directory
+// may have millions of names, so the deadline holds here, too.
+Result<void> CheckBlobs(const std::string& layout, const UnpackJob& job) {
   namespace fs = std::filesystem;
   std::error_code failed;
   fs::recursive_directory_iterator blob(layout + "/blobs", failed);
   for (; !failed && blob != fs::end(blob); blob.increment(failed)) {
+    if (Supervision::Clock::now() >= job.deadline) {
+      return MakeError(Code::kDeadlineExceeded, "read the blobs", job.object,
+                       "the image's time is over");
+    }
     // blobs/ALGORITHM/DIGEST
     if (blob.depth() > 0) {
       blob.disable_recursion_pending();
     }
     std::error_code missing;
     if (fs::is_other(blob->status(missing))) {
-      return MakeError(Code::kInvalidArgument, "read", object,
+      return MakeError(Code::kInvalidArgument, "read", job.object,
                        "blob " + OnOneLine(blob->path().filename().string()) +
                            " must be a regular file");
     }
   }
-  return failed ? ErrnoError(failed.value(), "read the blobs", object) : Ok();
+  return failed ? ErrnoError(failed.value(), "read the blobs", job.object)
+                : Ok();
 }
 
 // Reads the manifest of a layout before skopeo copies thousands of layers. An
@@ -140,7 +146,7 @@ Result<void> CheckSource(const UnpackJob& job,
   MOUNTD_ASSIGN(const UniqueFd layout, OpenTree(reference.path));
   MOUNTD_ASSIGN(const Descriptor found,
                 FindImage(layout.get(), reference.tag, job.object));
-  MOUNTD_TRY(CheckBlobs(reference.path, job.object));
+  MOUNTD_TRY(CheckBlobs(reference.path, job));
   if (found.media_type == kIndexType) {
     return Ok();
   }

@@ -277,6 +277,20 @@ TEST_F(Store, EndsAtItsTimeout) {
   EXPECT_THAT(Work(), ::testing::ElementsAre());
 }
 
+// The look at the blobs comes before the first program, and ends at the timeout
+// before it meets the FIFO.
+TEST_F(Store, EndsAtItsTimeoutBetweenTwoBlobs) {
+  WriteWeb();
+  const std::string blob = File("layout/blobs/sha256/fifo");
+  ASSERT_EQ(::mkfifo(blob.c_str(), 0600), 0);
+  EXPECT_THAT(Prepare(Oci()), IsErrOf(Code::kInvalidArgument,
+                                      "blob fifo must be a regular file"));
+  ImageStoreOptions options = Options();
+  options.timeout = std::chrono::milliseconds(0);
+  EXPECT_THAT(PrepareWith(options, Oci()),
+              IsErrOf(Code::kDeadlineExceeded, "read the blobs"));
+}
+
 TEST_F(Store, SaysWhichProgramIsMissing) {
   WriteWeb();
   ImageStoreOptions options = Options();
