@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -55,6 +56,10 @@ bool Arrange(PassedFds fds) {
 
 // The shim itself, before its program. Async-signal-safe.
 void BecomeShim(const char* program, const PassedFds& fds) {
+  // The shim needs no capability. With one of the ambient set it would keep
+  // that capability longer than its driver, and a later driver without the
+  // capability could not look at the shim (ptrace(2), PTRACE_MODE_READ).
+  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0UL, 0UL, 0UL);
   // The kernel compares the user's fds in flight with the sender's limit.
   RaiseFdLimit();
   sigset_t none;

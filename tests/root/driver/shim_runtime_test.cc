@@ -3,13 +3,18 @@
 // mountd-task-shim with other ways to make a container, and with hostile
 // callers.
 #include <fcntl.h>
+#include <gmock/gmock.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -52,6 +57,33 @@ TEST_F(TaskShimRuntime, MountsAnOverlayAsTheRoot) {
   EXPECT_EQ(text.find("overlay /run/tasks"), std::string::npos);
   EXPECT_EQ(text.find("bundle/rootfs"), std::string::npos);
   EXPECT_EQ(Delete(task, false), "Ok");
+}
+
+// A capability that the agent has in its ambient set, as by systemd's
+// AmbientCapabilities=, is no shim's.
+TEST_F(TaskShimRuntime, HasNoAmbientCapability) {
+  const Task task = MakeTask("web");
+  shim::Launch launch = MakeLaunch(task, "exit 0");
+  launch.program = "/run/says-its-capabilities";
+  std::ofstream(launch.program)
+      << "#!/bin/sh\ngrep CapAmb /proc/self/status >/run/said.new\n"
+         "mv /run/said.new /run/said\n";
+  ASSERT_EQ(::chmod(launch.program.c_str(), 0755), 0);
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> sets{};
+  ASSERT_EQ(::syscall(SYS_capget, &header, sets.data()), 0);
+  const std::uint32_t before = sets[0].inheritable;
+  sets[0].inheritable |= 1U << CAP_NET_RAW;
+  ASSERT_EQ(::syscall(SYS_capset, &header, sets.data()), 0);
+  ASSERT_EQ(
+      ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_RAW, 0UL, 0UL), 0);
+  EXPECT_TRUE(shim::LaunchShim(std::move(launch)));
+  sets[0].inheritable = before;  // takes it from the ambient set, too
+  ASSERT_EQ(::syscall(SYS_capset, &header, sets.data()), 0);
+  ASSERT_TRUE(Eventually([] { return fs::exists("/run/said"); }));
+  std::string said;
+  std::getline(std::ifstream("/run/said"), said);
+  EXPECT_EQ(said, "CapAmb:\t0000000000000000");
 }
 
 TEST_F(TaskShimRuntime, SaysWhyItCannotMountTheRoot) {
