@@ -36,13 +36,21 @@ Result<void> CheckOffers(const PluginInstance& status,
                    "the plugin does not offer this call");
 }
 
+// RESOURCE_EXHAUSTED of a controller is the plugin's refusal for want of room
+// (CSI spec, "CreateVolume Errors"), which no repetition changes soon. The
+// code of a node may come from gRPC half way (RpcError::IsFinal).
+bool IsFinal(const RpcError& error) {
+  return error.IsFinal() || error.code == RpcCode::kResourceExhausted;
+}
+
 // The outcome of one try. DataLoss ends the tries, because the plugin answered
 // and the next answer would be lost as well.
 struct Tried {
   RpcResult<std::string> outcome;
 
   explicit operator bool() const {
-    return outcome || outcome.error().code == RpcCode::kDataLoss;
+    return outcome || IsFinal(outcome.error()) ||
+           outcome.error().code == RpcCode::kDataLoss;
   }
   const RpcError& error() const { return outcome.error(); }
 };
@@ -143,7 +151,7 @@ Result<std::string> Controller::Make(const std::string& plugin,
   RpcResult<std::string> outcome = Try(plugin, rpc, call, context);
   if (!outcome) {
     Error error = ToError(outcome.error(), call.rpc, Described(plugin));
-    if (rpc.changes && !outcome.error().IsFinal()) {
+    if (rpc.changes && !IsFinal(outcome.error())) {
       error.detail += kUnknownOutcome;
     }
     return error;

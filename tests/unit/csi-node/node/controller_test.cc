@@ -108,6 +108,18 @@ TEST_F(ControllerTest, ACallThatChangesSomethingIsMadeUntilItIsFinal) {
             std::string::npos);
 }
 
+// The plugin has no room, and a caller must not wait for the last retry to
+// learn it.
+TEST_F(ControllerTest, ResourceExhaustedIsFinal) {
+  client().FailNext("ControllerPublishVolume", RpcCode::kResourceExhausted);
+  const Result<StringMap> refused = Attach();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_EQ(refused.error().detail.find("outcome is unknown"),
+            std::string::npos);
+  EXPECT_EQ(Calls("ControllerPublishVolume"), 1U);
+}
+
 TEST_F(ControllerTest, AnOutcomeThatIsNotKnownIsToldAsSuch) {
   client().FailNext("ControllerPublishVolume", RpcCode::kDataLoss);
   const Result<StringMap> attached = Attach();

@@ -132,7 +132,7 @@ TEST_F(NodeInfoDoubtTest, SoIsAVolumeThatCannotBeAttached) {
                          RpcCode::kResourceExhausted);
   EXPECT_EQ(Outcome(core_.controller->Publish(
                 "nfs", {"v1", "n1", {}, false, {}}, {none, never})),
-            "Ok");
+            "ResourceExhausted");
   EXPECT_TRUE(AwaitMaxVolumes(core_, 8));
 }
 
