@@ -34,6 +34,7 @@ struct VolumeValidationSpec {
   std::map<std::string, std::string> volume_context{};
   std::map<std::string, std::string> parameters{};  // as given to CreateVolume
   std::map<std::string, std::string> secrets{};
+  std::map<std::string, std::string> mutable_parameters{};
 };
 
 struct VolumeValidation {

@@ -44,6 +44,7 @@ Result<VolumeValidation> Client::ValidateVolume(
   dbus::Dict sent;
   MOUNTD_TRY(AddSecrets(spec.secrets, sent));
   AddMap(sent, "parameters", spec.parameters);
+  AddMap(sent, "mutable_parameters", spec.mutable_parameters);
   const dbus::Dict usage = ToDict(spec.usage);
   MOUNTD_ASSIGN(
       const dbus::Dict answer,

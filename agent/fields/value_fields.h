@@ -148,13 +148,14 @@ struct MembersOf<ControllerPublishSpec> {
 
 template <>
 struct MembersOf<VolumeValidationSpec> {
-  static constexpr auto kList =
-      std::tuple(Key("plugin", &VolumeValidationSpec::plugin),
-                 Key("volume", &VolumeValidationSpec::volume),
-                 Key("usage", &VolumeValidationSpec::usage),
-                 Key("volume_context", &VolumeValidationSpec::volume_context),
-                 Key("parameters", &VolumeValidationSpec::parameters),
-                 Key("secrets", &VolumeValidationSpec::secrets));
+  static constexpr auto kList = std::tuple(
+      Key("plugin", &VolumeValidationSpec::plugin),
+      Key("volume", &VolumeValidationSpec::volume),
+      Key("usage", &VolumeValidationSpec::usage),
+      Key("volume_context", &VolumeValidationSpec::volume_context),
+      Key("parameters", &VolumeValidationSpec::parameters),
+      Key("secrets", &VolumeValidationSpec::secrets),
+      Key("mutable_parameters", &VolumeValidationSpec::mutable_parameters));
 };
 
 template <>

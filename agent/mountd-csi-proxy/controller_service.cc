@@ -95,13 +95,10 @@ grpc::Status ControllerService::ValidateVolumeCapabilities(
         spec.volume = request->volume_id();
         spec.volume_context = ToMap(request->volume_context());
         spec.parameters = ToMap(request->parameters());
+        spec.mutable_parameters = ToMap(request->mutable_parameters());
         const LentSecrets secrets(request->secrets(), spec.secrets);
         MOUNTD_ASSIGN(const auto usages,
                       UsagesOf(request->volume_capabilities()));
-        if (!request->mutable_parameters().empty()) {
-          response->set_message("mountd cannot ask about mutable_parameters");
-          return Ok();
-        }
         // mountd asks about one capability at a time.
         for (const agent::VolumeUsage& usage : usages) {
           spec.usage = usage;
@@ -117,6 +114,8 @@ grpc::Status ControllerService::ValidateVolumeCapabilities(
         *confirmed->mutable_volume_capabilities() =
             request->volume_capabilities();
         *confirmed->mutable_parameters() = request->parameters();
+        *confirmed->mutable_mutable_parameters() =
+            request->mutable_parameters();
         return Ok();
       });
 }

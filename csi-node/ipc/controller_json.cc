@@ -277,7 +277,8 @@ ControllerCall ToCall(const ValidateRequest& request) {
               {{"volume_id", request.volume_id},
                {"volume_context", request.volume_context},
                {"volume_capabilities", ToJson(request.capabilities)},
-               {"parameters", request.parameters}});
+               {"parameters", request.parameters},
+               {"mutable_parameters", request.mutable_parameters}});
 }
 
 ControllerCall ToCall(const CreateVolumeRequest& request) {

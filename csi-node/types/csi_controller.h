@@ -38,6 +38,7 @@ struct ValidateRequest {
   std::map<std::string, std::string> volume_context;
   std::vector<VolumeCapability> capabilities;
   std::map<std::string, std::string> parameters;
+  std::map<std::string, std::string> mutable_parameters{};
 };
 
 struct CreateVolumeRequest {

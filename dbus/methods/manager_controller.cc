@@ -208,10 +208,14 @@ void ManagerAdaptor::ValidateVolume(sdbus::Result<Dict>&& answer,
                       ReadControl(plugin, reader));
         csi::ValidateRequest request;
         request.parameters = reader.Get<StringMap>("parameters", {});
+        request.mutable_parameters =
+            reader.Get<StringMap>("mutable_parameters", {});
         MOUNTD_TRY(reader.Finish());
         MOUNTD_TRY(CheckVolumeId(volume));
         MOUNTD_TRY(CheckContext("volume_context", volume_context));
         MOUNTD_TRY(CheckContext("parameters", request.parameters));
+        MOUNTD_TRY(
+            CheckContext("mutable_parameters", request.mutable_parameters));
         MOUNTD_ASSIGN(csi::VolumeCapability capability, CapabilityFrom(usage));
         request.capabilities.push_back(std::move(capability));
         request.volume_id = volume;

@@ -46,10 +46,11 @@ TEST_F(ClientTest, ValidateVolumeAnswersWhyNot) {
   VolumeValidationSpec spec{.plugin = "csi", .volume = "v"};
   spec.usage.attachment_mode = "block-device";
   spec.parameters = {{"tier", "fast"}};
+  spec.mutable_parameters = {{"iops", "9"}};
   const VolumeValidation validation = client_->ValidateVolume(spec).value();
   EXPECT_EQ(script().last_call(),
             "ValidateVolume csi v {attachment_mode=block-device;} {} "
-            "{parameters={tier=fast;};}");
+            "{mutable_parameters={iops=9;};parameters={tier=fast;};}");
   EXPECT_FALSE(validation.confirmed);
   EXPECT_EQ(validation.message, "no blocks here");
 }

@@ -55,6 +55,19 @@ TEST(ControllerJson, APageOfVolumesIsRead) {
   EXPECT_EQ("more", page->next_token);
 }
 
+TEST(ControllerJson, AValidationNamesBothKindsOfParameters) {
+  ValidateRequest request;
+  request.volume_id = "v";
+  request.parameters = {{"tier", "fast"}};
+  request.mutable_parameters = {{"iops", "9"}};
+  const std::string json = ToCall(request).request;
+  EXPECT_NE(json.find(R"("parameters":{"tier":"fast"})"), std::string::npos)
+      << json;
+  EXPECT_NE(json.find(R"("mutable_parameters":{"iops":"9"})"),
+            std::string::npos)
+      << json;
+}
+
 TEST(ControllerJson, OnlyWhatWasAskedForIsConfirmed) {
   ValidateRequest request;
   request.capabilities.resize(1);

@@ -1220,6 +1220,8 @@ func (ControllerUnpublishVolumeOptions) isDictionary() {}
 type ValidateVolumeOptions struct {
 	Parameters map[string]string `dbus:"parameters"`
 
+	MutableParameters map[string]string `dbus:"mutable_parameters"`
+
 	Secrets *dbus.UnixFD `dbus:"secrets"`
 
 	PatienceMs *uint32 `dbus:"patience_ms"`
@@ -2672,7 +2674,8 @@ func (c *Client) ControllerUnpublishVolume(ctx context.Context, plugin string, v
 //
 // usage: as of PublishVolume.
 //
-// options: "parameters" (a{ss}): of CreateVolume. "secrets" (h), as PublishVolume.
+// options: "parameters" and "mutable_parameters" (a{ss}): of CreateVolume. "secrets"
+// (h), as PublishVolume.
 //
 // result_: "confirmed" (b): the plugin confirms all of it; "message" (s): the plugin's,
 // or why not.

@@ -329,6 +329,7 @@ TEST_F(CsiProxyService, AForwardedRequestHasNoSecretInIt) {
   EXPECT_EQ(call(), 0);
   EXPECT_EQ(response.snapshot().snapshot_id(), "snap-1");
   const std::string with = script().last_call();
+  (*request.mutable_mutable_parameters())["iops"] = "9";
   EXPECT_TRUE(script().TakeSecrets().valid());
   EXPECT_EQ(with.substr(0, with.find(" {")),
             without.substr(0, without.find(" {")));
@@ -336,6 +337,7 @@ TEST_F(CsiProxyService, AForwardedRequestHasNoSecretInIt) {
   EXPECT_THAT(without, Not(HasSubstr("secrets")));
 }
 
+  EXPECT_THAT(script().last_call(), HasSubstr("mutable_parameters={iops=9;}"));
 TEST_F(CsiProxyService, AGroupsCallsAreForwarded) {
   pb::GroupControllerGetCapabilitiesResponse response;
   EXPECT_EQ(

@@ -1236,6 +1236,8 @@ pub struct ValidateVolumeOptions {
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub parameters: Option<HashMap<String, String>>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
+    pub mutable_parameters: Option<HashMap<String, String>>,
+    #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub secrets: Option<OwnedFd>,
     #[serde(with = "as_value::optional", skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<u32>,
