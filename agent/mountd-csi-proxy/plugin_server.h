@@ -12,6 +12,7 @@
 #include "agent/mountd-csi-proxy/node_service.h"
 #include "agent/mountd-csi-proxy/proxied_plugin.h"
 #include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
 
 namespace mountd::csi_proxy {
 
@@ -31,7 +32,8 @@ Result<PluginAddress> ParseAddress(const std::string& text,
 // connect to.
 class PluginServer {
  public:
-  // AlreadyExists if somebody listens there. `calls` outlives the server.
+  // AlreadyExists if somebody listens there, or another proxy starts to. Keeps
+  // a lock in "<socket>.lock". `calls` outlives the server.
   static Result<std::unique_ptr<PluginServer>> Start(
       const PluginAddress& address, Calls& calls);
   // Ends RPCs that are under way. mountd goes on with its work for them.
@@ -43,6 +45,7 @@ class PluginServer {
   PluginServer(const PluginAddress& address, Calls& calls)
       : plugin_(address.plugin, calls) {}
 
+  UniqueFd lock_;
   ProxiedPlugin plugin_;
   IdentityService identity_{plugin_};
   ControllerService controller_{plugin_};

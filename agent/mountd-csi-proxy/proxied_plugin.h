@@ -3,6 +3,8 @@
 
 #include <grpcpp/server_context.h>
 
+#include <atomic>
+#include <cstddef>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -27,6 +29,11 @@ class ProxiedPlugin {
 
   const std::string& name() const { return name_; }
 
+  // RPCs that may wait for the plugin at once, each with a thread of gRPC's.
+  // One more is RESOURCE_EXHAUSTED, so that the RPCs that only look at the
+  // plugin, such as Probe, always find a thread.
+  static constexpr std::size_t kMostWaiting = 64;
+
   // Returns the plugin as mountd knows it. FailedPrecondition if mountd knows
   // no such plugin.
   Result<agent::PluginStatus> Status(const RpcTime& time);
@@ -36,15 +43,9 @@ class ProxiedPlugin {
   template <typename Request, typename F>
   grpc::Status Answer(const char* rpc, const grpc::ServerContext& context,
                       const Request& request, const F& work) {
-    const RpcTime time(context, calls_.options().longest);
-    return InTime(time, rpc, Checked(request, [&]() -> Outcome {
-                    return KnownPlugin(
-                        calls_.Work(name_, time,
-                                    [&](agent::Client& client) -> Outcome {
-                                      return Drop(work(client, time));
-                                    }),
-                        time);
-                  }));
+    const Wait wait(waiting_);
+    return wait.admitted() ? AnswerAdmitted(rpc, context, request, work)
+                           : Finish(rpc, TooMany(rpc));
   }
   // The same for an RPC about a target path, which `field` of the request has.
   // Calls of one path run one after the other, because a call whose caller has
@@ -57,12 +58,17 @@ class ProxiedPlugin {
     if (!clean) {
       return Finish(rpc, clean.error());
     }
-    const Publication publication(name_, *std::move(clean));
+    const Wait wait(waiting_);
+    if (!wait.admitted()) {
+      return Finish(rpc, TooMany(rpc));
+    }
+    const Publication publication(name_, *std::move(clean),
+                                  calls_.options().reads_back);
     const KeyedLocks::Guard guard = targets_.Lock(publication.allocation());
-    return Answer(rpc, context, request,
-                  [&](agent::Client& client, const RpcTime& time) {
-                    return work(client, time, publication);
-                  });
+    return AnswerAdmitted(rpc, context, request,
+                          [&](agent::Client& client, const RpcTime& time) {
+                            return work(client, time, publication);
+                          });
   }
   // The same for an RPC that is answered from the plugin's status.
   template <typename F>
@@ -78,6 +84,41 @@ class ProxiedPlugin {
   grpc::Status Finish(const char* rpc, const Outcome& outcome) const;
 
  private:
+  // Counts an RPC among those that may wait for the plugin.
+  class Wait {
+   public:
+    explicit Wait(std::atomic<std::size_t>& waiting)
+        : waiting_(waiting), admitted_(waiting.fetch_add(1) < kMostWaiting) {}
+    ~Wait() { --waiting_; }
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    bool admitted() const { return admitted_; }
+
+   private:
+    std::atomic<std::size_t>& waiting_;
+    const bool admitted_;
+  };
+
+  Error TooMany(const char* rpc) const {
+    return MakeError(Code::kResourceExhausted, rpc, name_,
+                     std::to_string(kMostWaiting) +
+                         " other RPCs of the plugin wait; call again later");
+  }
+  template <typename Request, typename F>
+  grpc::Status AnswerAdmitted(const char* rpc,
+                              const grpc::ServerContext& context,
+                              const Request& request, const F& work) {
+    const RpcTime time(context, calls_.options().longest);
+    return InTime(time, rpc, Checked(request, [&]() -> Outcome {
+                    return KnownPlugin(
+                        calls_.Work(name_, time,
+                                    [&](agent::Client& client) -> Outcome {
+                                      return Drop(work(client, time));
+                                    }),
+                        time);
+                  }));
+  }
   template <typename T>
   static Outcome Drop(const Result<T>& result) {
     return result ? Ok() : Outcome(result.error());
@@ -99,6 +140,7 @@ class ProxiedPlugin {
   const std::string name_;
   Calls& calls_;
   KeyedLocks targets_;  // of target paths, by their allocations
+  std::atomic<std::size_t> waiting_ = 0;
 };
 
 }  // namespace mountd::csi_proxy

@@ -49,10 +49,12 @@ bool Has(const agent::AllocationStatus& found, const std::string& plugin,
 }  // namespace
 
 // A VolumeKey is a hash of two texts that no other two texts share.
-Publication::Publication(const std::string& plugin, std::string path)
+Publication::Publication(const std::string& plugin, std::string path,
+                         bool reads_back)
     : plugin_(plugin),
       path_(std::move(path)),
-      allocation_("csi-" + VolumeKey::Derive(plugin_, path_).str()) {}
+      allocation_("csi-" + VolumeKey::Derive(plugin_, path_).str()),
+      reads_back_(reads_back) {}
 
 // PrepareAllocation drops the receipt of an earlier release. Then nobody could
 // tell any more whether the plugin has detached the volume.
@@ -88,7 +90,21 @@ Result<void> Publication::Make(agent::Client& client,
     }
     return error;
   }
-  return Ok();
+  return CheckMounted();
+}
+
+// To mountd the mount is the one that an earlier call made, wherever its
+// directory is now.
+Result<void> Publication::CheckMounted() const {
+  if (!reads_back_) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const bool mounted, IsMountPoint(path_));
+  return mounted ? Ok()
+                 : Result<void>(MakeError(
+                       Code::kFailedPrecondition, "publish", path_,
+                       "the volume's mount is elsewhere, because the directory "
+                       "was renamed; call NodeUnpublishVolume first"));
 }
 
 Result<void> Publication::Publish(agent::Client& client,

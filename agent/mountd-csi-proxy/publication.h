@@ -14,15 +14,18 @@ namespace mountd::csi_proxy {
 // those of the client's methods.
 class Publication {
  public:
-  // `path` is a CleanPath.
-  Publication(const std::string& plugin, std::string path);
+  // `path` is a CleanPath. `reads_back`: CallOptions.
+  Publication(const std::string& plugin, std::string path,
+              bool reads_back = true);
 
   const std::string& allocation() const { return allocation_; }
 
   // Publishes the volume and mounts it on the path's directory. Removes what it
   // made after an error that is final; after another one, such as InProgress,
   // the same call continues, and Unpublish removes all. Unavailable while an
-  // earlier volume of this path is not detached yet.
+  // earlier volume of this path is not detached yet. FailedPrecondition if
+  // nothing is mounted at the path in the end, because the owner has renamed
+  // the directory of an earlier call, and the mount with it.
   Result<void> Publish(agent::Client& client, agent::VolumeSpec& spec) const;
 
   // Succeeds when the volume is detached, and when nothing was published. Tries
@@ -39,12 +42,14 @@ class Publication {
   Result<void> CheckDetached(agent::Client& client) const;
   Result<void> CheckReceipt(const agent::Receipt& receipt) const;
   Result<void> Make(agent::Client& client, const agent::VolumeSpec& spec) const;
+  Result<void> CheckMounted() const;
   void UndoUnlessMounted(agent::Client& client) const;
   Result<void> Release(agent::Client& client) const;
 
   const std::string plugin_;
   const std::string path_;
   const std::string allocation_;
+  const bool reads_back_;
 };
 
 // The alias of the volume in its allocation.

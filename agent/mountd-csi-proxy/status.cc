@@ -39,6 +39,13 @@ grpc::StatusCode StatusCodeOf(Code code) {
   return grpc::StatusCode::INTERNAL;
 }
 
+// mountd has no code for OUT_OF_RANGE, and writes the plugin's code before the
+// plugin's text.
+bool IsOutOfRange(const Error& error) {
+  return error.code == Code::kInvalidArgument &&
+         error.detail.find(": OUT_OF_RANGE") != std::string::npos;
+}
+
 }  // namespace
 
 grpc::Status ToStatus(const Error& error) {
@@ -47,7 +54,9 @@ grpc::Status ToStatus(const Error& error) {
           ? "mountd still works on it; repeat the call for its result (" +
                 error.Message() + ")"
           : error.Message();
-  return {StatusCodeOf(error.code), text};
+  return {IsOutOfRange(error) ? grpc::StatusCode::OUT_OF_RANGE
+                              : StatusCodeOf(error.code),
+          text};
 }
 
 Error Invalid(const char* field, std::string why) {

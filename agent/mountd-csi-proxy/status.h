@@ -12,7 +12,8 @@ namespace mountd::csi_proxy {
 
 // Returns gRPC's code for the error. InProgress and Aborted are ABORTED, by
 // which CSI means that the caller repeats the call. Busy is
-// FAILED_PRECONDITION, as of a volume in use.
+// FAILED_PRECONDITION, as of a volume in use. A plugin's OUT_OF_RANGE, which is
+// InvalidArgument at mountd, is OUT_OF_RANGE again.
 grpc::Status ToStatus(const Error& error);
 
 template <typename T>

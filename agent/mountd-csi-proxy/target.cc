@@ -65,6 +65,16 @@ Result<UniqueFd> OpenTarget(const std::string& path) {
   return fd;
 }
 
+Result<bool> IsMountPoint(const std::string& path) {
+  MOUNTD_ASSIGN(const UniqueFd fd, OpenTarget(path));
+  struct statx seen {};
+  if (::statx(fd.get(), "", AT_EMPTY_PATH, 0, &seen) != 0) {
+    return Failed(errno, "statx");
+  }
+  return (seen.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0 ||
+         (seen.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
 Result<void> RemoveTarget(const std::string& path) {
   const Result<Place> place = OpenParent(path);
   if (!place) {

@@ -16,6 +16,11 @@ namespace mountd::csi_proxy {
 // directory.
 Result<UniqueFd> OpenTarget(const std::string& path);
 
+// Returns whether something is mounted on the path's directory, as this process
+// sees it. True if the kernel cannot tell (before Linux 5.8). Errors as of
+// OpenTarget.
+Result<bool> IsMountPoint(const std::string& path);
+
 // Removes the directory, if it is there. FailedPrecondition if it has files, or
 // if something is mounted on it.
 Result<void> RemoveTarget(const std::string& path);

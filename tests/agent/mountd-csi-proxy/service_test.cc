@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agent/mountd-csi-proxy/plugin_server.h"
+#include "csi-node/types/rpc_error.h"
 #include "tests/agent/fake_manager.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
@@ -96,11 +97,11 @@ class CsiProxyService : public ::testing::Test {
 
   TempDirectory directory_;
   agent::test::FakeServer manager_;
-  Calls calls_{{.address = manager_.address()}};
+  Calls calls_{{.address = manager_.address(), .reads_back = false}};
   const PluginAddress address_{"csi-local", directory_.File("csi.sock")};
   const std::string target_ = directory_.File("target");
   const std::string allocation_ =
-      Publication(address_.plugin, target_).allocation();
+      Publication(address_.plugin, target_, false).allocation();
   std::unique_ptr<PluginServer> server_;
   std::unique_ptr<pb::Identity::Stub> identity_;
   std::unique_ptr<pb::Controller::Stub> controller_;
@@ -116,6 +117,15 @@ TEST_F(CsiProxyService, OnlyItsUserMayConnect) {
   EXPECT_EQ(file.st_mode & 0777U, 0600U);
   EXPECT_THAT(PluginServer::Start(address_, calls_),
               IsErr(Code::kAlreadyExists));
+}
+
+// Another proxy, which started at the same moment, has removed the socket.
+TEST_F(CsiProxyService, TwoProxiesNeverServeOneSocket) {
+  ASSERT_EQ(::unlink(address_.socket.c_str()), 0);
+  EXPECT_THAT(PluginServer::Start(address_, calls_),
+              IsErrOf(Code::kAlreadyExists, "another mountd-csi-proxy"));
+  server_.reset();
+  EXPECT_THAT(PluginServer::Start(address_, calls_), IsOk());
 }
 
 TEST_F(CsiProxyService, IdentityIsWhatMountdKnows) {
@@ -176,6 +186,21 @@ TEST_F(CsiProxyService, APublicationIsThreeCallsAfterALookAtTheReceipt) {
   const UniqueFd memfd = script().TakeSecrets();
   EXPECT_EQ(::pread(memfd.get(), secrets.data(), secrets.size(), 0), 10);
   EXPECT_EQ(std::string(secrets.data(), 10), std::string("key\0value\0", 10));
+}
+
+TEST_F(CsiProxyService, APublicationThatIsNotAtItsPathIsNone) {
+  Calls reads_back({.address = manager_.address()});
+  const PluginAddress address{"csi-local", directory_.File("other.sock")};
+  ASSERT_OK_AND_ASSIGN(const auto server,
+                       PluginServer::Start(address, reads_back));
+  const auto node = pb::Node::NewStub(grpc::CreateChannel(
+      "unix:" + address.socket, grpc::InsecureChannelCredentials()));
+  pb::NodePublishVolumeResponse response;
+  EXPECT_EQ(Call(*node, &pb::Node::Stub::NodePublishVolume, PublishRequest(),
+                 &response),
+            9);
+  EXPECT_THAT(text_, HasSubstr("the directory was renamed"));
+  EXPECT_EQ(script().count("ReleaseAllocation"), 0U) << "tasks may use it";
 }
 
 TEST_F(CsiProxyService, AFailureKeepsAMountOfAnEarlierCall) {
@@ -304,6 +329,7 @@ TEST_F(CsiProxyService, AVolumeIsConfirmedForAllItsCapabilitiesOrNone) {
   request.set_volume_id("v");
   SetCapability(request.add_volume_capabilities());
   SetCapability(request.add_volume_capabilities());
+  (*request.mutable_mutable_parameters())["iops"] = "9";
   pb::ValidateVolumeCapabilitiesResponse response;
   EXPECT_EQ(
       Call(*controller_, &pb::Controller::Stub::ValidateVolumeCapabilities,
@@ -311,6 +337,7 @@ TEST_F(CsiProxyService, AVolumeIsConfirmedForAllItsCapabilitiesOrNone) {
       0);
   EXPECT_FALSE(response.has_confirmed());
   EXPECT_EQ(response.message(), "no blocks here");
+  EXPECT_THAT(script().last_call(), HasSubstr("mutable_parameters={iops=9;}"));
   EXPECT_EQ(script().count("ValidateVolume"), 1U);
 }
 
@@ -329,7 +356,6 @@ TEST_F(CsiProxyService, AForwardedRequestHasNoSecretInIt) {
   EXPECT_EQ(call(), 0);
   EXPECT_EQ(response.snapshot().snapshot_id(), "snap-1");
   const std::string with = script().last_call();
-  (*request.mutable_mutable_parameters())["iops"] = "9";
   EXPECT_TRUE(script().TakeSecrets().valid());
   EXPECT_EQ(with.substr(0, with.find(" {")),
             without.substr(0, without.find(" {")));
@@ -337,7 +363,6 @@ TEST_F(CsiProxyService, AForwardedRequestHasNoSecretInIt) {
   EXPECT_THAT(without, Not(HasSubstr("secrets")));
 }
 
-  EXPECT_THAT(script().last_call(), HasSubstr("mutable_parameters={iops=9;}"));
 TEST_F(CsiProxyService, AGroupsCallsAreForwarded) {
   pb::GroupControllerGetCapabilitiesResponse response;
   EXPECT_EQ(
@@ -347,6 +372,17 @@ TEST_F(CsiProxyService, AGroupsCallsAreForwarded) {
   EXPECT_THAT(
       script().last_call(),
       StartsWith("CallController csi-local GroupControllerGetCapabilities "));
+}
+
+TEST_F(CsiProxyService, ASizeOutOfRangeIsOutOfRange) {
+  const Error error =
+      ::mountd::csi::ToError({::mountd::csi::RpcCode::kOutOfRange, "too large"},
+                             "ControllerExpandVolume", "plugin csi-local");
+  script().Fail("DeleteVolume",
+                {"org.mountd1.Error.InvalidArgument", error.Message()});
+  EXPECT_EQ(Delete(), 11) << text_;
+  script().Fail("DeleteVolume", {"org.mountd1.Error.InvalidArgument", "no"});
+  EXPECT_EQ(Delete(), 3);
 }
 
 TEST_F(CsiProxyService, InProgressIsJoinedUntilTheDeadline) {
@@ -370,6 +406,35 @@ TEST_F(CsiProxyService, ARestartOfMountdIsInTheCall) {
   }
   EXPECT_EQ(Delete(), 0) << text_;
   EXPECT_EQ(script().count("DeleteVolume"), 4U);
+}
+
+// As many RPCs as may wait do, because the plugin hangs.
+TEST_F(CsiProxyService, ProbeIsAnsweredWhileAllOthersHang) {
+  script().HoldUntil("DeleteVolume", "GetPlugin", 1, std::chrono::seconds(60));
+  std::vector<std::future<int>> hang;
+  for (std::size_t i = 0; i < ProxiedPlugin::kMostWaiting; ++i) {
+    hang.push_back(std::async(std::launch::async, [this] {
+      pb::DeleteVolumeRequest request;
+      request.set_volume_id("v");
+      pb::DeleteVolumeResponse response;
+      grpc::ClientContext context;
+      return static_cast<int>(
+          controller_->DeleteVolume(&context, request, &response).error_code());
+    }));
+  }
+  deadline_ms_ = 100;
+  EXPECT_TRUE(Eventually([this] { return Delete() == 8; })) << text_;
+  EXPECT_THAT(text_, HasSubstr("64 other RPCs of the plugin wait"));
+  deadline_ms_ = 30'000;
+  pb::ProbeResponse probe;
+  EXPECT_EQ(
+      Call(*identity_, &pb::Identity::Stub::Probe, pb::ProbeRequest(), &probe),
+      0)
+      << text_;
+  for (std::future<int>& one : hang) {
+    const int code = one.get();
+    EXPECT_TRUE(code == 0 || code == 8) << code;  // another RPC had its place
+  }
 }
 
 TEST_F(CsiProxyService, AnUnknownPluginIsNoMissingVolume) {

@@ -64,6 +64,31 @@ TEST_F(CsiProxyNode, TwoTargetsOfOneVolumeEndOneByOne) {
   ExpectNoPublication();
 }
 
+// The owner of a target's parent renames it, and the mount with it.
+TEST_F(CsiProxyNode, AMountThatWasRenamedIsNoPublication) {
+  const std::string parent = Target("alloc");
+  const auto make_parent = [&] {
+    ASSERT_EQ(::mkdir(parent.c_str(), 0755), 0);
+    ASSERT_EQ(::chown(parent.c_str(), kAgentUid, kAgentUid), 0);
+  };
+  make_parent();
+  ASSERT_EQ(Told(PublishAt(parent + "/a")), "Ok");
+  ASSERT_EQ(::rename(parent.c_str(), Target("moved").c_str()), 0);
+  make_parent();
+  const grpc::Status again = PublishAt(parent + "/a");
+  EXPECT_EQ(again.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(again.error_message(), HasSubstr("NodeUnpublishVolume first"));
+  EXPECT_EQ(MountsOn(kTargets), 1U) << "tasks may use the old one";
+  ASSERT_EQ(Told(UnpublishAt(parent + "/a")), "Ok");
+  EXPECT_EQ(MountsOn(kTargets), 0U);
+  ASSERT_EQ(Told(PublishAt(parent + "/a")), "Ok");
+  EXPECT_EQ(MountsOn(parent), 1U);
+  ASSERT_EQ(Told(UnpublishAt(parent + "/a")), "Ok");
+  std::filesystem::remove_all(parent);
+  std::filesystem::remove_all(Target("moved"));
+  ExpectNoPublication();
+}
+
 TEST_F(CsiProxyNode, AFinalFailureLeavesNothing) {
   for (const int code : {3, 5, 9}) {
     Tell("NodePublishVolume", "code " + std::to_string(code));
