@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+id           = "device"
+name         = "device"
+type         = "csi"
+plugin_id    = "csi-local"
+capacity_min = "10MiB"
+capacity_max = "20MiB"
+
+capability {
+  access_mode     = "single-node-writer"
+  attachment_mode = "block-device"
+}
+
+parameters {
+  kind = "image"
+}
