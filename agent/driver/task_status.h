@@ -128,7 +128,6 @@ struct DriverCapabilities {
   std::vector<NetworkMode> networks{NetworkMode::kHost};
   bool must_create_network = false;
   MountConfigs mount_configs = MountConfigs::kAny;
-  bool may_disable_logs = false;
 };
 
 // One key of a driver's configuration of a task.

@@ -155,7 +155,6 @@ DriverCapabilities OciDriver::Capabilities() {
     capabilities.must_create_network = true;
   }
   capabilities.mount_configs = MountConfigs::kAny;
-  capabilities.may_disable_logs = true;
   return capabilities;
 }
 

@@ -157,7 +157,6 @@ void Fill(const driver::DriverCapabilities& from,
   to->set_mount_configs(from.mount_configs == driver::MountConfigs::kAny
                             ? wire::DriverCapabilities::ANY_MOUNTS
                             : wire::DriverCapabilities::NO_MOUNTS);
-  to->set_disable_log_collection(from.may_disable_logs);
 }
 
 void Fill(const driver::Fingerprint& from, wire::FingerprintResponse* to) {

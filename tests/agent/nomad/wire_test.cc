@@ -166,12 +166,13 @@ TEST(NomadWire, WritesCapabilities) {
   from.file_system = driver::FileSystemIsolation::kImage;
   from.networks = {driver::NetworkMode::kHost, driver::NetworkMode::kGroup};
   from.must_create_network = true;
-  from.may_disable_logs = true;
   wire::DriverCapabilities to;
   Fill(from, &to);
   EXPECT_EQ(to.SerializeAsString(), Number(1, 1) + Number(2, 1) + Number(3, 2) +
                                         Text(4, std::string("\0\1", 2)) +
-                                        Number(5, 1) + Number(8, 1));
+                                        Number(5, 1));
+  // A client reads the FIFOs of tasks only without this one.
+  EXPECT_FALSE(to.disable_log_collection());
 }
 
 TEST(NomadWire, WritesAnEvent) {
