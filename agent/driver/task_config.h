@@ -59,6 +59,9 @@ struct Mount {
   bool noexec = false;
   MountPropagation propagation = MountPropagation::kPrivate;
   std::string request_name{};  // the job's name of the volume; "": none
+  // mountd has it for this task, in the task's allocation, and looks at it
+  // before the task's program begins.
+  bool is_mountds = false;
 };
 
 // Adds the mount. Replaces mounts at the same task_path, because the last

@@ -173,7 +173,9 @@ Result<void> OciDriver::Launch(const TaskConfig& config,
     place.record.config_digest = digest;
     place.record.has_cgroup = host_->cgroups() != nullptr;
     place.record.cgroup = host_->CgroupPath(place.Cgroup());
-    place.record.has_mounts = !config.mounts.empty();
+    place.record.has_mounts =
+        std::any_of(config.mounts.begin(), config.mounts.end(),
+                    [](const Mount& mount) { return mount.is_mountds; });
     MOUNTD_ASSIGN(const ContainerPlan plan,
                   PlanContainer(*host_, config, place));
     MOUNTD_TRY(TaskStore::WriteRecord(place));

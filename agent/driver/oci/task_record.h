@@ -26,7 +26,7 @@ struct TaskRecord {
   // The path of the cgroup, because another driver may have another subtree.
   // "" in a record of an older release.
   std::string cgroup;
-  bool has_mounts = false;  // which mountd looks at before the task's start
+  bool has_mounts = false;  // of mountd's, which looks at them before the start
   // Common to all processes that exec adds: user, environment, working
   // directory, limits and capabilities. It has no arguments.
   ContainerProcess process;

@@ -45,6 +45,7 @@ void AddMounts(const Job& job, const std::vector<MountStatus>& mounts,
     mount.noexec = spec.noexec;
     mount.propagation = PropagationOf(spec.propagation);
     mount.request_name = spec.name;
+    mount.is_mountds = true;
     driver::InsertMount(mount, config.mounts);
   }
 }

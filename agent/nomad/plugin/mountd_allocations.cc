@@ -102,7 +102,9 @@ Result<void> MountdAllocations::MountHostVolumes(driver::TaskConfig* config) {
     return made.error();
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
-    config->mounts[found[i].index].host_path = made->at(i).host_path;
+    driver::Mount& mount = config->mounts[found[i].index];
+    mount.host_path = made->at(i).host_path;
+    mount.is_mountds = true;
   }
   return Ok();
 }

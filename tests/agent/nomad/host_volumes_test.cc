@@ -191,7 +191,9 @@ TEST_F(HostVolumes, AreInTheTasksInbox) {
   ASSERT_EQ(allocation->mounts.size(), 1U);
   EXPECT_EQ(config.mounts[0].host_path, allocation->mounts[0].config.host_path);
   EXPECT_THAT(config.mounts[0].host_path, StartsWith(allocation->host_path));
+  EXPECT_TRUE(config.mounts[0].is_mountds);
   EXPECT_EQ(config.mounts[1].host_path, "/home/own");
+  EXPECT_FALSE(config.mounts[1].is_mountds);
 }
 
 TEST_F(HostVolumes, AreTheSameAfterAKillOfThePlugin) {

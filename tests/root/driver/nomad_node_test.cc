@@ -352,6 +352,26 @@ TEST_F(NomadNode, ATaskInABridgeHasPortsOfTheHost) {
   });
 }
 
+// Such a task has no allocation at mountd, and mounts that the runtime binds.
+TEST_F(NomadNode, ATaskNeedsNoNetworkOfItsOwn) {
+  AsAgent([this] {
+    Host host(cgroup_);
+    wire::StartTaskRequest start;
+    *start.mutable_task() = MakeTask("exec sleep 1000");
+    host.Call(&wire::Driver::Stub::StartTask, start);
+    ASSERT_FALSE(HasFailure());
+    EXPECT_EQ(Exec(host, "echo there"), "there\nexit 0");
+    auto client = agent::Client::Connect();
+    ASSERT_THAT(client, IsOk());
+    EXPECT_THAT(client->GetAllocation("cni-a1"), IsErr(Code::kNotFound));
+    wire::DestroyTaskRequest destroy;
+    destroy.set_task_id(kTask);
+    destroy.set_force(true);
+    host.Call(&wire::Driver::Stub::DestroyTask, destroy);
+    EXPECT_TRUE(fs::is_empty("/run/agent/state/tasks"));
+  });
+}
+
 TEST_F(NomadNode, TellsHowTheNodeIs) {
   AsAgent([this] {
     Host host(cgroup_);

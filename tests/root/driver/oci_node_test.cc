@@ -254,7 +254,7 @@ class OciNode : public NodeFixture {
                               spec.propagation == agent::Propagation::kPrivate
                                   ? driver::MountPropagation::kPrivate
                                   : driver::MountPropagation::kHostToTask,
-                              spec.name});
+                              spec.name, true});
   }
 
   // The output of a command in the task.
