@@ -171,8 +171,6 @@ TEST(NomadWire, WritesCapabilities) {
   EXPECT_EQ(to.SerializeAsString(), Number(1, 1) + Number(2, 1) + Number(3, 2) +
                                         Text(4, std::string("\0\1", 2)) +
                                         Number(5, 1));
-  // A client reads the FIFOs of tasks only without this one.
-  EXPECT_FALSE(to.disable_log_collection());
 }
 
 TEST(NomadWire, WritesAnEvent) {

@@ -385,6 +385,8 @@ TEST_F(NomadNode, TellsHowTheNodeIs) {
     const auto capabilities = host.Call(&wire::Driver::Stub::Capabilities,
                                         wire::CapabilitiesRequest());
     EXPECT_TRUE(capabilities.capabilities().must_create_network());
+    // The client itself reads the FIFOs of tasks only without this one.
+    EXPECT_FALSE(capabilities.capabilities().disable_log_collection());
     context.TryCancel();
   });
 }
