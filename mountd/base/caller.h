@@ -15,30 +15,31 @@
 
 namespace mountd {
 
-// The process that calls, as the kernel (SO_PEERCRED at accept) or the bus
-// daemon identifies it. A message never does.
+// The calling process, as the kernel (SO_PEERCRED at accept) or the bus daemon
+// identifies it. mountd never takes these facts from the message, because a
+// caller could lie there.
 struct Caller {
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
   std::vector<std::uint32_t> groups;  // supplementary, where known
   // The polkit action that allows this one call to act as an administrator
-  // (dbus/transport/polkit.h); "": nobody was asked.
+  // (dbus/transport/polkit.h); "" if no such action does.
   std::string authority = {};
   // The process that connected, and its pidfd; 0 if unknown.
   std::uint32_t pid = 0;
   std::shared_ptr<const UniqueFd> process = {};
-  // The bus name that polkit was asked about. Another connection of the same
-  // user may be another session with another answer. So its call does not join
-  // a call that was allowed to this connection.
+  // The bus name of the connection that polkit was asked about. For another
+  // session of the same user polkit may answer otherwise, so mountd does not
+  // join calls of different connections.
   std::string authority_subject = {};
 };
 
-// Returns the pid of the process that connected, to look at it in /proc.
-// FailedPrecondition if the process has ended, because another process may have
-// its number, or if it is unknown.
+// Returns the pid of the process that connected, so that mountd can read its
+// directory in /proc. FailedPrecondition if the pid is unknown, or if the
+// process has ended, because another process may have its number.
 Result<std::uint32_t> LivingPidOf(const Caller& caller);
 
-// Set once nobody waits for the work any more. Long retries check it.
+// True once nobody waits for the work any more. Long retries check this flag.
 using CancelToken = std::shared_ptr<std::atomic<bool>>;
 
 inline bool IsCancelled(const CancelToken& cancelled) {

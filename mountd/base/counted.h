@@ -9,8 +9,9 @@
 
 namespace mountd {
 
-// Bounds how many objects each key has: a count from the store, and the changes
-// since. So a limit costs a full count only at first and near the limit.
+// Bounds how many objects each key has. Remembers the last count from the store
+// and adds the changes since then. So it asks the store only for a new key and
+// near the limit, and not for each object.
 //
 // Thread-safe.
 template <typename Key>
@@ -32,8 +33,8 @@ class Counted {
   }
 
   // Adds one object by `add` if `key` has fewer than `limit`, and returns
-  // whether it did. Holds the mutex meanwhile, so that no two threads add the
-  // last one.
+  // whether it added one. Holds the mutex meanwhile, because otherwise two
+  // threads could each add an object where only one has room.
   template <typename Count, typename Add>
   Result<bool> AddIfBelow(const Key& key, std::uint32_t limit,
                           const Count& count, const Add& add) {
@@ -51,15 +52,16 @@ class Counted {
     return true;
   }
 
-  // Counts one more. Called after the object was written, and after IsBelow.
+  // Counts one more object of `key`. Called after IsBelow, once the object is
+  // written.
   void Added(const Key& key) {
     const std::lock_guard lock(mutex_);
     ++most_[key];
   }
 
   // Removes one object by `remove`, which returns whether there was one. Holds
-  // the mutex meanwhile, because a count that already lacks the object would be
-  // lowered once more.
+  // the mutex meanwhile. Otherwise another thread could count the objects after
+  // the removal, and this function would subtract the removed object again.
   template <typename Remove>
   Result<bool> Removing(const Key& key, const Remove& remove) {
     const std::lock_guard lock(mutex_);
@@ -71,7 +73,8 @@ class Counted {
     return removed;
   }
 
-  // Forgets a key that will not come again. A key that does is counted again.
+  // Forgets a key that is not used any more. A later use counts its objects
+  // again.
   void Forget(const Key& key) {
     const std::lock_guard lock(mutex_);
     most_.erase(key);

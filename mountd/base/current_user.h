@@ -11,7 +11,8 @@ namespace mountd {
 // Objects of one thread nest, and the innermost one counts.
 class CurrentUser {
  public:
-  // mountd itself, which counts as one more user. It is no uid (chown(2)).
+  // Stands for mountd itself, which takes turns like one more user. No user has
+  // this uid, because chown(2) reads it as "unchanged".
   static constexpr std::uint32_t kMountd =
       std::numeric_limits<std::uint32_t>::max();
 

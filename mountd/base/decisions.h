@@ -10,8 +10,9 @@
 namespace mountd {
 
 // Records why a call was allowed: the rules of the configuration that allowed
-// it, for the call's log line. A denial is the call's error instead. The policy
-// is asked in a call's name only if the call's answer depends on it.
+// it, for the call's log line. Has no record of a denial, because the call's
+// error says why. Records nothing for checks that do not affect the call's
+// answer.
 //
 // Thread-safe, because several threads may carry out a call.
 class Decisions {
@@ -20,12 +21,13 @@ class Decisions {
   void AllowedByRule(std::uint32_t line);
   // Records the authority that answered for the caller (Caller::authority).
   void AllowedBy(const std::string& authority);
-  // Records that the call sees or uses what belongs to another user, because
-  // its caller is an administrator.
+  // Records that the caller saw or used an object of another user, because the
+  // caller is an administrator.
   void UsedAsAdministrator(std::uint32_t owner);
-  // Records the same for what belongs to all users.
+  // Records that the caller, an administrator, saw or used objects of all
+  // users.
   void UsedAllAsAdministrator();
-  // Forgets the records, because they did not suffice.
+  // Forgets all records, because the policy has denied the call.
   void Denied();
   // Returns "12,40" or "12,org.mountd1.release"; "" if no rule was asked.
   std::string Rules() const;

@@ -78,8 +78,8 @@ Error ErrnoError(int err, std::string op, std::string object,
 
 Error ForkError(int err, std::string op, std::string object) {
   Error error = ErrnoError(err, std::move(op), std::move(object));
-  // fork(2) fails with EAGAIN at the limit of processes, which calling again
-  // does not lift.
+  // fork(2) fails with EAGAIN at the limit of processes. Calling again does not
+  // help against that.
   if (err == EAGAIN) {
     error.code = Code::kResourceExhausted;
   } else if (err == ECHILD) {

@@ -35,10 +35,10 @@ std::string_view CodeName(Code code);
 // Returns the code of a name; kInternal for a name this release does not know.
 Code CodeFromName(std::string_view name);
 
-// Says of an Unavailable who is away, because a caller does something else for
-// each: look at the node, call again soon, or look at the plugin.
+// Says which process is away, if a call failed with kUnavailable. A caller acts
+// on it: it looks at the node, calls again soon, or looks at the plugin.
 enum class Away {
-  kNone,    // nobody, or nobody knows
+  kNone,    // no process is away, or mountd does not know which
   kDaemon,  // mountd is not there, or never answers
   // mountd, or a process that mountd works through (mountd-exec, mountd-csi),
   // has ended, and systemd starts it again.
@@ -62,8 +62,8 @@ struct Error {
   std::string object;
   std::string detail;
   int sys_errno = 0;
-  // True for a refusal (kPermissionDenied) that an administrator would not have
-  // met. The flag does not leave the process.
+  // True for a refusal (kPermissionDenied) of a call that an administrator may
+  // make. The flag does not leave the process.
   bool administrator_may = false;
   // True for a refusal (kBusy) because a search could not look at everything.
   // The flag does not leave the process.
@@ -84,13 +84,14 @@ inline Error MakeError(Code code, std::string op, std::string object,
   return error;
 }
 
-// Marks a refusal that an administrator would not have met.
+// Marks a refusal of a call that an administrator may make.
 inline Error ButAdministrators(Error refusal) {
   refusal.administrator_may = true;
   return refusal;
 }
 
-// Says who is away, of an Unavailable. Any other error stays as it is.
+// Sets which process is away in a kUnavailable error. Leaves other errors
+// alone.
 inline Error WithAway(Away away, Error error) {
   if (error.code == Code::kUnavailable) {
     error.away = away;

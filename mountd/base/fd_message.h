@@ -32,8 +32,8 @@ struct Received {
 Result<Received, int> ReceiveWithFds(int socket, std::span<std::byte> into,
                                      std::size_t most_fds);
 
-// Returns whether a peer that should wait for an answer no longer does, because
-// it has closed or has sent something else. Never blocks.
+// Returns whether the peer no longer waits for an answer, because it has closed
+// the socket or has sent something else. Never blocks.
 bool HasGivenUp(int socket);
 
 }  // namespace mountd

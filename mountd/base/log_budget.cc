@@ -16,8 +16,8 @@ void LogBudget::Refill(Account* account, double share,
                account->left + passed.count() * bounds_.per_second * share);
 }
 
-// Drops accounts of users who have their whole budget again, because a new
-// account would be the same.
+// Drops the accounts of users who have used nothing of their budget, because a
+// new account would hold the same.
 void LogBudget::DropFull(Clock::time_point now) {
   for (auto user = users_.begin(); user != users_.end();) {
     Refill(&user->second, 1, now);
@@ -45,7 +45,7 @@ LogBudget::Verdict LogBudget::Take(std::uint32_t uid, Clock::time_point now) {
   all_.left -= 1;
   const bool is_last = user.left < 1 || all_.left < 1;
   const bool tell = is_last && !std::exchange(user.told, true);
-  // After half the budget is back, a later shortage is announced again.
+  // Once half of the budget is back, mountd logs the next shortage again.
   if (user.left >= bounds_.burst / 2) {
     user.told = false;
   }

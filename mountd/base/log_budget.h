@@ -9,8 +9,8 @@ namespace mountd {
 
 // Bounds the lines of one kind that callers may cause in the log. The journal
 // drops all of a service's lines after 10,000 in 30 s (journald.conf(5),
-// RateLimitBurst=). So a user with many refused calls could hide what others,
-// and he himself, do.
+// RateLimitBurst=). So a user with many refused calls could hide the lines
+// about every user's calls.
 //
 // Each user has `burst` lines and gets `per_second` more with time. All users
 // together have as much as `users` users, because one user can have tens of
@@ -44,7 +44,7 @@ class LogBudget {
     double left = 0;
     Clock::time_point since{};
     std::uint64_t left_out = 0;
-    bool told = false;  // has announced that lines are left out
+    bool told = false;  // whether the log says that lines are left out
   };
 
   void Refill(Account* account, double share, Clock::time_point now) const;

@@ -40,8 +40,8 @@ Result<void> CheckVolumeId(std::string_view volume_id);
 bool IsValidUtf8(std::string_view text);
 
 // The name of the staging directory of one volume of one plugin. It is 32
-// lower-case hex digits of a hash of plugin and volume id, so that ids never
-// become path components and two ids never share a directory.
+// lower-case hex digits of a hash of plugin and volume id. So no id becomes a
+// path component, and no two volumes share a directory.
 class VolumeKey {
  public:
   static constexpr std::size_t kHexDigits = 32;

@@ -8,8 +8,8 @@
 
 namespace mountd {
 
-// Returns the number that the whole of `text` is in that base; nothing if there
-// are other characters or the number does not fit.
+// Returns the number that the whole of `text` spells in base `base`. Nothing if
+// `text` has other characters or the number does not fit.
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text, int base = 10) {
   Number number{};

@@ -54,7 +54,8 @@ class OperationTrace {
   // Whether the caller says that somebody records the trace.
   bool sampled() const { return traced() && call_.parent->sampled(); }
 
-  // Returns what a step passes on: the trace, with the step's own span.
+  // Returns the trace's ids that a step sends to its peer: the trace's own id,
+  // and the step's span as the parent.
   TraceParent ParentFor(const SpanId& step) const;
 
   // Records a step that has ended.
@@ -121,7 +122,8 @@ class StepSpan {
   StepSpan(const StepSpan&) = delete;
   StepSpan& operator=(const StepSpan&) = delete;
 
-  // Returns what the step's peer gets; nothing if there is no trace.
+  // Returns the ids that this step sends to its peer; nothing if there is no
+  // trace.
   std::optional<TraceParent> parent() const {
     return running_ ? std::optional(trace_->ParentFor(running_->id))
                     : std::nullopt;

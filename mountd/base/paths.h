@@ -7,25 +7,25 @@
 // The paths that mountd uses. They are fixed, because the executor's invariants
 // are about these places. Tests get them in a mount namespace of their own.
 //
-//   /run/mountd/                root 0755   nobody but root renames in it
+//   /run/mountd/                root 0755   only root can rename entries in it
 //     bus                       the peer-to-peer D-Bus socket
 //     exec.sock  csi.sock  closer.sock   0600 mountd: to the executors, to
 //                               mountd-csi, to mountd-closer
-//     mountd.toml               the configuration as it was accepted
-//     namespace                 the base's mount namespace, pinned, where it
-//                               has one of its own
+//     mountd.toml               the accepted copy of the configuration
+//     namespace                 the pinned mount namespace that holds the base,
+//                               if the base has a mount namespace of its own
 //     state/boot.db             0700 mountd: the records of this boot
 //     cni/                      0700 root: CNI attachments, of mountd-cni-run
 //     base/                     the base: tmpfs, a shared peer group of its own
 //       a/<allocation>/<task>/<name>              the bind mounts
-//       h/<host volume>/anchor    which mount is its anchor
-//       f/<file system>/{fs,anchor}   its mount, and which mount that is
-//       n/<allocation>            which network namespace is its own
-//       d/<allocation>/{hosts,hostname,resolv.conf}   for its tasks
-//       p/<plugin>/{csi.sock,csi-<instance>.sock,staging/<key>,
+//       d/<allocation>/{hosts,hostname,resolv.conf}   files for the tasks
+//       f/<file system>/{fs,anchor}   the mount, and its marker
+//       n/<allocation>            marker: which namespace is the allocation's
+//       d/<allocation>/{hosts,hostname,resolv.conf}   for the allocation's
+//       tasks p/<plugin>/{csi.sock,csi-<instance>.sock,staging/<key>,
 //                   publish/<allocation>/<key>}
 //   /var/lib/mountd/state.db    0700 mountd: the records that outlive the boot
-//   /var/lib/mountd-cni/        0700 root: CNI attachments that outlive it
+//   /var/lib/mountd-cni/        0700 root: CNI attachments that outlive a boot
 //   /run/netns/<allocation>     the network namespaces
 namespace mountd::paths {
 

@@ -17,7 +17,7 @@ enum class Step : std::uint8_t {
   kQueue,       // earlier work on the same object
   kWork,        // work without a step of its own
   kVolume,      // another call's work on the same volume
-  kPlugin,      // the plugin, which is away or has as many calls as it may
+  kPlugin,      // the plugin is away, or is busy with as many calls as allowed
   kStage,       // NodeStageVolume
   kPublish,     // NodePublishVolume
   kUnpublish,   // NodeUnpublishVolume
@@ -25,7 +25,7 @@ enum class Step : std::uint8_t {
   kExpand,      // NodeExpandVolume
   kController,  // a call of the plugin's controller
   kMount,
-  // A mount of a declared file system, which mountd may have to mount first.
+  // A mount from a declared file system, which mountd may have to mount first.
   kFilesystem,
   kUnmount,
   kNetwork,  // its namespace, link, rules and files
@@ -48,10 +48,11 @@ class Progress {
  public:
   struct Status {
     Step step = Step::kQueue;
-    std::uint64_t done = 0;          // mounts, volumes, allocations, files, ...
-    std::uint64_t total = 0;         // 0: unknown
-    std::uint32_t attempt = 0;       // of a call that is retried; 0: none
-    std::optional<Code> error = {};  // the error of the attempt before
+    std::uint64_t done = 0;   // mounts, volumes, allocations, files, ...
+    std::uint64_t total = 0;  // 0: unknown
+    // The number of the attempt, if a call is retried; 0: none.
+    std::uint32_t attempt = 0;
+    std::optional<Code> error = {};  // error of the attempt before this one
     std::uint64_t changes = 0;       // changes of this status so far
   };
 

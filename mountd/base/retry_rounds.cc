@@ -54,7 +54,7 @@ void RetryRounds::Schedule(Names now) {
   scheduled_ = pause_;
   loop_.After(pause_, [this, timer = ++timer_] {
     if (timer != timer_) {
-      return;  // a shorter pause was set since
+      return;  // another timer with a shorter pause has replaced this one
     }
     scheduled_.reset();
     pause_ = std::min(pause_ * 2, kLongestPause);

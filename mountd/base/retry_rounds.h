@@ -18,10 +18,11 @@
 
 namespace mountd {
 
-// Retries failed work as long as there is any: after 1 s, doubling to 60 s, and
-// from 1 s again after new work or Hurry. New work does not wait for a longer
-// pause of older work. Runs a few jobs at a time, each once in a round, because
-// a plugin that hangs must not take all threads.
+// Retries failed work until all of it has succeeded. The first round comes
+// after 1 s, and the pause doubles up to 60 s. New work and Hurry set the pause
+// to 1 s again, so new work does not wait for a long pause of older work. Each
+// round runs every job once, a few jobs at a time, because a plugin that hangs
+// must not take all threads.
 //
 // Runs on the loop's thread; jobs run on their strands.
 class RetryRounds {
@@ -56,8 +57,8 @@ class RetryRounds {
   Strands& strands_;
   const List list_;
   Names last_;                                          // the last list
-  std::optional<std::chrono::milliseconds> scheduled_;  // the running pause
-  std::uint64_t timer_ = 0;  // the timer that ends it
+  std::optional<std::chrono::milliseconds> scheduled_;  // the pause under way
+  std::uint64_t timer_ = 0;  // the timer that ends the pause
   std::deque<Job> round_;    // not yet tried
   std::size_t under_way_ = 0;
   std::chrono::milliseconds pause_{1000};

@@ -15,7 +15,7 @@ using TraceId = std::array<std::uint8_t, 16>;
 using SpanId = std::array<std::uint8_t, 8>;
 
 // The value of a "traceparent" (W3C Trace Context, level 2, section 3.2): the
-// trace, the span in it that asks, and whether somebody records the trace.
+// trace, the caller's span in it, and whether somebody records the trace.
 struct TraceParent {
   // The flags that level 2 knows: sampled, and random trace id.
   static constexpr std::uint8_t kSampled = 0x01;
@@ -29,10 +29,10 @@ struct TraceParent {
   friend bool operator==(const TraceParent&, const TraceParent&) = default;
 };
 
-// Returns nothing unless the text is a valid traceparent. Takes lower-case hex
-// alone, and refuses the version ff and ids of zeros only. A version 00 has 55
-// characters; a later version may go on after a "-", up to 128 characters
-// (section 3.2.4). Drops the flags that level 2 does not know.
+// Returns nothing unless the text is a valid traceparent. Accepts only
+// lower-case hex. Refuses the version ff and ids of zeros only. A version 00
+// has 55 characters. A later version may have more after a "-", up to 128
+// characters (section 3.2.4). Drops the flags that level 2 does not know.
 std::optional<TraceParent> ParseTraceParent(std::string_view text);
 
 // Returns the text of version 00, such as "00-<32 digits>-<16 digits>-01".
@@ -59,12 +59,12 @@ struct CallTrace {
   friend bool operator==(const CallTrace&, const CallTrace&) = default;
 };
 
-// Returns the names that a store has kept as texts, each "" if there is none.
+// Returns the caller's names that a store kept as texts. "" stands for none.
 CallTrace CallTraceOf(const std::string& traceparent,
                       const std::string& request_id);
 
-// Returns the names for a log line: " trace_id=<32 digits> request_id=<id>",
-// each only if there is one.
+// Returns the caller's names for a log line: " trace_id=<32 digits>
+// request_id=<id>". Leaves out a name that the caller did not give.
 std::string ToLogText(const CallTrace& call);
 
 }  // namespace mountd

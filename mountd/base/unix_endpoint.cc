@@ -16,8 +16,8 @@
 namespace mountd {
 namespace {
 
-// Tries for a second, because a tool that a killed server was just starting
-// has that server's fds until its exec.
+// Tries for a second. A server that was killed may just have started a tool,
+// and the tool keeps the server's socket open until its exec.
 constexpr int kProbeTries = 50;
 constexpr std::chrono::milliseconds kProbePause(20);
 

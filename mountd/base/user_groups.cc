@@ -8,7 +8,8 @@
 namespace mountd {
 namespace {
 
-// An entry of the user database is longer only by mistake.
+// The most bytes for one entry of the user database. A longer entry is a
+// mistake.
 constexpr std::size_t kLongestEntry = std::size_t{1} << 20U;
 
 Error NoAnswer(int err, uid_t uid) {
@@ -43,9 +44,9 @@ Result<UserGroups> GroupsOf(uid_t uid, const UserDatabase& database) {
   groups.primary = entry.pw_gid;
   groups.all.resize(64);
   int count = static_cast<int>(groups.all.size());
-  // If the array is too small, `count` becomes the number of groups. glibc
-  // leaves `count` alone if memory is short. An element that glibc has not
-  // written would be root's group.
+  // If the array is too small, `count` becomes the number of groups. If memory
+  // is short, glibc leaves `count` unchanged. Then elements that glibc did not
+  // write would be 0, root's group.
   while (database.groups(entry.pw_name, entry.pw_gid, groups.all.data(),
                          &count) < 0) {
     if (std::cmp_less_equal(count, groups.all.size())) {

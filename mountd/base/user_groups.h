@@ -14,7 +14,7 @@
 
 namespace mountd {
 
-// The questions to the user database; tests give other answers.
+// The calls to the user database. Tests replace them.
 struct UserDatabase {
   std::function<int(uid_t, passwd*, char*, std::size_t, passwd**)> entry =
       ::getpwuid_r;
@@ -28,8 +28,8 @@ struct UserGroups {
 
 // Returns the user's groups. An unknown user has none. Unavailable if the
 // user's entry cannot be read now or memory is short, because rules may name a
-// group of the user. A module of the database that fails for groups alone is
-// not noticed, because getgrouplist(3) does not report that.
+// group of the user. Does not notice a module of the database that fails for
+// groups alone, because getgrouplist(3) does not report that.
 // Thread-safe. Sources: getpwuid_r(3), getgrouplist(3).
 Result<UserGroups> GroupsOf(uid_t uid, const UserDatabase& database = {});
 

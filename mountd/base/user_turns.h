@@ -7,13 +7,14 @@
 
 namespace mountd {
 
-// Orders work of several users that waits for one resource. The users take
-// turns, and each user's work keeps its order. The owner's mutex guards it.
+// Orders the work of several users that waits for one resource. Users take
+// turns, and the work of one user keeps its order. Not thread-safe, so the
+// owner's mutex guards this object.
 class UserTurns {
  public:
   using Ticket = std::uint64_t;
 
-  // Adds the user's work at the end of that user's.
+  // Adds work of the user, after all earlier work of the same user.
   Ticket Add(std::uint32_t user) {
     waiting_.emplace(++last_ticket_, user);
     return last_ticket_;
@@ -36,13 +37,14 @@ class UserTurns {
     return next;
   }
 
-  // The work leaves the queue, because its turn has come. Returns its user.
+  // Takes the work out of the queue, because its turn has come. Returns its
+  // user.
   std::uint32_t Begin(Ticket ticket) {
     const std::uint32_t user = waiting_.extract(ticket).mapped();
     turns_[user] = ++last_turn_;
     return user;
   }
-  // The work leaves the queue without a turn.
+  // Takes the work out of the queue without a turn.
   void Leave(Ticket ticket) { waiting_.erase(ticket); }
 
   bool Contains(Ticket ticket) const { return waiting_.contains(ticket); }

@@ -13,7 +13,8 @@ WorkerPool::WorkerPool(std::size_t max_threads,
     : max_threads_(max_threads), idle_time_(idle_time) {
   std::unique_lock lock(mutex_);
   StartLocked();
-  // Until the thread is idle, the first job would start another one.
+  // Wait until the thread is idle, because otherwise the first job would start
+  // another thread.
   changed_.wait(lock, [this] { return !idle_.empty(); });
 }
 
@@ -36,7 +37,8 @@ void WorkerPool::Submit(std::function<void()> job) noexcept {
     if (!idle_.empty()) {
       woken = std::move(idle_.back());
       idle_.pop_back();
-      // Set first, so that the thread can recognise a spurious wake-up.
+      // Set the flag first, so that the thread can recognise a spurious
+      // wake-up.
       woken->woken = true;
     } else if (threads_.size() < max_threads_) {
       StartLocked();
@@ -95,8 +97,9 @@ bool WorkerPool::WaitLocked(const std::shared_ptr<Worker>& worker,
   idle_.push_back(worker);
   changed_.notify_all();
   const auto is_awake = [&] { return worker->woken || stopping_; };
-  // Looks at the number of threads and gives up under one lock, so that of two
-  // threads whose time is over together one stays.
+  // Checks the number of threads under the same lock under which a thread gives
+  // up. So if the last two threads are idle for too long, only one of them
+  // ends.
   if (!worker->wake.wait_for(lock, idle_time_, is_awake) &&
       threads_.size() == 1) {
     worker->wake.wait(lock, is_awake);

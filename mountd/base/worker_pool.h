@@ -23,7 +23,7 @@ namespace mountd {
 // Owns threads for work that blocks (plans, RPCs, the stores). Adds threads
 // while jobs wait, up to `max_threads`, so that a hundred calls stuck in a slow
 // plugin do not delay the hundred and first. Threads end when idle. The last
-// one stays, because the limits of the process may allow no other when a job
+// thread stays, because the process's limits may allow no new thread when a job
 // comes. Wakes the thread that was busy last first, because its memory is warm.
 //
 // Thread-safe. Jobs never throw.
@@ -67,8 +67,9 @@ class WorkerPool {
   std::condition_variable changed_;  // a thread is idle, or has ended
   std::deque<std::function<void()>> jobs_;
   std::list<std::thread> threads_;
-  std::list<std::thread> finished_;            // threads to join
-  std::vector<std::shared_ptr<Worker>> idle_;  // the last one wakes first
+  std::list<std::thread> finished_;  // threads to join
+  // The thread at the end wakes first.
+  std::vector<std::shared_ptr<Worker>> idle_;
   bool stopping_ = false;
 };
 
@@ -96,8 +97,8 @@ class Strands {
   WorkerPool& pool_;
   WorkerPool& quick_;
   std::mutex mutex_;
-  // Holds a key while one of its jobs runs. The queue holds the jobs behind
-  // that one.
+  // Has an entry for a key while one of its jobs runs. The entry's queue has
+  // the jobs that wait for that job.
   std::map<std::string, std::deque<std::function<void()>>> queues_;
   std::condition_variable ended_;
 };

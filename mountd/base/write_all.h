@@ -8,9 +8,9 @@
 
 namespace mountd {
 
-// Repeats write(2) until all bytes are written. Waits where an fd that does not
-// block is full: another program may have made a shared terminal so. `object`
-// names the file in an error.
+// Repeats write(2) until all bytes are written. Waits if a non-blocking fd is
+// full, because another program may have made a shared terminal non-blocking.
+// `object` names the file in an error.
 Result<void> WriteAll(int fd, std::string_view bytes,
                       const std::string& object);
 
