@@ -210,8 +210,8 @@ void Closer::Answer(Reply reply, std::uint64_t owner,
   }
 }
 
-// Shuts the socket down first, so that the peer learns of the drop while its
-// socket still waits for close(2).
+// Shuts the socket down first, so that the peer sees the end at once, even if
+// close(2) has to wait.
 void Closer::Drop(std::uint64_t id) {
   const auto held = held_.find(id);
   if (held != held_.end()) {
@@ -228,7 +228,7 @@ void Closer::HangUp() {
   for (const auto& [id, held] : held_) {
     ::shutdown(held.fd.get(), SHUT_RDWR);
   }
-  // mountd has not sent kBegin, so this process holds nothing of a peer's.
+  // mountd has not sent kBegin, so this process has no fd of a peer.
   if (!mountd_.valid()) {
     DropAll();
   }

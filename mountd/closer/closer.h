@@ -13,10 +13,11 @@
 namespace mountd::closer {
 
 // Owns a reference to each file that a peer of mountd made, and drops the last
-// reference. That close(2) may wait for ever, so mountd's own close(2) and its
-// exit must never be the last. Owns the peers' sockets from accept(2) on,
-// because their queues may hold fds. Receives the fds that peers send and
-// passes mountd those that it may have (passable.h).
+// reference. Dropping the last reference may wait for ever, so mountd itself
+// must never do that, neither by close(2) nor by its exit. Owns the peers'
+// sockets from accept(2) on, because fds may wait in their queues. Receives the
+// fds that peers send, and passes on to mountd only the fds that IsPassable
+// allows (passable.h).
 //
 //   mountd --Request, fds--> Closer --Reply, bytes, fds--> mountd
 //

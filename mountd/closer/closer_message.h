@@ -11,16 +11,17 @@
 #include "mountd/base/unique_fd.h"
 
 // Messages between mountd and mountd-closer, over a connected SOCK_SEQPACKET
-// Unix socket. The structs cross as they are, because both ends are one build.
-// The version refuses another build.
+// Unix socket. The structs are sent as they are in memory, because both
+// programs come from one build. mountd-closer refuses another version.
 namespace mountd::closer {
 
 inline constexpr std::uint32_t kVersion = 1;
 // The kernel's own limit of fds in one message (SCM_MAX_FD of Linux).
 inline constexpr std::size_t kMostFds = 253;
 inline constexpr std::size_t kMostBytes = std::size_t{64} << 10U;
-// mountd-closer receives nothing more for an owner while more than so many of
-// his fds wait for close(2). An owner only gets there if close(2) hangs.
+// While more than this number of an owner's fds wait for close(2),
+// mountd-closer receives nothing more for that owner. So many wait only if
+// close(2) hangs.
 inline constexpr std::size_t kMostPending = 256;
 
 enum class Kind : std::uint32_t {

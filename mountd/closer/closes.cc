@@ -20,7 +20,7 @@ void Closes::Add(std::uint64_t owner, UniqueFd fd) {
   const std::lock_guard lock(shared_->mutex);
   shared_->owners[owner].waiting.push_back(fd.release());
   ++shared_->pending;
-  // Other owners may have fds but no thread. Each may get one now.
+  // Other owners may have fds and no thread yet. Start threads for them now.
   for (auto& [id, one] : shared_->owners) {
     StartThreads(shared_, id, one);
   }
@@ -65,7 +65,7 @@ void Closes::Run(const std::shared_ptr<Shared>& shared, std::uint64_t id) {
     ::eventfd_write(shared->emptied.get(), 1);
     return;
   }
-  // Another owner may have this thread's place.
+  // This thread ends, so another owner may start one.
   for (auto& [other, one] : shared->owners) {
     StartThreads(shared, other, one);
   }

@@ -19,7 +19,8 @@ namespace mountd::closer {
 // Thread-safe. The threads are detached, because they may never end.
 class Closes {
  public:
-  // Threads of one owner. So many of its fds hang before its others wait.
+  // The most threads of one owner. When that many fds of an owner hang, the
+  // owner's other fds wait.
   static constexpr std::size_t kThreadsOfOwner = 4;
   static constexpr std::size_t kMostThreads = 64;
 

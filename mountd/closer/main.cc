@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-closer holds the files that peers of mountd made, receives the fds
-// that peers send, and closes them where nobody else waits (closer.h). systemd
-// starts one mountd-closer for each connection of mountd's
-// (mountd-closer.socket).
+// mountd-closer owns the files that peers of mountd made, and receives the fds
+// that peers send. It closes them in threads of its own, so that no other
+// process waits (closer.h). systemd starts one mountd-closer for each
+// connection from mountd (mountd-closer.socket).
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

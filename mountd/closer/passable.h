@@ -3,9 +3,9 @@
 
 namespace mountd::closer {
 
-// Returns whether mountd may have this fd of somebody else's in its own table.
-// close(2) of a file of FUSE or NFS waits even if it is not the last close,
-// because each one flushes. True for the fds that methods of the API take:
+// Returns whether mountd may have this fd of another process in its own table.
+// close(2) of a file of FUSE or NFS may wait even if it is not the last close,
+// because each close flushes. True for the fds that methods of the API take:
 //   - O_PATH fds and directories, which have nothing to flush,
 //   - processes (pidfds, directories of /proc) and network namespaces,
 //   - sealed memfds of at most 1 MiB,

@@ -56,8 +56,8 @@ std::optional<std::uint64_t> CgroupIdOf(int fd) {
     return std::nullopt;
   }
   struct statfs filesystem {};
-  // Only now, because fstatfs(2) asks a file system's server, and kernfs has
-  // none.
+  // Call fstatfs(2) only for a file of kernfs. It asks the file system's
+  // server, and kernfs has no server.
   if (fstatfs(fd, &filesystem) != 0 ||
       filesystem.f_type != CGROUP2_SUPER_MAGIC) {
     return std::nullopt;
@@ -83,8 +83,8 @@ bool IsNetNamespace(int fd) {
 }
 
 bool IsProcess(int fd) {
-  // The kernel checks the fd first, so EPERM and ESRCH mean that it is a
-  // process.
+  // The kernel checks the fd before the rest, so EPERM and ESRCH mean that the
+  // fd is a process.
   return syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0U) == 0 ||
          errno == EPERM || errno == ESRCH;
 }
