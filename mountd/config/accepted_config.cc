@@ -37,15 +37,16 @@ Result<void> WriteFile(const std::string& path, std::string_view text,
   if (fchown(fd.get(), 0, readers) != 0) {
     return ErrnoError(errno, "fchown", path);
   }
-  // The mode comes last, so that no other group can read the file meanwhile.
+  // Set the mode last, so that no other group can read the file before the
+  // chown.
   if (fchmod(fd.get(), S_IRUSR | S_IWUSR | S_IRGRP) != 0) {
     return ErrnoError(errno, "fchmod", path);
   }
   return Ok();
 }
 
-// Returns whether the base holds anything of an allocation, plugin or network.
-// A directory that cannot be read counts as used.
+// Returns whether the base has an entry of any allocation, plugin or network. A
+// directory that cannot be read counts as used.
 bool IsBaseUsed() {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -63,8 +64,8 @@ bool IsBaseUsed() {
 
 // Opens mountd's own mount namespace; invalid if there is none. systemd starts
 // the commands of a sandboxed service, even those with "+", in a copy of the
-// host's mounts. The kernel never copies a mounted namespace file into such a
-// copy, so this function looks below init's root too.
+// host's mounts. The kernel leaves mounted namespace files out of such a copy,
+// so this function looks below init's root too.
 UniqueFd OpenOwnNamespace() {
   for (const char* root : {"", "/proc/1/root"}) {
     const std::string path = std::string(root) + paths::kNamespace;
@@ -76,8 +77,8 @@ UniqueFd OpenOwnNamespace() {
   return {};
 }
 
-// Returns the same for mountd's own namespace. A namespace that cannot be
-// entered counts as used.
+// Returns whether the base in mountd's own mount namespace is used. A namespace
+// that cannot be entered counts as used.
 bool IsBaseUsedApart() {
   const UniqueFd pin = OpenOwnNamespace();
   if (!pin.valid()) {
@@ -93,8 +94,8 @@ bool IsBaseUsedApart() {
   return child < 0 || waitpid(child, &status, 0) != child || status != 0;
 }
 
-// Refuses a change of the namespace while the base is used, because the
-// executors would then refuse every plan.
+// Refuses a change of the base's mount namespace while the base is used,
+// because the executors would then refuse every plan.
 Result<void> CheckNamespaceChange(const std::string& accepted,
                                   const Config& next) {
   const Result<Config> now = LoadConfig(accepted, true);
@@ -117,8 +118,8 @@ Result<void> AcceptConfig(const std::string& from, const std::string& to,
   MOUNTD_ASSIGN(const std::string text, ReadConfigFile(from, true));
   MOUNTD_ASSIGN(const Config config, ParseConfig(text, from));
   MOUNTD_TRY(CheckNamespaceChange(to, config));
-  // Written beside and renamed, so that a reader finds the old text or the new
-  // one.
+  // Write another file and rename it, so that a reader finds the old text or
+  // the new text, and never a mixture.
   const std::string next = to + ".new";
   Result<void> written = WriteFile(next, text, readers);
   if (written && rename(next.c_str(), to.c_str()) != 0) {

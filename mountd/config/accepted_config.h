@@ -9,19 +9,19 @@
 
 namespace mountd {
 
-// mountd and its executors read a copy of the configuration that was right when
-// it was made, because an administrator's file may be wrong at any moment while
-// it is edited. mountd.service makes the copy before each start and at each
-// reload.
+// Checks `from` as LoadConfig does, and replaces `to` by the checked text.
+// mountd and its executors read this copy, because an administrator's file may
+// be wrong while somebody edits it. mountd.service makes the copy before each
+// start and at each reload.
 //
-// Checks `from` as LoadConfig does, and replaces `to` by the checked text. A
-// process that opens `to` finds all of the old text or all of the new. `to`
-// belongs to root, and `readers` can read it even if they cannot read `from`,
-// because a copy that mountd cannot read would be as bad as a wrong one. `to`
-// lies in a directory that only root can write to. One process at a time.
+// A process that opens `to` finds all of the old text or all of the new text.
+// `to` belongs to root, and `readers` can read it even if they cannot read
+// `from`, because mountd must be able to read its copy. `to` lies in a
+// directory that only root can write to. One process at a time may call this
+// function.
 //
-// `to` stays unchanged on an error. FailedPrecondition if `from` moves mountd's
-// tree to another mount namespace while the tree is used.
+// On an error `to` stays unchanged. FailedPrecondition if `from` moves the base
+// to another mount namespace while the base is used.
 Result<void> AcceptConfig(const std::string& from, const std::string& to,
                           gid_t readers);
 

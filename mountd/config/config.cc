@@ -33,7 +33,8 @@ Result<exec::Propagation> ParsePropagation(const std::string& text) {
                    "must be private, host-to-task or bidirectional");
 }
 
-// Reads the owners. Without the key everybody whom a rule allows may use it.
+// Reads the owners. If the key is absent, rules alone decide who may use the
+// volume or file system.
 Result<void> ReadOwners(const ConfigReader& reader, const toml::table& table,
                         const std::string& where,
                         std::vector<std::uint32_t>& uids) {
@@ -66,7 +67,7 @@ Result<void> ReadShared(const ConfigReader& reader, const toml::table& table,
       });
 }
 
-// Returns the key's node, or the table if the key is absent.
+// Returns the key's node; the table if the key is absent. Errors name its line.
 const toml::node& NodeOf(const toml::table& table, std::string_view key) {
   const toml::node* node = table.get(key);
   return node != nullptr ? *node : table;

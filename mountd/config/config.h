@@ -52,25 +52,26 @@ struct PluginConfig {
 
 // [network.<name>]: a network and its ranges of addresses.
 struct NetworkConfig {
-  // At least one range of one of both. An allocation gets an address of each
-  // family that has a range.
+  // At least one of both lists has a range. An allocation gets one address of
+  // each family that has a range.
   std::vector<netns::Ipv4Range> ipv4;
   std::vector<netns::Ipv6Range> ipv6;
   std::uint32_t mtu = 0;  // 0: the kernel's default
-  // Destinations that see the allocations' own addresses, because they have
-  // routes back.
+  // Addresses to which packets go out with the allocation's own source address,
+  // because these destinations have a route back to the allocation.
   std::vector<netns::Ipv4Range> no_masquerade4{};
   std::vector<netns::Ipv6Range> no_masquerade6{};
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
 
-// The prefix of a CNI network's name, where networks of both kinds may appear.
+// Begins the name of a CNI network where a name may be of either kind of
+// network.
 inline constexpr std::string_view kCniPrefix = "cni/";
 
 // [cni]: networks that root configures and third parties' plugins make. Without
-// directories there are none.
+// config_dirs there are no such networks.
 struct CniConfig {
-  // The first wins if two networks share a name.
+  // If two networks share a name, the earlier directory wins.
   std::vector<std::string> config_dirs{};
   std::vector<std::string> plugin_dirs{};
   bool enabled() const { return !config_dirs.empty(); }
@@ -98,7 +99,7 @@ struct RuleConfig {
   std::vector<std::string> filesystems{};     // "name" or "name:ro"
   std::vector<std::string> plugins;           // may publish their volumes
   std::vector<std::string> register_plugins;  // may register
-  // Plugins whose controllers it may call.
+  // Plugins whose controllers the users may call.
   std::vector<std::string> control_plugins{};
   std::vector<std::string> networks;  // "name", "*"; "cni/name", "cni/*"
   std::vector<PortRange> host_ports;
@@ -108,22 +109,23 @@ struct RuleConfig {
   // Paths in the hierarchy of version 2, such as "/nomad.slice". mountd may
   // look at mounts of tasks there for this user.
   std::vector<std::string> cgroups;
-  // Ids of files on disk, uids and gids, besides the user's own. This user may
-  // have files of these ids, give files to them, and make mounts that show
-  // their files as others'. Never 0.
+  // Ids of files on disk, both uids and gids, besides the user's own. The user
+  // may own files of these ids, give files to them, and make mounts that show
+  // files of these ids under other ids. Never 0.
   std::vector<IdRange> ids;
   bool bidirectional = false;
-  // May have root's files in this rule's host volumes, and in volumes of its
-  // plugins, shown as its own. It can then make setuid programs of root's on
-  // their disks.
+  // The users may have root's files in this rule's host volumes, and in volumes
+  // of its plugins, shown as their own. They can then make setuid programs of
+  // root on those disks.
   bool root_as_caller = false;
   bool detached = false;    // may have mounts as fds
   bool containers = false;  // may have mounts made in containers in `cgroups`
-  bool container_tmpfs = false;  // tmpfs mounts there, too
+  // May have tmpfs mounts in those containers, too.
+  bool container_tmpfs = false;
   // May pass network namespaces of the host's user namespace, such as those of
   // containers that root started.
   bool host_namespaces = false;
-  // Fences may stop the user's tasks in `cgroups` so.
+  // How a fence may stop the user's tasks in `cgroups`.
   exec::TaskStop stop_tasks = exec::TaskStop::kNo;
   bool administer = false;  // sees and may undo every user's resources
   std::uint32_t line = 0;   // line of the file where the rule begins
@@ -138,13 +140,14 @@ bool AllowsCgroup(const RuleConfig& rule, std::string_view path);
 bool AllowsContainer(const RuleConfig& rule, std::string_view cgroup,
                      bool tmpfs);
 
-// Returns whether the names have this one, or "*".
+// Returns whether `names` contains `name` or "*".
 bool Lists(const std::vector<std::string>& names, std::string_view name);
-// As Lists, with entries "name" and "name:ro", of which the second allows
-// reading only.
+// Returns whether `entries` contains `name` or "*". If `read_only`, also
+// accepts these entries with ":ro".
 bool ListsWithAccess(const std::vector<std::string>& entries,
                      std::string_view name, bool read_only);
-// Returns whether the rule grants to stop tasks of that cgroup so.
+// Returns whether the rule allows a fence to stop tasks of that cgroup in this
+// way.
 bool AllowsStop(const RuleConfig& rule, std::string_view cgroup,
                 exec::TaskStop how);
 
@@ -157,7 +160,7 @@ bool GrantsPorts(const RuleConfig& rule, std::uint16_t first,
                  std::uint16_t count);
 
 // Returns whether the rule names this CNI network. "*" without "cni/" does not
-// count, because others' files decide where a CNI network leads.
+// count, because files of other projects decide where a CNI network leads.
 bool GrantsCniNetwork(const RuleConfig& rule, std::string_view network);
 
 // Returns whether the rule grants all ids on disk of the extent.
@@ -171,16 +174,16 @@ struct FirewallConfig {
                          const FirewallConfig&) = default;
 };
 
-// [mounts]: the place of mountd's tree.
+// [mounts]: where mountd keeps the base.
 struct MountsConfig {
-  // Keeps the tree in a mount namespace of its own, so that PID 1 does not see
-  // its mounts (propagation/residence.h).
+  // Keeps the base in a mount namespace of its own, so that PID 1 does not see
+  // the base's mounts (propagation/residence.h).
   bool own_namespace = false;
   friend bool operator==(const MountsConfig&, const MountsConfig&) = default;
 };
 
-// mountd.toml, parsed and checked as a whole; immutable. mountd and the
-// executors read it, if it is root's.
+// mountd.toml, parsed and checked as a whole; immutable. Both mountd and the
+// executors read it, and refuse a file that does not belong to root.
 struct Config {
   std::map<std::string, HostVolumeConfig> host_volumes;
   std::map<std::string, FilesystemConfig> filesystems;

@@ -32,7 +32,8 @@ constexpr Option kAny[] = {{"noexec"},      {"noatime"},  {"nodiratime"},
                            {"relatime"},    {"lazytime"}, {"sync"},
                            {"strictatime"}, {"dirsync"}};
 
-// Lacks bg, because nobody would own a mount that comes later.
+// Lacks bg, because with bg the mount may come later, when mountd no longer
+// waits for it and could not own it.
 constexpr Option kNfs[] = {{"vers", kWord},
                            {"nfsvers", kWord},
                            {"minorversion", kNumber},
@@ -208,9 +209,10 @@ constexpr Option kErofs[] = {
     {"noacl"},
     {"cache_strategy", kWord, "disabled|readahead|readaround"}};
 
-// Options that the kernel and libfuse take for every server. Each server has
-// options of its own kind. Only bindfs and sshfs have lists here, because their
-// listed options are known to run and read nothing more.
+// Options that the kernel and libfuse take for every FUSE server. A server has
+// further options of its own. Only bindfs and sshfs have lists of these,
+// because their listed options are known to run no program and to read no other
+// file.
 constexpr Option kFuse[] = {{"allow_other"},
                             {"default_permissions"},
                             {"max_read", kNumber},

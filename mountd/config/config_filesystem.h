@@ -7,14 +7,12 @@
 
 namespace mountd {
 
-// Checks of a [filesystem.<name>]. These values are all that mount(8) gets.
-// Each function returns "" or what is wrong. Root writes the values, but a slip
-// must not run a program, hang or panic the host, or give a file of the host's
-// to somebody else.
-//
-// Checks for one of the known types, or "fuse.<subtype>".
+// Checks of a [filesystem.<name>]. mount(8) gets these values and nothing else.
+// Each function returns "" or what is wrong. Root writes the values.
+// Nevertheless a mistake must not run a program, hang or panic the host, or
+// give a file of the host to anybody.
 
-// One of the types that are known, or "fuse.<subtype>".
+// Checks for one of the known types, or for "fuse.<subtype>".
 std::string FaultOfType(const std::string& type);
 
 // Returns whether the known type lies on a device or in an image, so that no
@@ -30,9 +28,9 @@ std::string FaultOfSource(const std::string& type, const std::string& source);
 // an option that names a program, another device or a file descriptor.
 std::string FaultOfOption(const std::string& type, const std::string& option);
 
-// Returns whether the option, which has no fault, is a word alone, or has a
-// number or a word of a closed list as its value. Such an option names no
-// account, host or path, so users may see it.
+// Returns whether users may see the option, which has no fault. True for an
+// option without a value, with a number, or with a word of a closed list,
+// because such an option names no account, host or path.
 bool IsShownOption(const std::string& type, const std::string& option);
 
 }  // namespace mountd

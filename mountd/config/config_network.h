@@ -13,7 +13,7 @@ Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
                                   const toml::table& table,
                                   const std::string& where);
 
-// Reads [cni]. A list that is left out is Nomad's.
+// Reads [cni]. A list that is absent gets the directories that Nomad uses.
 Result<void> ReadCni(const ConfigReader& reader, const toml::table& table,
                      CniConfig& cni);
 

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::size_t kMaxArguments = 64;
 constexpr std::size_t kMaxArgumentBytes = 4096;
-constexpr std::size_t kMaxName = 79;  // its socket's path fits into 107 bytes
+// So that the path of the plugin's socket fits into 107 bytes.
+constexpr std::size_t kMaxName = 79;
 
 Result<void> ReadChoice(const ConfigReader& reader, const toml::table& table,
                         std::string_view key, const std::string& where,

@@ -14,8 +14,8 @@
 
 namespace mountd {
 
-// Walks the parsed table. The first problem ends the walk and names its line.
-// `where` is the text before the key in a message, with its dot.
+// Reads values of the parsed table. Fails at the first problem, with its line.
+// `where` is the text before the key in an error, with a dot at its end.
 class ConfigReader {
  public:
   explicit ConfigReader(std::string_view origin) : origin_(origin) {}
@@ -23,8 +23,8 @@ class ConfigReader {
   Error At(const toml::node& node, const std::string& key,
            const std::string& why) const;
 
-  // Refuses unknown keys, because a misspelt restriction must not silently mean
-  // none.
+  // Refuses unknown keys, because a misspelt restriction would otherwise
+  // restrict nothing without any error.
   Result<void> OnlyKeys(const toml::table& table, const std::string& where,
                         std::initializer_list<std::string_view> known) const;
 

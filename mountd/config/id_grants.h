@@ -9,10 +9,10 @@
 #include "mountd/config/config.h"
 #include "mountd/plan/plan_ids.h"
 
-// Says whose ids on disk a caller may map. mountd and the executor share it.
+// Decides which ids on disk a caller may map. mountd and the executor share it.
 namespace mountd {
 
-// The source whose ids are mapped.
+// The source of a mount whose ids are mapped.
 struct IdsSource {
   exec::SourceKind kind = exec::SourceKind::kTmpfs;
   std::string_view name{};  // the host volume's, or the plugin's
@@ -39,9 +39,9 @@ inline bool GrantsRoot(const RuleConfig& rule, const IdsSource& source) {
                    Lists(rule.plugins, source.name);
 }
 
-// Returns whether the extent maps this one id, which is the caller's own. The
-// caller can give the rights of its own id to others without mountd, so no rule
-// has to name it. The id 0 is nobody's own.
+// Returns whether the extent maps exactly one id, the caller's own. No rule has
+// to grant this id, because its owner can give others access without mountd.
+// The id 0 counts as nobody's own.
 inline bool IsOwn(const exec::IdExtent& extent, std::uint32_t own) {
   return own != 0 && extent.on_disk == own && extent.count == 1;
 }
@@ -53,8 +53,9 @@ inline bool IsRootAs(const exec::IdExtent& extent, std::uint32_t own) {
          extent.count == 1;
 }
 
-// Returns the first extent that neither is the caller's own nor `is_in_rule`,
-// or nullptr. Root's extent is never in a rule's ids.
+// Returns the first extent that the caller may not map, or nullptr. The caller
+// may map its own id, ids for which `is_in_rule` returns true, and, with
+// root_as_caller, root's id as its own. No rule's ids contain root's.
 template <typename IsInRule>
 const exec::IdExtent* FindForeign(const exec::IdMapPlan& ids,
                                   const IdsOwner& owner, IsInRule is_in_rule) {

@@ -17,7 +17,7 @@ std::vector<std::string> LiveConfig::SectionsThatNeedRestart(
     const Config& next) const {
   std::vector<std::string> names;
   const auto compare = [&](const char* name, auto section) {
-    // Compared with the start's sections, because those are in force.
+    // Compare with the sections at the start, because those are in force.
     if (!((*first_).*section == next.*section)) {
       names.emplace_back(name);
     }

@@ -11,9 +11,9 @@
 namespace mountd {
 
 // Owns the configuration in force. Rules, host volumes and file systems can
-// change while mountd runs. Each decision uses one configuration, the one in
+// change while mountd runs. Each decision uses the configuration that was in
 // force when the decision began. All other sections stay as they were at the
-// start, because too many parts hold objects made by them.
+// start, because many parts of mountd were built from them.
 //
 // Thread-safe.
 class LiveConfig {
