@@ -18,11 +18,11 @@ namespace mountd {
 namespace {
 
 constexpr std::size_t kQuickWorkers = 8;  // for reads of the stores
-// After so long mountd tries again to start a declared plugin.
+// After this pause mountd tries again to start a declared plugin.
 constexpr std::chrono::milliseconds kSettlePause{5000};
 constexpr std::chrono::milliseconds kCniGarbagePause{60'000};
-// Added to CNI's timeout, because the executor itself kills a runner that takes
-// longer and reports that.
+// Added to CNI's timeout. The executor itself kills a CNI runner that takes
+// longer, and mountd must wait long enough to get that report.
 constexpr std::chrono::milliseconds kCniPatience{10'000};
 
 Result<std::string> BootId() {
@@ -187,14 +187,15 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
            [this](std::uint32_t uid) { fence_teller_.Subscribed(uid); }},
       peers_(*loop_, api_, foreign_, config_.limits) {}
 
-// Recovers in order of dependence: directories before the things in them,
-// volumes before the mounts of volumes.
+// Recovers objects before the objects that need them: directories before
+// mounts, volumes before the mounts of volumes.
 Result<void> Daemon::Recover() {
   MOUNTD_TRY(executor_.PrepareBase());
   if (boot_->database().is_fresh()) {
     MOUNTD_TRY(mounts_.DoubtAllAnchors());
   }
-  // Before anything else, because a lapsed lease refuses its allocations.
+  // Recover leases first, because calls on the allocations of a lapsed lease
+  // must be refused from the beginning.
   MOUNTD_TRY(services_.leases.Recover(config_.timeouts.lease_grace));
   MOUNTD_TRY(fence_teller_.Recover());
   MOUNTD_TRY(services_.recovery.Recover());
@@ -205,7 +206,7 @@ Result<void> Daemon::Recover() {
   return services_.recovery.OweCutOff();
 }
 
-// Tries again less and less often, up to once in 32 tidy-ups, about a minute.
+// Doubles the pause after each try, up to 32 tidy-ups, which is about a minute.
 void Daemon::ReleaseLeftAnchors() {
   constexpr int kLongest = 32;
   if (!mounts_.HasLeftAnchors()) {

@@ -43,14 +43,15 @@ namespace mountd {
 struct DaemonOptions {
   std::string config_path;
   bool system_bus = true;
-  // mountd ends after so long without connections or objects to look after. The
-  // process that holds its sockets starts it again. 0: never.
+  // mountd ends after this time without a connection or an object to look
+  // after. systemd keeps mountd's sockets and starts it again at the next call.
+  // 0: never.
   std::chrono::seconds exit_when_idle{0};
 };
 
-// Tests replace the executor and the plugins' client here. Each function gets
-// the real object and returns the object to use, which the function's owner
-// keeps alive.
+// Tests replace the executor and the client of the plugins here. Each function
+// gets the real object and returns the object to use. The owner of the function
+// keeps that object alive.
 struct Seams {
   std::function<exec::Executor&(exec::Executor&)> executor;
   std::function<csi::CsiClient&(csi::CsiClient&)> csi;
@@ -64,9 +65,9 @@ struct Seams {
 // concrete parts and their order. Makes all parts, recovers them, and only then
 // lets clients connect.
 //
-// Never ends in an orderly way, because the state on disk is right at every
-// moment. main() leaves by _Exit once the loop has ended and the sockets are
-// closed.
+// main() ends the process by _Exit once the loop has ended and the sockets are
+// closed. It destroys no parts, because the state on disk is right at every
+// moment.
 class Daemon {
  public:
   // Opens the stores, reaches the executors, recovers, and then listens on
@@ -77,8 +78,8 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Runs until SIGTERM or SIGINT, until mountd has nothing to do, or until it
-  // has to be started again. Closes all connections before it returns.
+  // Runs until SIGTERM or SIGINT, until mountd is idle for long enough, or
+  // until mountd has to restart. Closes all connections before it returns.
   Result<void> Run();
   // After Run: true if mountd must be started again.
   bool restart() const { return restart_; }
@@ -141,7 +142,8 @@ class Daemon {
   csi::Volumes volumes_;
   csi::Controller controller_;
   Mounts mounts_;
-  // A look at the quarantine is due, so another request adds none.
+  // True while a look at the quarantine is planned, so that a second request
+  // does not plan another.
   std::atomic<bool> quarantine_is_due_ = false;
   Networks networks_;
   MountRoom room_;
@@ -170,8 +172,8 @@ class Daemon {
   bool cni_garbage_ = false;  // garbage is still to be collected
   bool quit_when_quiet_ = false;
   bool restart_ = false;
-  // Tidy-ups until mountd tries again to release left anchors, and the pause
-  // after that try.
+  // The number of tidy-ups until mountd tries again to release left anchors,
+  // and the number that follows after that try.
   int anchors_in_ = 0;
   int next_anchors_in_ = 1;
 };

@@ -45,7 +45,7 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
                  csi::PluginStateName(now.state),
                  now.reason.empty() ? "" : ": ", now.reason);
   }
-  // Work that waited for the plugin may go on.
+  // The plugin answers again, so retry the work that waited for it.
   if (csi::HasComeBack(change)) {
     owed_.Hurry();
     settler_.Hurry();
@@ -56,7 +56,7 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
 Networks::Events Daemon::EventsOfNetworks() {
   Networks::Events events;
   events.check_again = [this] {
-    // One look at the quarantine serves everybody who asks for one meanwhile.
+    // One look at the quarantine is enough for all requests until it begins.
     if (quarantine_is_due_.exchange(true)) {
       return;
     }
@@ -189,7 +189,7 @@ LeaseWatch::Events Daemon::EventsOfLeases() {
   return events;
 }
 
-// Goes on with the volumes that waited while no lease was held.
+// Restores volumes that mountd did not restore while their lease was not held.
 void Daemon::RestoreVolumesOf(const std::vector<std::string>& allocations) {
   for (const std::string& allocation : allocations) {
     const auto publications = volumes_.Of(allocation);

@@ -23,8 +23,8 @@ Result<void> Daemon::Run() {
   spdlog::info("ready");
   Result<void> ended = loop_->Run();
   sd_notify(0, "STOPPING=1");
-  // Let go of the name and the peers only after STOPPING, so that systemd holds
-  // new callers.
+  // Give up the bus name and the peers' socket only after STOPPING, because
+  // then systemd keeps new callers waiting.
   bus_.reset();
   peers_.Close();
   return ended;
@@ -51,8 +51,8 @@ Result<std::vector<std::string>> Daemon::Reload() {
   return sections;
 }
 
-// Waits a short time for calls under way. A call that is cut off is recovered
-// like one of a mountd that was killed.
+// Waits a short time for calls under way. The next start recovers a call that
+// is cut off, as after a kill of mountd.
 void Daemon::RestartSoon() {
   restart_ = true;
   quit_when_quiet_ = true;
@@ -94,9 +94,10 @@ void Daemon::EndIfIdle() {
   });
 }
 
-// Reports STOPPING first, so that systemd holds new callers until it starts
-// mountd again. mountd still answers earlier messages. Such a call may have
-// made something, so mountd then asks to be started again without a new call.
+// Reports STOPPING first, so that systemd keeps new callers waiting until it
+// starts mountd again. mountd still answers messages that came earlier. If such
+// a call is running, it may make an object, so mountd asks to be started again
+// at once.
 void Daemon::EndIdle(std::chrono::steady_clock::time_point since) {
   // A call that has ended since then may have made something that OwnsSomething
   // did not see.
@@ -121,7 +122,8 @@ void Daemon::TidyUpLater() {
     ReleaseLeftAnchors();
     EndIfIdle();
     // sd-bus (252) keeps the descriptors of a malformed message, so any peer
-    // can make them pile up. Starting again loses nothing.
+    // can use up mountd's descriptors. mountd therefore starts again, which
+    // loses nothing.
     if (IsShortOfFds()) {
       spdlog::critical(
           "mountd is almost out of file descriptors, so it starts again");

@@ -161,8 +161,8 @@ void OperationLog::LogCall(const OperationSummary& summary,
   const char* const what = refused  ? "failed"
                            : looked ? "reading"
                                     : "successful";
-  // Three budgets, so that neither refused calls nor an administrator's reads
-  // use up the lines of calls that change something.
+  // Three budgets, so that lines of refused calls and of an administrator's
+  // reads do not use up the lines of calls that change something.
   LogBudget& budget = refused ? refused_ : looked ? looked_ : done_;
   const LogBudget::Verdict verdict = budget.Take(summary.uid, now);
   if (verdict == LogBudget::Verdict::kLeaveOut) {

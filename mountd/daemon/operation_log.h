@@ -14,8 +14,8 @@ namespace mountd {
 // method, object, the rules of the configuration that decided, the caller's
 // names of the call, and the outcome. The level is info for an operation that
 // changes something, debug for one that only reads, and warning for a failed
-// one. A read of what belongs to other users, by an administrator, is info,
-// too, and the line names these users ("others="), or says "all".
+// one. A read of other users' objects by an administrator is info, too, and the
+// line names these users ("others="), or says "all".
 //
 // Calls that mountd cannot decode, and connections that mountd refuses, have a
 // line each like a failed operation, with the pid of the process that connected
@@ -27,9 +27,10 @@ namespace mountd {
 // MOUNTD_DURATION_USEC, MOUNTD_RULES (lines of the configuration),
 // MOUNTD_OTHERS (uids, or "all"), MOUNTD_PID, MOUNTD_TRACE_ID and
 // MOUNTD_REQUEST_ID (the caller's names), MOUNTD_ERROR and ERRNO. Elsewhere the
-// line is text. Neither holds arguments, because arguments may be secrets.
+// line is text. Neither form holds arguments, because arguments may be secrets.
 //
-// Leaves out lines of a user who exceeds LogBudget, and logs that it does.
+// Leaves out lines of a user who exceeds LogBudget, and logs that it left out
+// some.
 //
 // Runs on one thread.
 class OperationLog {
@@ -49,7 +50,8 @@ class OperationLog {
 // Returns the fields as "NAME=value". No field holds a character that ends a
 // line.
 std::vector<std::string> JournalFieldsOf(const OperationSummary& summary);
-// The same for one of the operation's calls; null: it gave no names.
+// Returns the fields for one of the operation's calls; null: the call gave no
+// names.
 std::vector<std::string> JournalFieldsOf(const OperationSummary& summary,
                                          const CallTrace* call);
 

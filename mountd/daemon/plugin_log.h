@@ -7,9 +7,9 @@
 
 namespace mountd {
 
-// Logs what plugins say of their volumes and of this node. Bounds the lines of
-// one user's plugins, because a plugin may say something else each time, and a
-// user can make mountd ask each second.
+// Logs what plugins report about their volumes and this node. Bounds the lines
+// of each user's plugins, because a plugin may report something new each time,
+// and a user can make mountd ask each second.
 //
 // Runs on one thread.
 class PluginLog {
