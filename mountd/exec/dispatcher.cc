@@ -29,8 +29,8 @@ namespace mountd::exec {
 namespace {
 
 // Refuses content that is not a file of memory. The executor does not read the
-// content, but the reader would wait for it: a pipe has no end, and a file's
-// server may never answer.
+// content, but the program that reads it would wait for it: a pipe has no end,
+// and a file's server may never answer.
 Result<void> CheckContent(Kernel& kernel, const Request& request,
                           const Dispatcher::Fds& fds) {
   if (request.kind != PlanKind::kWriteNetworkFile &&
@@ -44,10 +44,10 @@ Result<void> CheckContent(Kernel& kernel, const Request& request,
                                          "fds", "is not a memory file"));
 }
 
-// Returns the mount namespace of the plan. Plans on the caller's trees,
-// systemd's units and CNI's plugins act on the host's namespace, and all others
-// on the tree's. Network plans begin in the tree's namespace, because their
-// markers are in the base.
+// Returns the side on which the plan begins. Plans on callers' trees of files,
+// systemd's units and CNI's plugins act in the host's mount namespace, and all
+// others in the namespace that holds the base. Network plans begin there too,
+// because their markers are in the base.
 propagation::Side SideOf(PlanKind kind) {
   switch (kind) {
     case PlanKind::kRunCni:
@@ -79,7 +79,8 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
     return send(answer);
   };
   const auto handle = [&]() -> Result<void> {
-    // Every check passes before anything of the request is used.
+    // Carry comes last, because every check must pass before the request is
+    // used.
     Request request;
     MOUNTD_TRY(DecodeRequest(message, &request));
     MOUNTD_TRY(CheckRequest(request, config_));
@@ -89,18 +90,19 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
       MOUNTD_ASSIGN(inspector_, propagation::MakeMountInspector(kernel_));
     }
     // Enter before each plan, because the plan before may have ended on the
-    // other side.
+    // other side (SideOf).
     MOUNTD_TRY(residence_.Enter(ContextOf(), SideOf(request.kind)));
     return Carry(request, fds, &answer, send_now);
   };
   Result<void> outcome = handle();
-  // The plan has sent its own answer. `outcome` then says whether that worked.
+  // The plan has sent its own answer, and `outcome` says whether sending
+  // worked.
   if (sent) {
     return outcome;
   }
   if (!outcome) {
     SetError(outcome.error(), &answer.reply);
-    // A failed plan must not leave a descriptor with mountd.
+    // A failed plan must not hand a descriptor to mountd.
     answer.fd.reset();
   }
   return send(answer);
@@ -255,8 +257,8 @@ Result<HelloReply> Dispatcher::Hello() {
 }
 
 bool Dispatcher::MakeAhead() {
-  // No markers (-1), because a namespace that is made ahead belongs to nobody
-  // yet.
+  // No markers (-1), because a namespace that is made in advance belongs to no
+  // allocation yet.
   return netns::MakeAhead({kernel_, config_, networks_, -1});
 }
 

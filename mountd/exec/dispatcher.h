@@ -18,9 +18,9 @@
 
 namespace mountd::exec {
 
-// Answers one request at a time: decodes, checks, carries out. Keeps no record
-// of past plans, so it undoes a plan whose answer it could not send. `kernel`
-// and `config` outlive the Dispatcher.
+// Answers one request at a time: decodes, checks and carries it out. Keeps no
+// record of past plans. So if it cannot send an answer, it undoes that plan.
+// `kernel` and `config` outlive the Dispatcher.
 class Dispatcher {
  public:
   Dispatcher(Kernel& kernel, const Config& config);
@@ -31,9 +31,9 @@ class Dispatcher {
   };
   using Sender = std::function<Result<void>(const Answer&)>;
   using Fds = std::vector<UniqueFd>;
-  // Carries out one request and calls `send` once. Closes `fds`, which came
-  // beside the message, at the end. Fails only if `send` fails, and the plan is
-  // undone then. The reply carries every error of the request itself.
+  // Carries out one request and calls `send` once. At the end closes `fds`,
+  // which came beside the message. Fails only if `send` fails, and then undoes
+  // the plan. Errors of the request itself are in the reply.
   Result<void> Handle(std::span<const std::byte> message, const Fds& fds,
                       const Sender& send);
 

@@ -7,7 +7,7 @@
 
 #include "mountd/exec/dispatcher.h"
 
-// The ways in which Dispatcher's methods fill an answer.
+// Functions by which Dispatcher's methods fill an answer.
 namespace mountd::exec {
 
 // Returns a function that stores a plan's state in the answer and sends the

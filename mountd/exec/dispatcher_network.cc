@@ -12,7 +12,8 @@
 
 namespace mountd::exec {
 
-// Looks at the process of a plan's pidfd on the host's side.
+// Returns the sockets of the process whose pidfd came with the plan. Runs on
+// the host's side.
 Result<netns::KeptSockets> Dispatcher::KeptSocketsOf(const Request& request,
                                                      const Fds& fds) {
   netns::KeptSockets kept;
@@ -32,7 +33,8 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
   const propagation::Context mounts = ContextOf();
   MOUNTD_ASSIGN(const UniqueFd markers,
                 propagation::OpenNetworkMarkers(mounts));
-  // Only now, because the markers lie in the tree's namespace.
+  // Enter the host's side only now, because the markers are in the base's
+  // namespace.
   MOUNTD_TRY(residence_.Enter(mounts, propagation::Side::kHost));
   const netns::Context context{kernel_, config_, networks_, markers.get()};
   const NetworkPlan& plan = request.body.network;

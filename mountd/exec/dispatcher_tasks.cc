@@ -66,7 +66,7 @@ Result<void> Dispatcher::CarryTask(const Request& request, const Fds& fds,
 
 Result<void> Dispatcher::CarryTree(const Request& request, const Fds& fds,
                                    Answer* answer) {
-  // The bound is some ten milliseconds of work, unless the file system is slow.
+  // This is about ten milliseconds of work, unless the file system is slow.
   constexpr propagation::TreeBound kBound{2048, std::chrono::milliseconds(250)};
   const propagation::Context context = ContextOf();
   const TreePlan& plan = request.body.tree;

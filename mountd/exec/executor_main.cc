@@ -40,7 +40,8 @@ constexpr char kUsage[] =
     "  --peer-user NAME    the only user whose plans are taken (mountd)\n"
     "  --socket-fd N       the connected socket, if not by LISTEN_FDS\n";
 
-// An executor begins the idle time again after each rest.
+// Longer than kRest, because an executor begins its idle time again after each
+// rest.
 constexpr std::chrono::seconds kIdle = kRest + std::chrono::seconds(10);
 
 struct Options {
@@ -81,7 +82,8 @@ Result<UniqueFd> TakeSocket(const Options& options) {
   if (options.socket_fd >= 0) {
     return UniqueFd(options.socket_fd);
   }
-  // Programs that the executor starts must not take the socket for theirs.
+  // Unset the variables, so that programs that the executor starts do not take
+  // this socket for their own.
   constexpr int kUnsetEnvironment = 1;
   if (::sd_listen_fds(kUnsetEnvironment) != 1 ||
       ::sd_is_socket(SD_LISTEN_FDS_START, AF_UNIX, SOCK_SEQPACKET, 0) <= 0) {
@@ -97,20 +99,20 @@ Result<void> Run(const Options& options, const AroundKernel& around) {
   MOUNTD_ASSIGN(const uid_t peer, FindUser(options.peer_user));
   MOUNTD_TRY(CheckPeer(socket.get(), peer));
   MOUNTD_TRY(RestrictMemory());
-  // The parser of the configuration runs without an effective capability.
+  // Run the parser of the configuration without an effective capability.
   MOUNTD_TRY(LayPrivilegesDown());
   MOUNTD_ASSIGN(const Config config, LoadConfig(options.config, true));
   MOUNTD_TRY(DropPrivileges(config.cni.enabled()));
-  // umask 0, because each call gives its mode in full. Not dumpable, so that
-  // none of the executor's memory reaches a disk.
+  // umask 0, because each call that makes a file gives the whole mode. Not
+  // dumpable, so that no core dump writes the executor's memory to a disk.
   ::umask(0);
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   RealKernel real(socket.get());
   Kernel& kernel = around ? around(real) : real;
   Dispatcher dispatcher(kernel, config);
-  // By the time these timers kill the executor, mountd has stopped waiting for
-  // the answer and has undone the plans that it knows of. mountd replaces an
-  // idle executor that ends.
+  // These timers kill an executor that takes far too long. By then mountd has
+  // stopped waiting for the answer and has undone the plans that it knows of.
+  // If an idle executor ends, mountd starts another.
   return Serve(socket.get(), &dispatcher,
                {.plan = std::chrono::ceil<std::chrono::seconds>(
                     2 * config.timeouts.plan),

@@ -25,8 +25,9 @@ Result<void> CheckKey(const std::array<char, VolumeKey::kHexDigits>& key,
   return hex ? Ok() : Result<void>(Invalid(field, "is not a volume key"));
 }
 
-// Refuses a group that no rule's ids have, because every process of that group
-// passes. No rule's ids have root's group.
+// Refuses a group that no rule's `ids` contain, because every process of the
+// group may pass through the allocation's directory. No rule's `ids` contain
+// root's group.
 Result<void> CheckAllocation(const AllocationPlan& plan, const Config& config) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
   const bool granted = std::any_of(
@@ -91,8 +92,8 @@ Result<void> CheckCaller(const CallerPlan& plan) {
              : Result<void>(Invalid("gid count"));
 }
 
-// Lets a caller mount over any path of its own container, except the kernel's
-// interfaces there, because those confine the container.
+// Lets a caller mount over any path of its own container except below the
+// kernel's interfaces there, because those confine the container.
 Result<void> CheckContainer(const ContainerPlan& plan) {
   if (plan.cgroup == 0) {
     return Invalid("cgroup");
@@ -128,9 +129,10 @@ Result<void> CheckTargetKind(const AttachPlan& plan) {
   return Invalid("target kind");
 }
 
-// Checks a file system that is made for this mount alone. No mount follows it,
-// so it is private. It replaces nothing, because a swap that was cut off could
-// not tell it from another tmpfs.
+// Checks a file system that is made for this mount alone. It must be private,
+// because no other mount shares it. It must not replace another mount, because
+// after a swap that was cut off the executor could not tell one tmpfs from the
+// other.
 Result<void> CheckNew(const AttachPlan& plan) {
   if (plan.replaces != 0) {
     return Invalid("replaces", "is not possible with a tmpfs");
@@ -149,9 +151,11 @@ IdsSource IdsSourceOf(const AttachPlan& plan) {
           (plan.attributes & kReadOnly) != 0};
 }
 
-// Checks a mount of a caller's own directory. A plan has one fd, so the target
-// is in an inbox. No swap can be undone if the directory moves meanwhile. The
-// directory's mount is the host's, whose peers a task must not be.
+// Checks a mount of a caller's own directory. The target must be in an inbox,
+// because the plan's only fd is the directory. The mount must not replace
+// another, because the directory may move, and then the swap cannot be undone.
+// It must not be bidirectional, because the directory is on a mount of the
+// host, and a task must not be a peer of that mount.
 Result<void> CheckDirectorySource(const AttachPlan& plan) {
   if (plan.target_kind != TargetKind::kInbox) {
     return Invalid("target kind", "must be an inbox for a directory");
@@ -165,8 +169,9 @@ Result<void> CheckDirectorySource(const AttachPlan& plan) {
   return CheckCaller(plan.caller);
 }
 
-// Returns the user whose own ids the plan may map: the caller, if some rule
-// names it, and else nobody. The executor believes mountd who the caller is.
+// Returns the user whose own ids the plan may map. This is the caller if some
+// rule names it, and nobody otherwise. The executor relies on mountd to name
+// the real caller.
 IdsOwner OwnerOf(const AttachPlan& plan, const Config& config) {
   const auto gids = std::span(plan.caller.gids).first(plan.caller.gid_count);
   const IdsSource source = IdsSourceOf(plan);
@@ -182,8 +187,9 @@ IdsOwner OwnerOf(const AttachPlan& plan, const Config& config) {
 }
 
 // Refuses ids that neither are the caller's own nor granted by any rule. No
-// rule's ids have root's, so root's files can show only as the caller's, where
-// a rule has root_as_caller. No mount that comes later may be among them.
+// rule's ids contain root's. With root_as_caller, root's files can show as the
+// caller's. Such a mount must be private, because mounts that propagate into it
+// later would show their files in the same way.
 Result<void> CheckIds(const AttachPlan& plan, const Config& config) {
   if (const std::string_view fault = FaultOf(plan.ids); !fault.empty()) {
     return Invalid("ids", std::string(fault));
@@ -238,7 +244,8 @@ Result<void> CheckOpenTree(const OpenTreePlan& plan, const Config& config) {
   MOUNTD_TRY(CheckSource(plan.source, config));
   MOUNTD_TRY(CheckAttributes(plan.attributes));
   if (plan.source.kind == SourceKind::kTmpfs) {
-    // A tmpfs that only an fd refers to would have no bound.
+    // Such a tmpfs would live as long as somebody keeps an fd of it, so no
+    // limit would bound the memory of all of them.
     return Invalid("source kind", "a tmpfs cannot be opened as an fd");
   }
   if (plan.source.kind == SourceKind::kDirectory) {
@@ -286,7 +293,7 @@ Result<void> CheckHolders(const HoldersPlan& plan) {
     return Invalid("mount id");
   }
   // Any process of the node may have received such a descriptor, so only a
-  // search of the whole node finds them.
+  // search of all processes finds the mount's holders.
   if (plan.count > kMaxHandedOut ||
       (plan.count != 0 && plan.scope != HolderScope::kNode)) {
     return Invalid("count");
@@ -325,7 +332,7 @@ Result<void> CheckCopies(const CopiesPlan& plan) {
   if (plan.budget_ms == 0 || plan.budget_ms > kMaxHolderBudgetMs) {
     return Invalid("budget");
   }
-  // Without a cgroup the plan only asks which file system a volume is on.
+  // A plan without a cgroup asks only which file system a volume is on.
   if (plan.scope != HolderScope::kNode &&
       (plan.scope != HolderScope::kCgroup ||
        (plan.cgroup == 0 && plan.has_volume == 0))) {
@@ -355,8 +362,8 @@ Result<void> CheckTree(const Request& request) {
   const TreePlan& plan = request.body.tree;
   const bool changes_owner = request.kind == PlanKind::kChownTree;
   MOUNTD_TRY(CheckCaller(plan.caller));
-  // gids[0], the primary group, is the group of files that go back to the
-  // caller.
+  // gids[0] is the caller's primary group. Files that are given back to the
+  // caller get this group.
   if (plan.caller.gid_count == 0) {
     return Invalid("gid count");
   }
@@ -370,8 +377,8 @@ Result<void> CheckTree(const Request& request) {
              : Result<void>(Invalid("owner"));
 }
 
-// Each of the next functions checks the plans of one subject. It refuses a kind
-// that it does not name, so that a plan without a check is never carried out.
+// Each of the next functions checks the plans of one subject. It refuses every
+// kind that it does not name, so that no plan runs without a check.
 
 Result<void> CheckAloneRequest(const Request& request, const Config& config) {
   return request.kind == PlanKind::kHello
@@ -416,7 +423,7 @@ Result<void> CheckPluginRequest(const Request& request) {
   switch (request.kind) {
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
-    case PlanKind::kStartPlugin:  // looked up in the config by StartPlugin
+    case PlanKind::kStartPlugin:  // StartPlugin looks it up in the config
     case PlanKind::kStopPlugin:
       return CheckName(body.plugin.plugin, "plugin");
     case PlanKind::kConnectPlugin:
@@ -450,8 +457,8 @@ Result<void> CheckHealthRequest(const Request& request) {
   }
 }
 
-// Leaves the rules to StopTasks, which alone can read the cgroup's path, and
-// which needs none for a cgroup without processes.
+// Does not check rules. StopTasks checks them, because only it can read the
+// cgroup's path. For a cgroup without processes it needs no rule.
 Result<void> CheckStopTasks(const StopTasksPlan& plan) {
   if (plan.cgroup == 0) {
     return Invalid("cgroup");
@@ -470,7 +477,7 @@ Result<void> CheckTaskRequest(const Request& request) {
   switch (request.kind) {
     case PlanKind::kInspectCgroup:
       return body.cgroup.id != 0 ? Ok() : Result<void>(Invalid("cgroup"));
-    case PlanKind::kInspectTask:  // has its fd alone
+    case PlanKind::kInspectTask:  // has only its fd
       return Ok();
     case PlanKind::kFindHolders:
       return CheckHolders(body.holders);
@@ -487,7 +494,7 @@ Result<void> CheckTaskRequest(const Request& request) {
   }
 }
 
-// A whole Request is a request of any kind.
+// A message of the size of a whole Request is allowed for every kind.
 bool HasSizeOfRequest(std::span<const std::byte> message) {
   return message.size() == sizeof(Request) ||
          message.size() == BytesOf(KindOf(message));

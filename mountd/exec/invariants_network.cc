@@ -33,8 +33,8 @@ Result<void> CheckPort(const PortMap& port) {
   }
 }
 
-// Does not look for ports that are named twice, because the kernel refuses
-// those.
+// Does not check whether a port is named twice, because the kernel refuses such
+// a plan.
 Result<void> CheckPorts(const std::array<PortMap, kMaxPorts>& ports,
                         std::uint32_t count) {
   if (count > ports.size()) {
@@ -94,8 +94,8 @@ Result<void> CheckCniGranted(const CniPlan& plan, const Config& config) {
                    "is granted by no rule; add it to networks in mountd.toml"));
 }
 
-// Checks a network to inspect or delete, which an earlier config may have
-// declared.
+// Checks a network to inspect or delete. The network may come from an earlier
+// config, so it need not be in the current one.
 Result<void> CheckNetwork(const NetworkPlan& plan) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
   switch (plan.origin) {
@@ -132,8 +132,8 @@ Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config) {
   if (network == config.networks.end()) {
     return Invalid("network", "is not declared in mountd.toml");
   }
-  // A network that has IPv6 alone stays so after the configuration declares an
-  // IPv4 range for others, so a missing address is no error.
+  // A missing address is no error. A network that has only IPv6 stays so, even
+  // if the configuration later declares an IPv4 range.
   if (!netns::IsNone(plan.ipv4) &&
       netns::RangeOf(network->second.ipv4, plan.ipv4) == nullptr) {
     return Invalid("ipv4", "is not an address of the network");
@@ -145,8 +145,8 @@ Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config) {
   return Ok();
 }
 
-// Checks ports of a request that maps none here. The current config must grant
-// them.
+// Checks the ports of a plan that asks about ports and maps none. The current
+// config must grant them.
 Result<void> CheckPortsToAskFor(const NetworkPlan& plan, const Config& config) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
   if (plan.has_keeper > 1) {
@@ -156,8 +156,8 @@ Result<void> CheckPortsToAskFor(const NetworkPlan& plan, const Config& config) {
   return CheckPortsGranted(plan, config);
 }
 
-// Checks a namespace to open. It has a record, so its inode is known. All that
-// the plan does not need is empty.
+// Checks a namespace to open. mountd has a record of it, so the plan has its
+// inode. All fields that this plan does not use must be empty.
 Result<void> CheckNamespaceToOpen(const NetworkPlan& plan) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
   if (plan.netns_inode == 0) {
@@ -174,8 +174,8 @@ Result<void> CheckNamespaceToOpen(const NetworkPlan& plan) {
   return Ok();
 }
 
-// Checks new ports of a network that is there. A rule need not grant the old
-// ports any more, because the plan only removes them.
+// Checks new ports of an existing network. No rule has to grant the old ports,
+// because the plan only removes them.
 Result<void> CheckPortsToUpdate(const PortsPlan& plan, const Config& config) {
   const NetworkPlan& network = plan.network;
   if (!netns::HasAddress(network)) {
@@ -205,7 +205,8 @@ Result<void> CheckNetworkFile(const NetworkFilePlan& plan) {
   return Invalid("kind");
 }
 
-// Some rule of the current config must grant the network of an ADD.
+// Checks a CNI operation. For an ADD some rule of the current config must grant
+// the network.
 Result<void> CheckCni(const CniPlan& plan, const Config& config) {
   switch (plan.verb) {
     case CniVerb::kGc:
@@ -224,7 +225,8 @@ Result<void> CheckCni(const CniPlan& plan, const Config& config) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
   MOUNTD_TRY(CheckName(plan.network, "network"));
   if (plan.verb != CniVerb::kAdd) {
-    // An earlier config may have granted it, and DEL must work all the same.
+    // DEL needs no grant, because only an earlier config may have granted the
+    // network.
     return Ok();
   }
   if (plan.netns_inode == 0) {

@@ -80,7 +80,7 @@ Result<void> ForbidNewPrivileges() {
 
 Result<void> LayPrivilegesDown() {
   Values permitted(kKept.begin(), kKept.end());
-  // DropPrivileges may need these two.
+  // DropPrivileges needs CAP_SETPCAP, and may keep CAP_NET_RAW.
   for (const cap_value_t other : {CAP_NET_RAW, CAP_SETPCAP}) {
     if (Holds(other, CAP_PERMITTED)) {
       permitted.push_back(other);
@@ -95,13 +95,13 @@ Result<void> DropPrivileges(bool runs_cni) {
   if (runs_cni && Holds(CAP_NET_RAW, CAP_PERMITTED)) {
     permitted.push_back(CAP_NET_RAW);
   }
-  // Ambient capabilities would stay with every program that the executor starts
-  // (capabilities(7)).
+  // Clear ambient capabilities, because every program that the executor starts
+  // would get them (capabilities(7)).
   if (cap_reset_ambient() != 0) {
     return Failed("cap_reset_ambient");
   }
-  // Without CAP_SETPCAP a unit's CapabilityBoundingSet= has already dropped the
-  // rest.
+  // If CAP_SETPCAP is missing, the unit's CapabilityBoundingSet= has already
+  // dropped all other capabilities.
   if (Holds(CAP_SETPCAP, CAP_PERMITTED)) {
     Values all = permitted;
     all.push_back(CAP_SETPCAP);

@@ -7,10 +7,10 @@
 
 namespace mountd::exec {
 
-// Lays down privileges before the configuration is parsed. No capability is
-// effective then. Only those of DropPrivileges, and CAP_SETPCAP, which that
-// needs, can become effective again. Programs that are executed gain none
-// (no_new_privs).
+// Lays down privileges before the configuration is parsed. Afterwards no
+// capability is effective. Only the capabilities that DropPrivileges keeps, and
+// CAP_SETPCAP for DropPrivileges itself, can become effective again. Programs
+// that this process executes gain no capability (no_new_privs).
 Result<void> LayPrivilegesDown();
 
 // Reduces this process for good to the capabilities that the executor needs:
@@ -20,11 +20,11 @@ Result<void> LayPrivilegesDown();
 // group, a plugin's back to root), CAP_SETUID and CAP_SETGID (the maps of
 // idmapped mounts), CAP_SYS_PTRACE (which files of a mount processes of other
 // users have open) and CAP_SYS_CHROOT (entering a container's mount namespace).
-// They are permitted and effective, in no other set. The bounding set holds
-// nothing else, and no_new_privs is set. With `runs_cni` CAP_NET_RAW stays
-// permitted if it was, and is not effective. CNI's plugins send gratuitous ARP,
-// and get no more than their parent is permitted. PermissionDenied if the
-// process does not hold one of the others.
+// These capabilities are permitted and effective, and in no other set. The
+// bounding set holds nothing else, and no_new_privs is set. With `runs_cni`
+// CAP_NET_RAW stays permitted if it was, but not effective, because CNI's
+// plugins send gratuitous ARP and get no more than their parent is permitted.
+// PermissionDenied if the process lacks one of the other capabilities.
 Result<void> DropPrivileges(bool runs_cni);
 
 // Returns the effective capabilities as capabilities(7) bits.

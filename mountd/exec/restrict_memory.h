@@ -7,13 +7,15 @@
 
 namespace mountd::exec {
 
-// An executor has some MiB, and reads at most 64 MiB of one file.
+// Far above the need, because an executor uses some MiB and reads at most 64
+// MiB of one file.
 constexpr std::uint64_t kMaxMemory = std::uint64_t{512} << 20U;
 
-// Bounds this process's data to kMaxMemory, or to less if its limit is lower,
-// so that a plan that takes more ends this executor and no memory of others
-// (EndWhenOutOfMemory). Only sets the soft limit, because the programs of
-// RunChild get the hard one. Does nothing under a sanitizer, which maps more.
+// Bounds this process's data to kMaxMemory, or to less if its limit is lower. A
+// plan that takes more then ends this executor (EndWhenOutOfMemory), and the
+// machine keeps its memory. Sets only the soft limit, because programs that
+// RunChild starts get the hard limit. Does nothing under a sanitizer, because a
+// sanitizer maps more memory.
 Result<void> RestrictMemory();
 
 }  // namespace mountd::exec

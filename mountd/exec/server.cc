@@ -31,9 +31,9 @@ Result<void> SendAnswer(int socket, const Dispatcher::Answer& answer) {
               : Result<void>(ErrnoError(sent.error(), "sendmsg", "reply"));
 }
 
-// Ends the process by SIGKILL when its time is over, unless it is called off.
-// The kernel sends the signal, so neither a handler nor a stop (SIGSTOP) delays
-// it.
+// Ends the process by SIGKILL when its time is over, unless Set changes the
+// time. The kernel sends the signal, so neither a signal handler nor a stopped
+// process (SIGSTOP) delays the end.
 class LastResort {
  public:
   static Result<LastResort> Make() {
@@ -59,7 +59,7 @@ class LastResort {
   LastResort(const LastResort&) = delete;
   LastResort& operator=(const LastResort&) = delete;
 
-  // Sets the time; 0: never.
+  // Sets the time from now; 0: never.
   void Set(std::chrono::seconds after) const {
     itimerspec when = {};
     when.it_value.tv_sec = after.count();
@@ -71,7 +71,8 @@ class LastResort {
   std::optional<timer_t> timer_;
 };
 
-// Bounds the work during its lifetime, and the time until the next work.
+// Sets one limit for the work during its lifetime, and then another for the
+// time until the next work.
 class Within {
  public:
   Within(const LastResort& end, std::chrono::seconds limit,
@@ -93,8 +94,8 @@ class Within {
 Result<void> CheckPeer(int socket, uid_t allowed) {
   ucred peer = {};
   socklen_t size = sizeof(peer);
-  // SO_PEERCRED names the user at connect(2), whoever has the socket now
-  // (unix(7)).
+  // SO_PEERCRED names the user who called connect(2), even if another process
+  // has the socket now (unix(7)).
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
     return ErrnoError(errno, "getsockopt", "peer");
   }
@@ -113,8 +114,8 @@ std::chrono::seconds LimitOf(std::span<const std::byte> message,
   return KindOf(message) == PlanKind::kRunCni ? longest.cni : longest.plan;
 }
 
-// Waits for a request, and makes objects ahead while there is none. Starts that
-// after a pause, because the receiver of the last answer may have more to ask.
+// Waits for a request, and meanwhile makes objects in advance. Begins that
+// after a pause, because the next request often follows soon after an answer.
 void AwaitRequest(int socket, Dispatcher* dispatcher, const LastResort& end,
                   const Longest& longest) {
   constexpr int kQuietMs = 4;
@@ -136,8 +137,8 @@ void AwaitRequest(int socket, Dispatcher* dispatcher, const LastResort& end,
 }  // namespace
 
 Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
-  // One byte more than a request, so that a longer message does not look like
-  // one.
+  // The buffer has one byte more than a request, so that a message that is too
+  // long does not look like a request.
   std::array<std::byte, sizeof(Request) + 1> buffer{};
   MOUNTD_ASSIGN(const LastResort end, LastResort::Make());
   TraceLog log(STDERR_FILENO);
@@ -164,7 +165,7 @@ Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
                              code = answer.reply.code;
                              return SendAnswer(socket, answer);
                            }));
-    // After the answer, because no plan may wait for a log.
+    // Write the log after the answer, because no plan may wait for a log.
     log.Write(KindOf(message), TraceOf(message), code);
   }
 }

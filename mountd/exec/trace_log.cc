@@ -34,8 +34,9 @@ void TraceLog::Write(PlanKind kind, const PlanTrace& trace,
   line += "\n";
   pollfd entry = {fd_, POLLOUT, 0};
   if (::poll(&entry, 1, 0) == 1 && entry.revents == POLLOUT) {
-    // POLLOUT alone, because a reader that has gone (POLLERR) would end this
-    // process by SIGPIPE. A line that does not fit is lost.
+    // Write only on POLLOUT without POLLERR. POLLERR means that nobody reads
+    // any more, and a write would end this process by SIGPIPE. A line that does
+    // not fit is lost.
     [[maybe_unused]] const ssize_t written =
         ::write(fd_, line.data(), line.size());
   }

@@ -12,8 +12,8 @@ namespace mountd::exec {
 //
 //   mountd-exec: plan Attach trace_id=<32 digits> span_id=<16 digits> ok
 //
-// Writes at most kMostLines a second, because the plan's caller decides whether
-// there is a line. Leaves a line out if stderr would block, because no plan may
+// Writes at most kMostLines a second, because callers decide how many lines
+// there would be. Leaves a line out if stderr would block, because no plan may
 // wait for a log.
 //
 // Runs on one thread.
