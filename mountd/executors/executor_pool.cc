@@ -54,8 +54,8 @@ std::string SourceOf(const SourcePlan& source) {
   return "";
 }
 
-// Names the object that a plan may hang on, because the next plan on it would
-// hang too. "" if there is no object that could be told from others.
+// Names the object on which the plan may hang. The next plan on the same object
+// would hang too. "" if nothing distinguishes the object from others.
 std::string ObjectOf(const Request& request) {
   const PlanBody& body = request.body;
   switch (request.kind) {
@@ -93,9 +93,9 @@ std::string ObjectOf(const Request& request) {
     case PlanKind::kFindHolders:
     case PlanKind::kFindProcesses:
     case PlanKind::kFindCopies:
-      // Each search of a user looks at the same processes, so the next one
-      // would hang on the same one. Another user's does not, because only a
-      // user's own processes can keep a search waiting.
+      // Each search of a user looks at the same processes, so the next search
+      // would hang on the same process. Searches of other users do not, because
+      // only a user's own processes can keep the search waiting.
       return "the search of user " + std::to_string(CurrentUser::Get());
     default:
       return "";
@@ -144,12 +144,15 @@ Result<void> SendRequest(int socket, const Request& request,
 ExecutorPool::ExecutorPool(Connector connect, Options options, Ahead ahead)
     : connect_(std::move(connect)),
       options_(options),
-      // The first plans on an object that hangs take no more executors than
-      // this until the first of them is abandoned.
+      // Plans on one object take at most this number of executors. If the
+      // object hangs, the first of these plans is soon abandoned, and mountd
+      // then refuses more plans on the object.
       mounts_(WithSpare(options.mount_lanes, options.mount_lanes)),
-      // One, because rtnetlink is one queue in the kernel anyway.
+      // One plan at a time, because rtnetlink is one queue in the kernel
+      // anyway.
       networks_({.width = 1}),
-      // The runner of CNI's plugins ends by itself.
+      // No bound for one object, because a runner of CNI's plugins ends by
+      // itself.
       cni_(WithSpare(options.cni_lanes, ExecutorLane::kUnlimited)),
       cni_ends_(WithSpare(options.cni_lanes, ExecutorLane::kUnlimited)),
       searches_({.width = 2, .of_user = 1}),
@@ -159,7 +162,7 @@ ExecutorPool::ExecutorPool(Connector connect, Options options, Ahead ahead)
   networks_.Add(std::move(ahead.networks));
 }
 
-// Returns the options of a lane whose slow plans do not count.
+// Returns options of a lane that does not count its slow plans.
 ExecutorLane::Options ExecutorPool::WithSpare(std::uint32_t width,
                                               std::uint32_t on_object) const {
   return {.width = width,
@@ -187,8 +190,8 @@ ExecutorPool::~ExecutorPool() = default;
 
 ExecutorPool::Connector ExecutorPool::ConnectTo(std::string path) {
   return [path = std::move(path)]() -> Result<UniqueFd> {
-    // Non-blocking, so that a full backlog is EAGAIN instead of a caller that
-    // hangs.
+    // Non-blocking, because otherwise connect(2) would wait while the backlog
+    // is full. Now it fails with EAGAIN.
     UniqueFd connection(
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!connection.valid()) {
@@ -212,7 +215,7 @@ std::uint32_t ExecutorPool::stuck() const {
   return static_cast<std::uint32_t>(abandoned_.size());
 }
 
-// Counts those that have ended since the last call of stuck(), too.
+// Also counts executors that have ended since the last call of stuck().
 std::size_t ExecutorPool::StuckOf(std::uint32_t user) const {
   const std::lock_guard lock(mutex_);
   return static_cast<std::size_t>(std::count_if(
@@ -249,11 +252,11 @@ Result<void> ExecutorPool::CheckStuck(const ExecutorLane::Key& key) const {
 }
 
 // Makes the kernel refuse the executor's answer from now on, so that no plan
-// counts as done on one side and as abandoned on the other. The extra byte
-// shows an executor that has not begun that it must not begin. In that case
-// nothing hangs on the plan's object, so the object is dropped. Keeps the other
-// direction open, because otherwise the connection would look as if the process
-// had ended (stuck()).
+// counts as done for the executor and as abandoned for mountd. An executor that
+// has not read the request yet sees the extra byte and does not begin. In that
+// case nothing hangs on the plan's object, so the record of the plan gets no
+// object. Keeps the sending direction open, because otherwise it would look as
+// if the process had ended (stuck()).
 void ExecutorPool::Abandon(UniqueFd connection, ExecutorLane::Key key) {
   shutdown(connection.get(), SHUT_RD);
   IgnoreBecauseBestEffort(SendWithFds(
@@ -275,7 +278,7 @@ void ExecutorPool::CloseIdle() {
   cni_ends_.CloseIdle(0);
   searches_.CloseIdle();
   trees_.CloseIdle();
-  probes_.CloseIdle(0);  // nobody waits for these
+  probes_.CloseIdle(0);  // no caller waits for a probe
 }
 
 void ExecutorPool::Renew() {
@@ -309,8 +312,8 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
 Result<ExecutorPool::Answer> ExecutorPool::Exchange(
     UniqueFd& connection, const Request& request, std::span<const int> fds,
     Clock::time_point deadline) const {
-  // Before sending anything, replaces an idle executor that was killed
-  // meanwhile, so that no plan fails by its death.
+  // Replaces an idle executor that was killed in the meantime, before it sends
+  // anything. So the plan does not fail because of that death.
   pollfd entry{connection.get(), POLLIN, 0};
   if (connection.valid() && poll(&entry, 1, 0) != 0) {
     connection.reset();
@@ -342,18 +345,19 @@ Result<ExecutorPool::Answer> ExecutorPool::RunInTurn(ExecutorLane& lane,
   MOUNTD_TRY(CheckStuck(key));
   MOUNTD_ASSIGN(ExecutorLane::Turn turn,
                 lane.Take(key, Clock::now() + DeadlineOf(request.kind)));
-  // Another plan on the same object may have hung while this one waited.
+  // While this plan waited for its turn, another plan on the same object may
+  // have hung.
   if (Result<void> stuck = CheckStuck(key); !stuck) {
     lane.Give(std::move(turn));
     return std::move(stuck).error();
   }
   UniqueFd& connection = turn.connection;
-  // The plan's own time begins with its turn.
+  // The deadline begins now, so that it does not include the wait for a turn.
   Result<Answer> answer = Exchange(connection, request, fds,
                                    Clock::now() + DeadlineOf(request.kind));
   if (!answer) {
-    // Never reuses this connection, because a late answer would be taken for
-    // the next plan's.
+    // Never reuse this connection, because a late answer would look like the
+    // answer to the next plan.
     UniqueFd lost = std::exchange(connection, UniqueFd());
     if (answer.error().code == Code::kDeadlineExceeded && lost.valid()) {
       Abandon(std::move(lost), key);

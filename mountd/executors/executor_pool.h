@@ -18,36 +18,39 @@ namespace mountd::exec {
 
 // Owns the connections to the executors. Each connection is one mountd-exec
 // process that carries out one plan at a time. Mount plans share up to
-// `mount_lanes` connections, opened as needed. Network plans have one lane and
-// run one after the other, because rtnetlink is one queue in the kernel.
-// Searches for holders have two connections, one of each user, because they may
-// take long. Plans on trees of files may keep a disk busy and have four, two of
-// each user, and probes of file systems have one. CNI operations run processes
-// and share `cni_lanes`; CNI DEL has as many of its own. The users whose plans
-// wait for a lane take turns (CurrentUser).
+// `mount_lanes` connections, which open as needed. Network plans have one
+// connection, because rtnetlink is one queue in the kernel. Searches for
+// holders may take long, so they have two connections, and each user uses at
+// most one. Plans on trees of files may keep a disk busy, so they have four,
+// and each user uses at most two. Probes of file systems have one connection.
+// CNI operations run processes and share `cni_lanes` connections; CNI DEL has
+// the same number of its own. Users whose plans wait for a lane take turns
+// (CurrentUser).
 //
 // Abandons an executor that does not answer by the deadline. The kernel then
-// refuses its answer, so the executor undoes the plan once it can, and the next
-// plan gets a new executor. Long before, after `slow`, such a plan no longer
-// delays others. Refuses plans on the same object (a volume, a target) as
-// Unavailable until the abandoned process has ended. Refuses all plans of a
-// user while `max_stuck` executors are stuck with that user's plans, because
-// each is a process and the next one might get stuck too, and everybody's
-// while `max_stuck_in_all` are.
+// refuses the executor's answer, so the executor undoes the plan as soon as it
+// can, and the next plan gets a new executor. A plan that takes longer than
+// `slow` no longer delays other plans, long before its deadline. Until an
+// abandoned process has ended, refuses plans on the same object (a volume, a
+// target) as Unavailable. Refuses all plans of a user while `max_stuck`
+// executors are stuck with plans of that user, because each is a process and
+// the next plan may get stuck too. Refuses everybody's plans while
+// `max_stuck_in_all` executors are stuck.
 class ExecutorPool final : public Executor {
  public:
   using Connector = std::function<Result<UniqueFd>()>;
 
   struct Options {
     std::uint32_t mount_lanes = 4;
-    // Time to wait for a turn, and again for the plan.
+    // The time that a plan may wait for a turn. The plan itself then has as
+    // long again.
     std::chrono::milliseconds deadline{10'000};
     std::uint32_t max_stuck = 16;  // of one user
     std::chrono::milliseconds slow{250};
-    // Longer for CNI, because its plugins may take any time.
+    // The same for CNI. It is longer, because CNI plugins may take any time.
     std::chrono::milliseconds cni_deadline{40'000};
     std::uint32_t cni_lanes = 4;
-    // Fewer than MaxConnections= of mountd-exec.socket.
+    // Less than MaxConnections= of mountd-exec.socket.
     std::uint32_t max_stuck_in_all = 96;
   };
 
@@ -57,8 +60,8 @@ class ExecutorPool final : public Executor {
     UniqueFd mounts;
     UniqueFd networks;
   };
-  // Opens connections for a later pool, so that mountd and its first executors
-  // start side by side. The first plan opens a connection that fails here.
+  // Opens connections for a later pool, so that the first executors start while
+  // mountd starts. If opening fails here, the first plan opens the connection.
   static Ahead StartAhead(const Connector& connect);
 
   ExecutorPool(Connector connect, Options options, Ahead ahead = {});
@@ -67,12 +70,12 @@ class ExecutorPool final : public Executor {
   // Connects to an executor's SOCK_SEQPACKET socket by path.
   static Connector ConnectTo(std::string path);
 
-  // Closes all connections that were idle since the last call, except one of
-  // each lane, so that processes of a peak end. Called now and then.
+  // Closes all connections that were idle since the last call, except one in
+  // each lane. So processes of a busy time end. Called now and then.
   void CloseIdle();
 
-  // Carries out later plans by executors that start after this call, because
-  // those read the current configuration.
+  // Makes later plans use executors that start after this call, because only
+  // those have read the current configuration.
   void Renew();
 
   Result<HelloReply> Hello() override;
@@ -149,7 +152,7 @@ class ExecutorPool final : public Executor {
   Result<Answer> RunInTurn(ExecutorLane& lane, const Request& request,
                            std::span<const int> fds);
   // Sends the request on the connection, and receives the answer. Connects
-  // first if there is no connection, or its executor has ended.
+  // first if there is no connection, or if its executor has ended.
   Result<Answer> Exchange(UniqueFd& connection, const Request& request,
                           std::span<const int> fds,
                           std::chrono::steady_clock::time_point deadline) const;
@@ -179,7 +182,7 @@ class ExecutorPool final : public Executor {
   ExecutorLane probes_;
   mutable std::mutex mutex_;
   mutable std::vector<Abandoned>
-      abandoned_;  // mutex_; those that have not ended
+      abandoned_;  // mutex_; those that have not ended yet
 };
 
 }  // namespace mountd::exec

@@ -20,7 +20,7 @@ bool ExecutorLane::HasRoom(Clock::time_point now) const {
   return static_cast<std::size_t>(quick) < options_.width;
 }
 
-// Returns whether the plan keeps its user's bounds.
+// Returns whether the plan may run within the bounds of its user.
 bool ExecutorLane::MayRun(const Key& key, Clock::time_point now) const {
   std::uint32_t of_user = 0;
   std::uint32_t on_object = 0;
@@ -50,8 +50,8 @@ void ExecutorLane::Serve(Clock::time_point now) {
     }
     waiting_.Begin(*next);
     running_.emplace(*next, Running{keys_.extract(*next).mapped(), now});
-    // Wakes also those that wait on, because this plan will be slow before any
-    // other of which they know.
+    // Wake the plans that still wait, too. They must set a new alarm, because
+    // this plan may become slow before all others that they know of.
     turn_.notify_all();
   }
 }
@@ -84,7 +84,8 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Key key,
   Clock::time_point now = Clock::now();
   Serve(now);
   while (!running_.contains(turn.ticket) && now < deadline) {
-    // Wake when a running plan becomes slow, because it then no longer counts.
+    // Wake when a running plan becomes slow, because from then on it does not
+    // count.
     const std::cv_status status =
         turn_.wait_until(lock, std::min(deadline, NextSlow(now)));
     now = Clock::now();
@@ -115,8 +116,8 @@ void ExecutorLane::Give(Turn turn) {
   if (running_.empty() && waiting_.empty()) {
     waiting_.Reset();
   }
-  // A connection of an older generation has an old configuration, so it closes
-  // here and its executor ends.
+  // An older connection leads to an executor with an old configuration, so
+  // close it here. Then that executor ends.
   if (turn.connection.valid() && turn.generation == generation_) {
     idle_.push_back(std::move(turn.connection));
   }

@@ -28,16 +28,17 @@ class ExecutorLane {
 
   struct Options {
     std::uint32_t width = 1;  // plans at once
-    // A plan that has taken this long probably hangs. It then no longer counts,
-    // so that the next plan need not wait for its deadline. At most `spare`
-    // plans do not count.
+    // A plan that has taken this long probably hangs. From then on it does not
+    // count towards `width`, so that the next plan need not wait for its
+    // deadline. At most `spare` plans stay uncounted.
     std::chrono::milliseconds slow{250};
     std::uint32_t spare = 0;
-    // The most plans of one user at once, and the most of them on one object.
+    // The most plans of one user at once, and the most plans on one object at
+    // once.
     std::uint32_t of_user = kUnlimited;
     std::uint32_t on_object = kUnlimited;
-    // How many plans of one user may be slow when that user's next one begins.
-    // Abandoned plans, which `stuck_of` counts, are among them.
+    // The most slow plans that a user may have when the user's next plan
+    // begins. Abandoned plans, which `stuck_of` counts, count as slow.
     std::uint32_t slow_of_user = kUnlimited;
     std::function<std::uint32_t(std::uint32_t user)> stuck_of = {};
   };
@@ -45,7 +46,7 @@ class ExecutorLane {
   // The user and the object of a plan.
   struct Key {
     std::uint32_t user = 0;
-    std::string object = {};  // "": one that cannot be told from others
+    std::string object = {};  // "": nothing distinguishes the object
   };
 
   // The right to run one plan, given back with Give.
@@ -60,10 +61,10 @@ class ExecutorLane {
   // Adds a connection that was opened elsewhere. Ignores an invalid one.
   void Add(UniqueFd connection);
 
-  // Waits for a turn. DeadlineExceeded if it does not come in time.
+  // Waits for a turn. DeadlineExceeded if no turn comes in time.
   Result<Turn> Take(Key key, Clock::time_point deadline);
-  // Returns the turn with its connection for the next plan. An invalid
-  // connection was lost.
+  // Gives back a turn, with its connection for the next plan. If the connection
+  // was lost, it is invalid.
   void Give(Turn turn);
 
   // Closes idle connections at once and busy ones after their plan, because

@@ -35,7 +35,8 @@ Result<std::vector<Row>> RowsIn(const UniqueFd& memory) {
   constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
   MOUNTD_ASSIGN(const std::string bytes, ReadMemory(memory.get(), kMostBytes));
   std::vector<Row> rows(bytes.size() / sizeof(Row));
-  // string::copy, because memcpy(3) would not take the null pointer of no rows.
+  // string::copy, because memcpy(3) forbids the null pointer of an empty
+  // vector.
   bytes.copy(reinterpret_cast<char*>(rows.data()), rows.size() * sizeof(Row));
   return rows;
 }
@@ -207,8 +208,8 @@ Result<void> ExecutorPool::PrepareNetworks(bool anew) {
 
 Result<NetworkState> ExecutorPool::CreateNetwork(const NetworkPlan& plan,
                                                  int netns, int keeper) {
-  // The executor takes the namespace from the front and the keeper from the
-  // back (mountd/exec/dispatcher.cc).
+  // The executor takes the namespace from the front of the list and the keeper
+  // from its back (mountd/exec/dispatcher.cc).
   std::vector<int> fds = {netns, keeper};
   std::erase(fds, -1);
   MOUNTD_ASSIGN(const Answer answer, Run(networks_,
@@ -266,7 +267,7 @@ Result<UniqueFd> ExecutorPool::WatchNetworks(NetworkWatchKind kind) {
 }
 
 Result<UniqueFd> ExecutorPool::RunCni(const CniPlan& plan, int request) {
-  // A DEL must not wait behind ADDs, because plugins take as long as they take.
+  // A DEL must not wait behind ADDs, because a plugin's ADD may take any time.
   ExecutorLane& lane = plan.verb == CniVerb::kDel ? cni_ends_ : cni_;
   return RunForFd(lane, MakeRequest(PlanKind::kRunCni, &PlanBody::cni, plan),
                   std::span(&request, 1));
@@ -329,7 +330,8 @@ Result<TaskState> ExecutorPool::VerifyTask(const VerifyTaskPlan& plan,
   return answer.reply.body.task;
 }
 
-// Takes the lane of searches, because a stop waits for processes as these do.
+// Uses the lane of searches, because a stop, like a search, may wait for
+// processes.
 Result<StopTasksState> ExecutorPool::StopTasks(const StopTasksPlan& plan) {
   MOUNTD_ASSIGN(const Answer answer,
                 Run(searches_, MakeRequest(PlanKind::kStopTasks,

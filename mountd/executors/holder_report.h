@@ -31,13 +31,13 @@ struct HolderReport {
 };
 
 // Returns the holders with all details. Bytes of a command that are not
-// printable ASCII become "?". `mount` is the index of a handed-out mount in its
-// plan.
+// printable ASCII become "?". If the plan had several handed-out mounts,
+// `mount` is the index of the one to report.
 HolderReport ReportOf(const exec::HoldersState& state, std::uint32_t mount = 0);
 
-// Returns the processes in `cgroup` that use the mount, as far as half a second
-// of search shows. Nothing without a cgroup or a mount, or if the search
-// failed.
+// Searches `cgroup` for at most half a second, and returns the processes that
+// were found to use the mount. Nothing without a cgroup or a mount, or if the
+// search failed.
 std::optional<HolderReport> HoldersIn(exec::TaskExecutor& executor,
                                       std::uint64_t cgroup,
                                       std::uint64_t mount_id);

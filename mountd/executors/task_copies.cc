@@ -23,7 +23,7 @@ Result<OnTasks> ParseOnTasks(std::string_view name) {
 
 namespace {
 
-// Turns a failure of the search into Unavailable. The caller asked for a
+// Turns the error of a search into Unavailable. The caller asked for a
 // tear-down, so NotFound or PermissionDenied would seem to be about the object
 // that the caller named.
 Error OfTheSearch(Error error) {
@@ -48,7 +48,7 @@ Result<exec::CopiesState> FindCopies(exec::TaskExecutor& executor,
   if (!found && plan.cgroup != 0 &&
       (found.error().code == Code::kPermissionDenied ||
        found.error().code == Code::kNotSupported)) {
-    // No rule grants the cgroup any more, so search the node instead.
+    // No rule grants the cgroup now, so search the whole node instead.
     plan.cgroup = 0;
     plan.scope = exec::HolderScope::kNode;
     found = executor.FindCopies(plan);
@@ -64,7 +64,8 @@ std::string WhyUnseen(const exec::HoldersState& found) {
   if (found.unseen_error == ETIME) {
     return "mountd had no time to look at every process";
   }
-  // MappedFilesOf: the process kept whoever reads its memory maps waiting.
+  // ETIMEDOUT stands for a process whose memory maps could not be read in time
+  // (MappedFilesOf).
   if (found.unseen_error == ETIMEDOUT) {
     return "process " + std::to_string(found.unseen_pid) +
            " could not be inspected in time; end it, or call with tasks = "
@@ -86,14 +87,14 @@ std::string WhyUnseen(const exec::HoldersState& found) {
 Result<void> CheckNoCopies(const exec::HoldersState& found,
                            const std::string& op, const std::string& object) {
   const HolderReport report = ReportOf(found);
-  // A copy that was seen counts even if the search was not complete.
+  // A copy that was found counts, even if the search was not complete.
   if (!report.holders.empty() || report.more) {
     return MakeError(Code::kBusy, op, object,
                      "processes hold copies of it: " + Summary(report) +
                          "; end them, or call with tasks = wait or ignore");
   }
   // A search that skipped only init is complete (`init_unseen`), because init
-  // is nobody's task.
+  // is not a task.
   if (found.incomplete != 0) {
     Error error =
         MakeError(Code::kBusy, op, object,
@@ -106,7 +107,7 @@ Result<void> CheckNoCopies(const exec::HoldersState& found,
 }
 
 std::uint32_t SearchBudgetMs(std::chrono::milliseconds plan) {
-  // Leaves time for the answer.
+  // Use half of the time, so that time is left for the answer.
   return static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(plan.count() / 2, 1, exec::kMaxHolderBudgetMs));
 }

@@ -8,15 +8,15 @@
 #include "mountd/executors/holder_report.h"
 #include "mountd/plan/task_executor.h"
 
-// Tasks' own copies of a mount or volume (propagation/look/copies.h), which
-// detaching does not remove from the tasks.
+// The copies of a mount or volume that tasks have (propagation/look/copies.h).
+// A detach does not remove such a copy from its task.
 namespace mountd {
 
 // The behaviour of a tear-down while tasks have copies.
 enum class OnTasks {
   kRefuse,  // Busy, before anything is removed
-  kWait,    // waits until a deadline for tasks to have none, then as kRefuse
-  kIgnore,  // goes on; a volume is detached once tasks have none
+  kWait,    // waits until tasks have none; at the deadline as kRefuse
+  kIgnore,  // continues; a volume is detached once tasks have no copy
 };
 
 // Parses "", "wait" or "ignore".
@@ -33,7 +33,7 @@ Result<exec::CopiesState> FindCopies(exec::TaskExecutor& executor,
 Result<void> CheckNoCopies(const exec::HoldersState& found,
                            const std::string& op, const std::string& object);
 
-// Returns how long a search may take, given the time of a plan.
+// Returns how long a search may take. `plan` is the time that a plan has.
 std::uint32_t SearchBudgetMs(std::chrono::milliseconds plan);
 
 }  // namespace mountd
