@@ -20,14 +20,16 @@ class ContentCalls {
  public:
   virtual ~ContentCalls() = default;
 
-  // Reads all of a kernel's file. EFBIG if it holds more than `limit` bytes.
+  // Reads a whole file of the kernel's, such as one of /proc. EFBIG if it holds
+  // more than `limit` bytes.
   virtual Sys<std::string> ReadFile(int dir, const std::string& name,
                                     std::size_t limit) = 0;
   // ENOSPC if the kernel writes only a part.
   virtual Sys<void> Write(int fd, std::string_view text) = 0;
   // Writes to the file with the rights of user `uid` alone, because the file
-  // may be that user's and this process has no right to override modes. The
-  // file is no link, and on a file system of the kernel.
+  // may belong to that user and this process has no right to override modes.
+  // The caller has checked that the file is no link and lies on a file system
+  // of the kernel's own, such as cgroup2.
   virtual Sys<void> WriteAs(int dir, const std::string& name, uid_t uid,
                             std::string_view text) = 0;
   // Returns whether the fd is a file of memory (memfd_create(2), tmpfs), which

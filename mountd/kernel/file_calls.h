@@ -30,8 +30,9 @@ struct FileFacts {
   bool mount_root = false;
 };
 
-// Returns the place of a name among the names of a directory as a number, never
-// 0. The place does not depend on other names. Two names rarely share a place.
+// Returns the number by which ListAfter sorts the names of a directory; never
+// 0. The number depends on this name alone. Two names rarely have the same
+// number.
 std::uint64_t NameOrder(std::string_view name);
 
 struct OrderedName {
@@ -39,7 +40,7 @@ struct OrderedName {
   std::string name;
 };
 
-// As `dir`: the path is absolute.
+// The value of `dir` if the path is absolute.
 inline constexpr int kFromRoot = -1;
 
 // Files and directories, without their content. A `name` is one path component,
@@ -54,8 +55,8 @@ class FileCalls {
   // Returns facts of the file that the magic link `name` of /proc leads to,
   // without opening it.
   virtual Sys<FileFacts> StatLinked(int dir, const std::string& name) = 0;
-  // Returns the reusable id of that file's mount, as in mountinfo. Without a
-  // name the file is `dir` itself.
+  // Returns the reusable id, as in mountinfo, of the mount that holds the file
+  // of StatLinked. Without a name the file is `dir` itself.
   virtual Sys<std::uint64_t> LinkedMountId(int dir,
                                            const std::string& name) = 0;
   virtual Sys<void> MakeDirectory(int dir, const std::string& name,

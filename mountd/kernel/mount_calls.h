@@ -30,7 +30,7 @@ struct MountChange {
   std::uint64_t set = 0;
   std::uint64_t clear = 0;
   std::uint64_t propagation = 0;  // MS_PRIVATE, MS_SLAVE, MS_SHARED
-  int user_namespace = -1;  // MOUNT_ATTR_IDMAP: its map is the mounts' map
+  int user_namespace = -1;  // with MOUNT_ATTR_IDMAP: the namespace with the map
 };
 
 struct ProbeOutcome {
@@ -56,8 +56,9 @@ class MountCalls {
   virtual Sys<void> AttachTree(int tree, int target) = 0;  // move_mount
   // Attaches the tree beneath the mount whose root is `target` (Linux 6.5).
   virtual Sys<void> AttachBeneath(int tree, int target) = 0;
-  // Gives the private mount of `fd` the peer group and master of the mount of
-  // `from`, of which it shows a part (MOVE_MOUNT_SET_GROUP, Linux 5.15).
+  // Puts the private mount of `fd` into the peer group of the mount of `from`,
+  // and gives it the same master. The mount of `fd` must show a part of the
+  // mount of `from` (MOVE_MOUNT_SET_GROUP, Linux 5.15).
   virtual Sys<void> JoinGroup(int from, int fd) = 0;
   // Unmounts the top mount at (parent, name) by umount2(2), never through a
   // link.

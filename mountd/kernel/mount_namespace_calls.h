@@ -32,12 +32,14 @@ class MountNamespaceCalls {
   // mountinfo's ids and with points in that namespace. ENOENT if it is gone.
   virtual Sys<std::vector<MountFacts>> MountsOfNamespace(std::uint64_t id) = 0;
 
-  // Moves the process into a copy of its mount namespace that can be pinned in
-  // the old one. The kernel pins only a younger namespace, because it fears a
-  // loop. On an error the process stays where it was.
+  // Moves the process into a new copy of its mount namespace. The old namespace
+  // can pin the copy: the kernel lets a namespace pin only a younger one,
+  // because this excludes loops. On an error the process stays in the old
+  // namespace.
   virtual Sys<void> NewMountNamespace() = 0;
-  // Enters a namespace by setns(2), which sets root and working directory to
-  // its root. Only a child of RunChild may enter a namespace of others.
+  // Enters a namespace by setns(2), which sets the root and the working
+  // directory to the namespace's root. Only a child of RunChild may enter a
+  // namespace of another process.
   virtual Sys<void> EnterMountNamespace(int mount_namespace) = 0;
 };
 

@@ -33,8 +33,8 @@ class NetworkCalls {
   // process.
   virtual Sys<UniqueFd> PeerProcess(int socket) = 0;
 
-  // NewNetNamespace and OpenNetlinkIn leave the process in its namespace, or
-  // abort it.
+  // NewNetNamespace and OpenNetlinkIn end in the network namespace in which
+  // they began. If they cannot return to it, they abort the process.
   virtual Sys<NetNamespace> NewNetNamespace() = 0;
   virtual Sys<UniqueFd> OpenNetlinkIn(int netns, int protocol) = 0;
   virtual Sys<UniqueFd> OpenNetlink(int protocol) = 0;

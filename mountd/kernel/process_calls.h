@@ -20,14 +20,16 @@ class ProcessCalls {
  public:
   virtual ~ProcessCalls() = default;
 
-  // Runs `body` in a child and returns its exit status. The child has a session
-  // of its own, this process's capabilities, an environment with only PATH, and
-  // only the fds of `kept`, which programs that it starts do not inherit. Its
-  // data is bounded by the hard limit alone (RLIMIT_DATA).
-  // ETIMEDOUT if it was killed after `limit`, together with its session's
-  // process group; its system call may still end later. ECHILD if others killed
-  // it; this process then kills the rest of the group. EAGAIN at the limit of
-  // processes; see NamedOfChild.
+  // Runs `body` in a child and returns the child's exit status. The child has a
+  // session of its own, this process's capabilities, an environment with only
+  // PATH, and only the fds of `kept`, which programs that it starts do not
+  // inherit. Only the hard limit bounds the child's data (RLIMIT_DATA).
+  //
+  // ETIMEDOUT if the child ran longer than `limit`: this process then kills the
+  // child and its session's process group, but a system call of the child may
+  // end later. ECHILD if another process killed the child: this process then
+  // kills the rest of the group. EAGAIN at the limit of processes; see
+  // NamedOfChild.
   virtual Sys<std::uint8_t> RunChild(const std::function<int()>& body,
                                      std::span<const int> kept,
                                      std::chrono::milliseconds limit) = 0;
@@ -41,7 +43,7 @@ class ProcessCalls {
   // Returns the inode of the user namespace that owns this one
   // (NS_GET_USERNS).
   virtual Sys<std::uint64_t> OwnerOf(int name_space) = 0;
-  // Returns the owner of that user namespace (NS_GET_OWNER_UID).
+  // Returns the uid of the owner of that user namespace (NS_GET_OWNER_UID).
   virtual Sys<uid_t> OwnerUidOf(int name_space) = 0;
   // Returns the kind, such as CLONE_NEWNET (NS_GET_NSTYPE). `name_space` must
   // be of nsfs.

@@ -15,12 +15,12 @@ inline Sys<void> Done(int rc) {
   return {};
 }
 
-// Makes the calls for real, on the calling thread. Keeps only killed children
-// that have not ended. Runs on one thread, because NewNetNamespace leaves and
+// Makes the system calls on the calling thread. Has no state other than the
+// members below. Runs on one thread, because NewNetNamespace leaves and
 // re-enters the thread's network namespace.
 class RealKernel final : public Kernel {
  public:
-  // `asker` is the socket on which the plans come; -1: no asker can hang up.
+  // `asker` is the socket from which the plans come; -1: there is none.
   explicit RealKernel(int asker = -1) : asker_(asker) {}
 
   Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
@@ -112,7 +112,7 @@ class RealKernel final : public Kernel {
   const int asker_;
   UniqueFd bare_mounts_;              // a mount namespace; see LockTree
   UniqueFd tree_owner_;               // a user namespace; see LockTree
-  std::vector<pid_t> lost_children_;  // killed, and not dead yet
+  std::vector<pid_t> lost_children_;  // killed, and not ended yet
 };
 
 }  // namespace mountd::exec

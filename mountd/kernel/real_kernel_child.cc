@@ -27,7 +27,7 @@ namespace {
 void CloseAllBut(std::span<const int> kept) {
   std::vector<int> keep(kept.begin(), kept.end());
   std::sort(keep.begin(), keep.end());
-  // The standard fds stay; RunIn has put /dev/null there.
+  // Keep the standard fds, because RunIn has put /dev/null there.
   unsigned first = 3;
   for (const int fd : keep) {
     const auto number = static_cast<unsigned>(fd);
@@ -127,22 +127,24 @@ Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
   if (child == 0) {
     RunIn(body, kept, executor);
   }
-  // Not the function of glibc 2.36, whose header lacks extern "C".
+  // Not pidfd_open of glibc 2.36, because its header lacks extern "C".
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   const bool in_time = process.valid() && EndsWithin(process, limit);
   if (!in_time) {
     // Kill the group too, for programs that the child started. A program with a
     // session of its own escapes.
     ::kill(-child, SIGKILL);
-    // The child by itself too, in case it has not called setsid(2) yet.
+    // Kill the child itself, too, because it may not have called setsid(2) yet.
     ::kill(child, SIGKILL);
     if (process.valid() && !EndsWithin(process, kGrace)) {
-      // It is stuck in the kernel. It is reaped once this process has ended.
+      // The child is stuck in the kernel. init reaps it after this process has
+      // ended.
       return ETIMEDOUT;
     }
   } else if (WasKilled(child)) {
-    // A helper of the child would mount after the plan has failed. The number
-    // stays the group's as long as the child is not reaped.
+    // Kill the rest of the group, because a helper of the child might mount
+    // something after the plan has failed. The group's number is still valid,
+    // because the child is not reaped yet.
     ::kill(-child, SIGKILL);
   }
   int status = 0;
@@ -164,8 +166,8 @@ UniqueFd OpenOwnMounts() {
   return UniqueFd(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
 }
 
-// Returns 0 on a kernel that does not say. Such a kernel numbers namespaces one
-// after the other.
+// Returns the namespace's id; 0 on a kernel without this call. Such a kernel
+// gives later namespaces higher numbers.
 std::uint64_t NamespaceIdOf(const UniqueFd& mounts) {
   std::uint64_t id = 0;
   return ::ioctl(mounts.get(), abi::kNamespaceId, &id) == 0 ? id : 0;
@@ -219,9 +221,9 @@ class OnCpu {
 
 }  // namespace
 
-// Linux 6.18 keeps numbers for namespaces ready on each CPU. A new namespace
-// made on another CPU than the old one may get a smaller number, so this
-// function tries one CPU after the other.
+// Repeats the call on one CPU after the other until the new namespace has a
+// higher number than the old one. Linux 6.18 keeps a reserve of numbers on each
+// CPU, so a namespace made on another CPU may get a lower number.
 Sys<void> RealKernel::NewMountNamespace() {
   const UniqueFd old = OpenOwnMounts();
   if (!old.valid() || ::unshare(CLONE_NEWNS) < 0) {
@@ -237,7 +239,7 @@ Sys<void> RealKernel::NewMountNamespace() {
       continue;
     }
     if (::setns(old.get(), CLONE_NEWNS) < 0) {
-      // Every later plan would act in the wrong namespace.
+      // Abort, because every later plan would act in the wrong namespace.
       std::abort();
     }
     if (::unshare(CLONE_NEWNS) < 0) {

@@ -59,8 +59,8 @@ Sys<void> EachName(int dir, const Each& each) {
 
 }  // namespace
 
-// FNV-1a, 64 bits. It is no defence: a user who makes two of his own names
-// collide only keeps one of them from being found again.
+// FNV-1a, 64 bits. A weak hash is enough. A user who gives two names the same
+// hash only keeps the executor from finding one of his own files.
 std::uint64_t NameOrder(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : name) {
@@ -266,8 +266,8 @@ Sys<std::vector<OrderedName>> RealKernel::ListAfter(int dir,
   const auto earlier = [](const OrderedName& a, const OrderedName& b) {
     return a.order < b.order;
   };
-  // A heap with its last name in front, so that memory does not grow with the
-  // number of names.
+  // Keeps only the first names in a heap with the last of them in front, so
+  // that memory does not grow with the directory.
   std::vector<OrderedName> names;
   const Sys<void> read = EachName(dir, [&](std::string_view name) {
     const std::uint64_t order = NameOrder(name);
@@ -291,16 +291,17 @@ Sys<std::vector<OrderedName>> RealKernel::ListAfter(int dir,
 }
 
 Sys<void> RealKernel::Lock(int fd) {
-  // A holder that is stuck must not make others stuck. The wait is shorter than
-  // mountd's for a plan, so that mountd gets the reason.
+  // Wait for a bounded time, because a lock's holder may be stuck. The time is
+  // shorter than the one that mountd waits for a plan, so that mountd gets the
+  // reason.
   constexpr std::chrono::seconds kWait(3);
   constexpr std::chrono::milliseconds kPause(2);
   const auto deadline = std::chrono::steady_clock::now() + kWait;
   for (;;) {
     // LOCK_NB and a pause, because flock(2) itself waits without a limit.
     const int err = ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-    // Checked with the lock in hand too. mountd may have given up while this
-    // plan waited, and another mountd may have used the object.
+    // Check this even with the lock. mountd may have given up while this plan
+    // waited, and another mountd may have used the object.
     if (asker_ >= 0 && HasGivenUp(asker_)) {
       return ECANCELED;
     }
@@ -365,9 +366,9 @@ Sys<void> RealKernel::Write(int fd, std::string_view text) {
 
 Sys<void> RealKernel::WriteAs(int dir, const std::string& name, uid_t uid,
                               std::string_view text) {
-  // setfsuid(2) reports no error, so a second call asks for the result. The
-  // kernel takes the capabilities over files away with the fsuid 0, and gives
-  // them back with it.
+  // setfsuid(2) reports no error, so a second call asks for the result. With
+  // another fsuid than 0 the thread has no capabilities over files. The kernel
+  // gives them back with the fsuid 0.
   constexpr auto kAsk = static_cast<uid_t>(-1);
   const auto before = static_cast<uid_t>(::setfsuid(uid));
   const bool is_user = static_cast<uid_t>(::setfsuid(kAsk)) == uid;
@@ -388,7 +389,7 @@ Sys<bool> RealKernel::IsMemory(int fd) {
 }
 
 Sys<std::string> RealKernel::ReadMemory(int fd, std::size_t limit) {
-  // The byte after the limit shows that there is more.
+  // Ask for one byte more than the limit, which shows whether there is more.
   std::string text(limit + 1, '\0');
   std::size_t done = 0;
   while (done < text.size()) {

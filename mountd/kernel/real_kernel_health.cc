@@ -24,9 +24,9 @@ namespace {
 [[noreturn]] void AskFilesystem(int fd) {
   // If the executor ends, nobody else would kill the child.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // A child that cannot be killed must hold nothing of the executor's. Above
-  // all it must not hold the connection, because mountd sees by its end that
-  // the executor has ended.
+  // Close every other fd, because a child that cannot be killed must hold no
+  // object of the executor's. Above all it must not hold the connection,
+  // because mountd notices the executor's end by the connection's end.
   constexpr int kAsked = 0;
   if (::dup2(fd, kAsked) < 0) {
     ::_exit(EIO);
@@ -110,7 +110,7 @@ Sys<ProbeOutcome> RealKernel::ProbeFilesystem(
       lost_children_.push_back(child);
     }
   } else if (!Reaped(child, &status) || !WIFEXITED(status)) {
-    return ECHILD;  // says nothing of the file system
+    return ECHILD;  // this says nothing about the file system
   } else {
     outcome.error = WEXITSTATUS(status);
   }

@@ -101,10 +101,11 @@ Sys<UniqueFd> RealKernel::NewUserNamespace(const std::string& uid_map,
   if (child == 0) {
     EnterAndTell(theirs.get());
   }
-  // Close the child's end, so that only the child holds it and its end is seen.
+  // Close the child's end here, so that this process notices when the child
+  // ends.
   theirs.reset();
   Sys<UniqueFd> made = MapNamespace(ours.get(), child, uid_map, gid_map);
-  // The namespace lives on by its fd.
+  // The fd keeps the namespace alive without the child.
   ::kill(child, SIGKILL);
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }

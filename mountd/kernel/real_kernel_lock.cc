@@ -27,7 +27,7 @@
 namespace mountd::exec {
 namespace {
 
-// The places for a tree in a bare namespace. The kernel attaches a directory
+// A tree is attached at one of these places. The kernel attaches a directory
 // only to a directory, and a file only to a file.
 constexpr const char* kDirectory = "/directory";
 constexpr const char* kFile = "/file";
@@ -87,8 +87,8 @@ Sys<void> MakePlaces(RealKernel* kernel, int root) {
 Sys<UniqueFd> EnterBareNamespace(RealKernel* kernel) {
   MOUNTD_TRY(Done(::unshare(CLONE_NEWNS)));
   const UniqueFd old(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  // As slaves, the copies go as soon as somebody unmounts their originals, and
-  // their end unmounts no original.
+  // Make the copies of the host's mounts slaves. So each copy ends when
+  // somebody unmounts its original, and unmounting a copy unmounts no original.
   MOUNTD_TRY(kernel->SetMount(old.get(), true, {.propagation = MS_SLAVE}));
   UniqueFd made(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
   // AppArmor's profile lets the executor make files below this directory only.
@@ -105,16 +105,16 @@ Sys<UniqueFd> EnterBareNamespace(RealKernel* kernel) {
           fs.get(), MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC));
   MOUNTD_TRY(kernel->AttachTree(root.get(), place.get()));
   MOUNTD_TRY(MakePlaces(kernel, root.get()));
-  // pivot_root(2), "pivot_root(".", ".")": the old root lies on the new one,
-  // and the unmount takes everything of the host's away.
+  // pivot_root(2), "pivot_root(".", ".")": the old root is now mounted on the
+  // new root. Unmounting it removes all copies of the host's mounts.
   MOUNTD_TRY(Done(::fchdir(root.get())));
   MOUNTD_TRY(Done(static_cast<int>(::syscall(SYS_pivot_root, ".", "."))));
   MOUNTD_TRY(Done(::umount2(".", MNT_DETACH)));
   return made;
 }
 
-// Runs in a child, in a bare namespace of its own. Returns where it has
-// attached the tree.
+// Runs in a child, in a bare namespace of its own. Attaches the tree and
+// returns where.
 Sys<const char*> AttachSomewhere(RealKernel* kernel, int tree) {
   Sys<void> attached;
   for (const char* place : {kDirectory, kFile}) {
@@ -147,7 +147,8 @@ Sys<UniqueFd> MakeUserNamespace() {
 Sys<UniqueFd> CloneInUserNamespace(RealKernel* kernel, int bare, int users,
                                    int tree) {
   MOUNTD_TRY(kernel->EnterMountNamespace(bare));
-  // A copy of the bare namespace goes with the child, together with the tree.
+  // Copy the bare namespace, so that the copy and the attached tree end with
+  // the child.
   MOUNTD_TRY(Done(::unshare(CLONE_NEWNS)));
   MOUNTD_ASSIGN(const char* const place, AttachSomewhere(kernel, tree));
   MOUNTD_TRY(Done(::setns(users, CLONE_NEWUSER)));
@@ -170,13 +171,13 @@ Sys<UniqueFd> RealKernel::LockTree(int tree, std::chrono::milliseconds limit) {
                        std::chrono::ceil<std::chrono::milliseconds>(
                            deadline - std::chrono::steady_clock::now()));
   };
-  // All trees share one user namespace. A tree keeps its user namespace as long
-  // as somebody holds the tree, and root may have a bounded number of them.
+  // All trees share one user namespace. A handed-out tree keeps its user
+  // namespace alive, and the kernel limits how many namespaces root may have.
   if (!tree_owner_.valid()) {
     MOUNTD_ASSIGN(tree_owner_, make(MakeUserNamespace, {}));
   }
-  // A copy of the executor's mount namespace costs as much as it has mounts.
-  // The executor therefore makes a bare namespace once, and copies that.
+  // Copying a mount namespace costs time for each of its mounts. So the
+  // executor makes a bare namespace once, and copies that one.
   if (!bare_mounts_.valid()) {
     MOUNTD_ASSIGN(bare_mounts_,
                   make([this] { return EnterBareNamespace(this); }, {}));

@@ -68,7 +68,7 @@ Sys<void> RealKernel::SetMount(int tree, bool recursive,
 }
 
 Sys<void> RealKernel::AttachTree(int tree, int target) {
-  // Both ends by descriptor, so that no path is looked up once more.
+  // Name both ends by descriptor, so that the kernel looks up no path.
   return Done(::move_mount(tree, "", target, "",
                            MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
 }
@@ -89,8 +89,8 @@ Sys<void> RealKernel::JoinGroup(int from, int fd) {
 }
 
 Sys<void> RealKernel::Unmount(int parent, const std::string& name, int flags) {
-  // Unmounts by the parent as working directory and a name. umount2(2) takes no
-  // directory fd, an fd of the mount itself would make the mount busy, and in a
+  // Unmount by a name in the working directory, because umount2(2) takes no
+  // directory fd. An fd of the mount itself would make the mount busy, and in a
   // container /proc may be anything.
   const UniqueFd before(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!before.valid() || ::fchdir(parent) < 0) {
@@ -98,7 +98,8 @@ Sys<void> RealKernel::Unmount(int parent, const std::string& name, int flags) {
   }
   const Sys<void> unmounted =
       Done(::umount2(name.c_str(), flags | UMOUNT_NOFOLLOW));
-  // Leave the parent in any case, because a working directory keeps its mount
+  // Leave `parent` in any case, because a working directory keeps its mount
+  // busy.
   // busy.
   return ::fchdir(before.get()) < 0 && ::chdir("/") < 0 ? Sys<void>(errno)
                                                         : unmounted;
@@ -113,8 +114,8 @@ bool RealKernel::CanMountBeneath() {
 
 namespace {
 
-// Has room for two paths, a type and a source. The kernel leaves out longer
-// paths. A user who mounts by a helper can make such paths.
+// Has room for two paths, a type and a source. If a path is longer, the kernel
+// leaves it out. A user who mounts by a helper can make such a path.
 struct StatmountAnswer {
   alignas(abi::Statmount) std::array<
       char, sizeof(abi::Statmount) + std::size_t{2} * PATH_MAX + 256> buffer;
@@ -140,7 +141,7 @@ Sys<void> AskStatmount(abi::MountIdRequest request, StatmountAnswer* answer) {
   };
   answer->has_paths = true;
   long status = ask();
-  // The paths do not fit, so ask for everything else.
+  // The paths do not fit, so ask for all facts but the paths.
   if (status < 0 && errno == EOVERFLOW) {
     answer->has_paths = false;
     request.param &= ~kPaths;

@@ -24,7 +24,7 @@ constexpr char kOwnNetns[] = "/proc/thread-self/ns/net";
 
 void GoHome(const UniqueFd& home) {
   if (::setns(home.get(), CLONE_NEWNET) < 0) {
-    // Every later plan would act on the wrong network.
+    // Abort, because every later plan would act on the wrong network.
     std::abort();
   }
 }
@@ -69,8 +69,8 @@ Sys<UniqueFd> RealKernel::PeerProcess(int socket) {
 }
 
 Sys<NetNamespace> RealKernel::NewNetNamespace() {
-  // The way back first, because after unshare(2) the name means the new
-  // namespace.
+  // Open the old namespace first, because after unshare(2) this name leads to
+  // the new namespace.
   const UniqueFd home(::open(kOwnNetns, O_RDONLY | O_CLOEXEC));
   if (!home.valid() || ::unshare(CLONE_NEWNET) < 0) {
     return errno;
@@ -96,7 +96,7 @@ Sys<NetNamespace> RealKernel::NewNetNamespace() {
 
 Sys<UniqueFd> RealKernel::OpenNetlinkIn(int netns, int protocol) {
   // A socket belongs for ever to the namespace in which it was made, so this
-  // thread goes there for a moment.
+  // thread enters that namespace and returns.
   const UniqueFd home(::open(kOwnNetns, O_RDONLY | O_CLOEXEC));
   if (!home.valid() || ::setns(netns, CLONE_NEWNET) < 0) {
     return errno;
@@ -108,8 +108,8 @@ Sys<UniqueFd> RealKernel::OpenNetlinkIn(int netns, int protocol) {
 
 Sys<void> RealKernel::Subscribe(int netlink, unsigned group) {
   // Gives the socket a port first. The kernel sends a notification to all ports
-  // but its sender's, and its own port is 0. A socket that has sent nothing has
-  // port 0 too, and would receive nothing.
+  // except that of the notification's cause, and the kernel itself has port 0.
+  // A socket that has sent nothing has port 0 too, and would receive nothing.
   sockaddr_nl own = {};
   socklen_t size = sizeof(own);
   if (::getsockname(netlink, reinterpret_cast<sockaddr*>(&own), &size) < 0) {

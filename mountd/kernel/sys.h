@@ -8,7 +8,7 @@
 
 #include "mountd/base/result.h"
 
-// The outcome of one call of the kernel, and its way into a Result.
+// The outcome of one system call, and its conversion into a Result.
 namespace mountd::exec {
 
 // A value, or an errno.
@@ -28,7 +28,7 @@ Result<T> Named(Sys<T> outcome, std::string_view op, std::string_view object) {
   }
 }
 
-// The same for a call that needs a process of its own; see ForkError.
+// Does the same for a call that needs a child process; see ForkError.
 template <typename T>
 Result<T> NamedOfChild(Sys<T> outcome, std::string_view op,
                        std::string_view object) {

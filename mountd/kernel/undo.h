@@ -16,10 +16,10 @@ namespace mountd::exec {
 template <typename State>
 using Tell = std::function<Result<void>(const State&)>;
 
-// Holds the steps that undo a plan that fails half way. Runs them, last first,
-// unless Commit was called. Declare it after everything that its steps refer
-// to. Nobody learns of a step that fails; the next inspection of the object
-// finds the rest.
+// Holds the steps that undo a plan if it fails half way. Runs them, the last
+// one first, unless Commit was called. Declare it after everything that its
+// steps refer to. Does not report a step that fails, because the next
+// inspection of the object finds what is left.
 class Undo {
  public:
   Undo() = default;
