@@ -28,10 +28,11 @@ struct AttributeRow {
   std::string_view
       word;  // a literal, as mountinfo names it (proc_pid_mountinfo(5))
   std::uint64_t flag = 0;  // MOUNT_ATTR_* of mount_setattr(2)
-  // The flags that mount_setattr(2) wants cleared with `flag`, because together
-  // they are one field.
+  // Flags that mount_setattr(2) must clear when it sets `flag`, because these
+  // flags and `flag` are one field.
   std::uint64_t clear = 0;
-  bool confines = true;  // a task without it can do more than was asked
+  // Without the attribute a task could do more than asked for.
+  bool confines = true;
 };
 
 inline constexpr std::array kAttributes = {

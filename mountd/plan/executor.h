@@ -15,10 +15,12 @@ namespace mountd::exec {
 
 // Everything that the unprivileged core can ask of the privileged side, one
 // interface for each subject. One method is one plan. Each plan is idempotent,
-// all or nothing, and answered within its deadline. DeadlineExceeded if it is
-// not: the outcome is then unknown, and mountd must ask again. Unavailable if
-// no executor could be reached or the executor died during the plan; the
-// outcome is unknown too.
+// all or nothing, and answered by its deadline.
+//
+// DeadlineExceeded if there is no answer by the deadline; the outcome is then
+// unknown, and mountd must ask again. Unavailable if no executor could be
+// reached or the executor died during the plan; the outcome is then unknown,
+// too.
 //
 // Implementations: ExecutorPool (over sockets, executors/executor_pool.h) and,
 // in tests, FakeExecutor. Methods block. Workers call them, several at once;

@@ -10,7 +10,7 @@
 // The plans about presence and health of mounts, and their replies.
 namespace mountd::exec {
 
-// NotFound unless the mount at `target` is `mount_id`.
+// Probes the mount at `target`. NotFound unless that mount is `mount_id`.
 struct ProbePlan {
   TargetPlan target;
   std::uint64_t mount_id = 0;
@@ -30,8 +30,8 @@ struct WatchReply {
   std::uint32_t tells_ids = 0;
 };
 
-// The answer's fd holds the ids of all mounts of that namespace, 8 bytes each.
-// CountMounts sets `count` only.
+// The answer's fd holds the ids of all mounts in the mount namespace of the
+// base, 8 bytes each. CountMounts sets only `count`.
 struct MountListReply {
   std::uint64_t count = 0;
   std::uint64_t most = 0;  // fs.mount-max

@@ -17,8 +17,8 @@ enum class HolderScope : std::uint32_t {
   kNode = 2,    // all processes
 };
 
-// Looks for processes that keep the mount busy, or would, for at most
-// `budget_ms`. With `count` looks for processes that have one of the handed-out
+// Looks for at most `budget_ms` for processes that use the mount or a copy of
+// it. If `count` is not 0, looks for processes that have one of the handed-out
 // mounts, in scope kNode only.
 inline constexpr std::size_t kMaxHandedOut = 32;
 struct HoldersPlan {
@@ -31,19 +31,23 @@ struct HoldersPlan {
 };
 inline constexpr std::uint32_t kMaxHolderBudgetMs = 60'000;
 
-// Looks for the processes in `cgroup` or beneath, or in the network namespace,
-// for at most `budget_ms`. 0: do not look by that; one of the two is given.
+// Looks for the processes in `cgroup` or beneath it, or in the network
+// namespace, for at most `budget_ms`. At least one of the two is given; 0 means
+// none.
 struct ProcessesPlan {
   std::uint64_t cgroup = 0;
   std::uint64_t netns_inode = 0;
   std::uint32_t budget_ms = 0;
 };
 
-// Looks for processes that have copies, for at most `budget_ms`. Looks for
+// Looks for processes that have copies, for at most `budget_ms`. These are
 // copies of the mounts `mount_ids`, or of the one volume that is published at
-// `volume` or was `before`. kCgroup: looks only at the processes of `cgroup`
-// and beneath; with `cgroup` 0 and a volume, only reports the volume's file
-// system. kNode: looks at all processes. If mountd has mounted the same for
+// `volume`; `before` is that volume's file system as an earlier plan found it.
+//
+// kCgroup: looks only at the processes of `cgroup` and beneath it. With
+// `cgroup` 0 and a volume, only reports the volume's file system. kNode: looks
+// at all processes. If mountd has mounted the same source for other allocations
+// too, only processes of the cgroup count.
 // others too, only the cgroup's processes count.
 inline constexpr std::size_t kMaxCopiedMounts = 128;
 struct CopiesPlan {
@@ -66,8 +70,9 @@ enum class HolderKind : std::uint8_t {
   // FindProcesses only:
   kMember = 6,   // is in the cgroup
   kNetwork = 7,  // is in the network namespace
-  // FindCopies only:
-  kMount = 8,       // its mount namespace has a copy or a handed-out mount
+  // FindCopies only, except that FindHolders reports kMount for a handed-out
+  // mount:
+  kMount = 8,       // has a copy or a handed-out mount in its mount namespace
   kDevice = 9,      // has the block device open
   kNamespace = 10,  // pid 0: a mount namespace without a process has a copy
 };

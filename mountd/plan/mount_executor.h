@@ -24,9 +24,9 @@ class MountExecutor {
   // mount.
   virtual Result<MountState> PrepareBase() = 0;
   virtual Result<void> PrepareAllocation(const AllocationPlan& plan) = 0;
-  // Removes the directory. First detaches mounts beneath it, because no record
-  // of them is left by then. Busy while such a mount is used. Success if it is
-  // gone already.
+  // Removes the allocation's directory. First detaches the mounts beneath it,
+  // because no record of those mounts is left by then. Busy while such a mount
+  // is used. Success if the directory is gone already.
   virtual Result<void> RemoveAllocation(const AllocationPlan& plan) = 0;
   // AlreadyExists if another mount is at the target. `fd` is the caller's
   // directory or pidfd if the plan's target_kind takes one, else -1.
@@ -42,8 +42,8 @@ class MountExecutor {
   // inbox.
   virtual Result<void> PrepareInbox(const TaskPlan& plan) = 0;
   virtual Result<void> RemoveInbox(const TaskPlan& plan) = 0;
-  // Returns a detached clone of the inbox and its mounts. The clone follows the
-  // inbox once it is attached.
+  // Returns a detached clone of the inbox and its mounts. Once the clone is
+  // attached, mounts that arrive in the inbox appear there too.
   virtual Result<HandedOutFd> OpenInbox(const TaskPlan& plan) = 0;
 
   // WatchMounts and ListMounts act on the mount namespace that holds the base.

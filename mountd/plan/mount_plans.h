@@ -12,12 +12,12 @@
 // them, and their replies.
 namespace mountd::exec {
 
-// base/a/<allocation>. Besides root only its owner may pass through it, and the
-// group that the owner names.
+// base/a/<allocation>. Besides root only the owner and the group that the owner
+// names may pass through it.
 struct AllocationPlan {
   WireName allocation;
   std::uint32_t uid = 0;
-  std::uint32_t group = 0;  // 0: as it is
+  std::uint32_t group = 0;  // 0: leave the group as it is
 };
 
 // base/a/<allocation>/<task>/<name>.
@@ -86,10 +86,10 @@ struct DetachPlan {
   UnmountMode mode = UnmountMode::kPlain;
 };
 
-// Unmounts the anchor of a host volume's directory, or a file system, that
-// Attach mounted for the source's users, if it is still `anchor_id`. 0 means
-// any id, because an id may be lost with an answer. Busy while anything uses
-// it.
+// Unmounts the anchor of a host volume's directory, or a file system that
+// Attach mounted for the source's users, if its mount is still `anchor_id`. 0
+// means any mount, because an answer with the id may have been lost. Busy while
+// a process or mount uses it.
 struct AnchorPlan {
   SourceKind kind = SourceKind::kHostVolume;  // or kFilesystem
   WireName source;
@@ -113,8 +113,8 @@ struct MountState {
   std::uint64_t block_device = 0;  // st_rdev, if there is a block device
   std::uint32_t exists = 0;        // 1: a directory or file, mounted or not
   std::uint32_t is_directory = 0;
-  // InspectTarget only: the mount lies on another mount at its place, as in a
-  // swap that was cut off.
+  // InspectTarget only: the target has a second mount below this one, as after
+  // a swap that was cut off.
   std::uint32_t is_stacked = 0;
 };
 

@@ -17,7 +17,7 @@ class NetworkExecutor {
   virtual ~NetworkExecutor() = default;
 
   // Makes the base ruleset, forwarding and /run/netns if they are missing. If
-  // the flag is set, also restores rules that somebody has changed.
+  // the argument is true, also restores rules that somebody has changed.
   virtual Result<void> PrepareNetworks(bool anew) = 0;
   // AlreadyExists if a host port is mapped already, or a socket of the host
   // listens on it. `netns` is the namespace of a plan whose origin is kGiven,
@@ -28,8 +28,9 @@ class NetworkExecutor {
   // the host listens on one of the plan's ports. FailedPrecondition where the
   // kernel does not list its sockets.
   virtual Result<void> CheckHostPorts(const NetworkPlan& plan, int keeper) = 0;
-  // Returns when the ports, the addresses' rules and the name are gone. The
-  // link may still be ending; InspectNetwork says when it is gone.
+  // Returns once the ports, the rules for the addresses and the pinned name are
+  // gone. The kernel may still be removing the link; InspectNetwork says when
+  // the link is gone.
   virtual Result<void> DeleteNetwork(const NetworkPlan& plan) = 0;
   virtual Result<NetworkState> InspectNetwork(const NetworkPlan& plan) = 0;
   // FailedPrecondition if the network's namespace is gone.
@@ -38,8 +39,8 @@ class NetworkExecutor {
   // namespace is gone.
   virtual Result<HandedOutFd> OpenNamespace(const NetworkPlan& plan) = 0;
   // Replaces the port maps, all or nothing. AlreadyExists as CreateNetwork.
-  // FailedPrecondition if the namespace, the link or its own elements are not
-  // as the plan says.
+  // FailedPrecondition if the namespace, the link or the network's nf_tables
+  // elements are not as the plan says.
   virtual Result<NetworkState> UpdatePorts(const PortsPlan& plan) = 0;
   virtual Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) = 0;
   // Lists the networks that the kernel has, recorded or not (network_plans.h).

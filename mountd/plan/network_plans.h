@@ -24,8 +24,8 @@ struct PortMap {
   // The host's address; IPv4 uses the first four bytes. All zero: any address
   // of the family.
   std::array<std::uint8_t, 16> host_address{};
-  // Those of `protocols` that kCreateNetwork and kUpdatePorts map only if they
-  // are free.
+  // The protocols among `protocols` that kCreateNetwork and kUpdatePorts skip
+  // if the port is not free.
   std::uint8_t if_free = 0;
 };
 inline constexpr std::uint32_t kMaxPortsInAll = 1024;
@@ -57,13 +57,13 @@ struct NetworkPlan {
   std::uint32_t port_count = 0;
   std::array<PortMap, kMaxPorts> ports{};
   // The inode of the namespace for kExisting, a repair or an unpin. 0 if no
-  // record has it, because a create was cut off. In every case an executor must
-  // have pinned the namespace (netns/plans/pin.h). With 0 the executor leaves
-  // another allocation's namespace alone.
+  // record has the inode, because a create was cut off. An executor must have
+  // pinned the namespace in every case (netns/plans/pin.h). With 0 the executor
+  // does not touch a namespace of another allocation.
   std::uint64_t netns_inode = 0;
-  // The caller. With kGiven the namespace must be of the caller's user
-  // namespace. With `may_be_hosts`, and a rule that allows it, it may be of the
-  // host's.
+  // The caller. With kGiven the caller's user namespace must own the network
+  // namespace. With `may_be_hosts`, and if a rule allows it, the host's user
+  // namespace may own it instead.
   std::uint32_t owner_uid = 0;
   std::uint32_t may_be_hosts = 0;
   // CreateNetwork and CheckHostPorts: 1 if the last fd is a pidfd of a process
@@ -150,9 +150,9 @@ struct NetworkState {
   std::array<std::uint8_t, kMaxPorts> unmapped{};
 };
 
-// The same for ListNetworks: one for each link of an allocation, or several if
-// the link has more port maps than fit, and one for each pinned namespace
-// without a link.
+// One network in the answer to ListNetworks. There is one FoundNetwork for each
+// link of an allocation, or several if the link has more port maps than one can
+// hold, and one for each pinned namespace without a link.
 struct FoundNetwork {
   WireName allocation;
   // 0: no namespace of that allocation is pinned

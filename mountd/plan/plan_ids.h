@@ -63,8 +63,8 @@ inline std::string_view FaultOf(std::span<const IdExtent> extents) {
   return "";
 }
 
-// Returns what is wrong with the map, or "". A map of groups needs one of
-// users, because no file of an unmapped user can be made.
+// Returns what is wrong with the map, or "". A map with groups needs users,
+// too, because nobody can make a file of an unmapped user.
 inline std::string_view FaultOf(const IdMapPlan& ids) {
   if (ids.count > kMaxIdExtents || ids.gid_count > kMaxIdExtents) {
     return "has too many extents";

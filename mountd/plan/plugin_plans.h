@@ -15,7 +15,7 @@ struct PluginPlan {
   WireName plugin;
 };
 
-// The socket of one of the plugin's instances.
+// The socket of one instance of the plugin.
 struct PluginSocketPlan {
   WireName plugin;
   std::array<char, InstanceKey::kHexDigits> instance{};
@@ -37,7 +37,8 @@ struct VolumeDirPlan {
   WireName allocation;  // kPublish only
   std::array<char, VolumeKey::kHexDigits> volume{};
   // kRemoveVolumeDir of kPublish: first detaches the mount at the directory.
-  // The plugin's other mounts beside it go with the allocation's last volume.
+  // With or without this flag, the plan for the allocation's last volume also
+  // detaches mounts that the plugin made beside the volumes.
   std::uint32_t detach = 0;
 };
 

@@ -7,13 +7,13 @@
 
 #include "mountd/plan/values.h"
 
-// The plans that look at a task: at its cgroup, and at its view of mounts. And
-// the plan that stops tasks.
+// The plans that look at a task's cgroup and at its view of mounts, and the
+// plan that stops tasks.
 namespace mountd::exec {
 
-// A cgroup (version 2), named by the inode number of its directory, which is of
-// this boot and never used again. It must lie at or beneath a path that some
-// rule of the root-owned config grants.
+// A cgroup (version 2), named by the inode number of its directory. The kernel
+// does not use this number again during this boot. The cgroup must lie at or
+// beneath a path that some rule of the root-owned config grants.
 struct CgroupPlan {
   std::uint64_t id = 0;
 };
@@ -27,10 +27,10 @@ struct VerifyTaskPlan {
   std::array<std::uint64_t, kMaxTaskMounts> mount_ids{};
 };
 
-// Stops all processes of `cgroup` and beneath, and waits at most `budget_ms`
-// for that. If the cgroup has processes, some rule of `owner`, whose lease has
-// lapsed, grants the cgroup together with a `stop_tasks` that includes `how`,
-// which is not kNo.
+// Stops all processes of `cgroup` and beneath it, and waits at most `budget_ms`
+// until they have stopped. Unless the cgroup has no processes, a rule of
+// `owner` must grant the cgroup, with a `stop_tasks` that includes `how`.
+// `owner` is the user whose lease has lapsed. `how` is not kNo.
 struct StopTasksPlan {
   std::uint64_t cgroup = 0;
   TaskStop how = TaskStop::kNo;

@@ -11,9 +11,10 @@ class TreeExecutor {
  public:
   virtual ~TreeExecutor() = default;
 
-  // Does a part of the work on the tree below `directory`, which is any fd of
-  // it that a caller passed. The same plan continues with the rest (ChownTree:
-  // with the position from the last answer). Busy if a mount lies in the tree.
+  // Each call does a part of the work on the tree below `directory`, which is
+  // an fd of the directory that a caller passed. A repeated RemoveTree
+  // continues with the rest. ChownTree continues at the position from the last
+  // answer. Busy if a mount lies in the tree.
   virtual Result<TreeReply> RemoveTree(const TreePlan& plan, int directory) = 0;
   virtual Result<TreeReply> ChownTree(const TreePlan& plan, int directory) = 0;
 };

@@ -16,8 +16,8 @@ inline constexpr std::size_t kMaxTreeDepth = 64;
 // a part of the work.
 struct TreePlan {
   CallerPlan caller;
-  // ChownTree only: the new owner, and the position from the last answer;
-  // `depth` 0: from the start.
+  // ChownTree only: the new owner, and the position from the last answer.
+  // `depth` 0 means: begin at the start.
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
   std::uint32_t depth = 0;

@@ -114,17 +114,18 @@ enum class TargetKind : std::uint32_t {
 // How to unmount a mount that is used (umount2(2)).
 enum class UnmountMode : std::uint32_t {
   kPlain = 0,   // fails with Busy
-  kDetach = 1,  // leaves the tree; its users keep it
-  kForce = 2,   // first the file system gives up pending requests
-  kAbort = 3,   // first cut the FUSE connection, for all its mounts
+  kDetach = 1,  // removes it from the tree; processes that use it keep it
+  kForce = 2,   // lets the file system give up pending requests first
+  kAbort = 3,   // cuts the FUSE connection first, for all of its mounts
 };
 
 enum Protocol : std::uint8_t { kTcp = 1, kUdp = 2, kSctp = 4 };
 inline constexpr std::uint8_t kAllProtocols = kTcp | kUdp | kSctp;
 
 enum NetworkFlag : std::uint32_t {
-  kIsolated = 1U << 0U,      // no traffic to or from other allocations
-  kDefaultRoute = 1U << 1U,  // else routes only to the network's own ranges
+  kIsolated = 1U << 0U,  // no traffic to or from other allocations
+  // A default route. Without it, only routes to the network's own ranges.
+  kDefaultRoute = 1U << 1U,
 };
 inline constexpr std::uint32_t kAllNetworkFlags = kIsolated | kDefaultRoute;
 
@@ -137,8 +138,8 @@ struct HandedOutMount {
 };
 
 // The identity of a volume, as the kernel shows it while the volume is mounted.
-// mountd recognises the volume by it once no mount of mountd's shows the
-// volume.
+// By this identity mountd recognises the volume later, when none of mountd's
+// mounts shows the volume any more.
 inline constexpr std::size_t kMaxFileSystemRoot = 1024;
 inline constexpr std::size_t kMaxFileSystemSource = 256;
 struct FileSystemPlan {

@@ -7,8 +7,8 @@
 #include "mountd/base/names.h"
 #include "mountd/plan/mount_plans.h"
 
-// Fills plans. Callers have checked names and paths, so each fits. A longer one
-// would be cut.
+// Fills plans. Callers have checked names and paths, so each fits into its
+// field. A text that is too long would be cut.
 namespace mountd::exec {
 
 inline WireName ToWire(std::string_view name) {
