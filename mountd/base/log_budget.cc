@@ -16,8 +16,8 @@ void LogBudget::Refill(Account* account, double share,
                account->left + passed.count() * bounds_.per_second * share);
 }
 
-// Drops the accounts of users who have used nothing of their budget, because a
-// new account would hold the same.
+// Drops the accounts of users whose budget is full again, because a new account
+// would hold the same.
 void LogBudget::DropFull(Clock::time_point now) {
   for (auto user = users_.begin(); user != users_.end();) {
     Refill(&user->second, 1, now);

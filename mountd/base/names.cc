@@ -139,7 +139,7 @@ Result<VolumeKey> VolumeKey::Parse(std::string_view hex) {
 InstanceKey InstanceKey::Derive(std::string_view allocation,
                                 std::string_view type) {
   InstanceKey key;
-  // The only instance of a node or monolith plugin keeps the key of zeros.
+  // A node or monolith plugin without an allocation keeps the key of zeros.
   if (!allocation.empty() || type == "controller") {
     HashTo(allocation, type, key.hex_);
   }

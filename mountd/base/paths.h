@@ -18,11 +18,11 @@
 //     cni/                      0700 root: CNI attachments, of mountd-cni-run
 //     base/                     the base: tmpfs, a shared peer group of its own
 //       a/<allocation>/<task>/<name>              the bind mounts
-//       d/<allocation>/{hosts,hostname,resolv.conf}   files for the tasks
+//       h/<host volume>/anchor    marker: which mount is the volume's anchor
 //       f/<file system>/{fs,anchor}   the mount, and its marker
 //       n/<allocation>            marker: which namespace is the allocation's
-//       d/<allocation>/{hosts,hostname,resolv.conf}   for the allocation's
-//       tasks p/<plugin>/{csi.sock,csi-<instance>.sock,staging/<key>,
+//       d/<allocation>/{hosts,hostname,resolv.conf}   files for the tasks
+//       p/<plugin>/{csi.sock,csi-<instance>.sock,staging/<key>,
 //                   publish/<allocation>/<key>}
 //   /var/lib/mountd/state.db    0700 mountd: the records that outlive the boot
 //   /var/lib/mountd-cni/        0700 root: CNI attachments that outlive a boot
