@@ -67,7 +67,8 @@ Result<void> ReadShared(const ConfigReader& reader, const toml::table& table,
       });
 }
 
-// Returns the key's node; the table if the key is absent. Errors name its line.
+// Returns the key's node, or the table if the key is absent. An error names the
+// line of that node.
 const toml::node& NodeOf(const toml::table& table, std::string_view key) {
   const toml::node* node = table.get(key);
   return node != nullptr ? *node : table;
