@@ -26,9 +26,10 @@ struct BindMountRequest {
   std::string allocation;
   std::string task;
   std::string name;
-  std::uint32_t uid = 0;  // the allocation's owner, whose limit counts it
-  // In a tmpfs, inodes 0 means as many as the size allows, and uid and gid
-  // kNoId mean those of the allocation's owner.
+  // The allocation's owner, whose limit counts the mount.
+  std::uint32_t uid = 0;
+  // In a tmpfs `inodes` 0 means as many as the size allows. A uid or gid of
+  // kNoId means that of the allocation's owner.
   MountWish wish;
   // kPublishedVolume: the place where the plugin published the volume.
   std::string plugin{};
@@ -36,14 +37,15 @@ struct BindMountRequest {
   // kDirectory, as target or source: the caller's fd of the directory.
   // kContainer: a pidfd of the container. MountWish::place identifies it.
   std::shared_ptr<const UniqueFd> fd{};
-  exec::CallerPlan caller{};     // kDirectory, or with mapped ids
-  std::uint64_t cgroup = 0;      // kContainer: must hold the container
+  exec::CallerPlan caller{};  // kDirectory, or with mapped ids
+  // kContainer: the cgroup that must hold the container.
+  std::uint64_t cgroup = 0;
   std::uint32_t caller_pid = 0;  // kContainer: the asking process
 };
 
 // The mount configuration that a task driver inserts.
 struct MountConfig {
-  std::string host_path;  // "" for a container, where it is at task_path
+  std::string host_path;  // "" for a container, where the mount is at task_path
   MountRecord record;
   // GetAllocation only: the health of its file system.
   exec::MountHealth health = exec::MountHealth::kUnknown;
@@ -54,14 +56,14 @@ MountConfig ConfigOf(const MountRecord& record);
 // Returns "web/server/data", for errors.
 std::string Described(const MountRecord& record);
 
-// Returns whether the mount is in the host's mount namespace, where mountd
-// watches it. A mount in a container is not.
+// Returns whether the mount is in the host's mount namespace. mountd watches
+// mounts there, and not those in containers.
 inline bool IsOnHost(const MountRecord& record) {
   return record.wish.target_kind != exec::TargetKind::kContainer;
 }
 
-// Returns whether mounts that come below a caller's own directory arrive in
-// this mount of it, too.
+// Returns whether the source is a caller's own directory, and the mount also
+// gets mounts that somebody later makes below that directory.
 inline bool IsPropagatedDirectory(const MountWish& wish) {
   return wish.source_kind == exec::SourceKind::kDirectory &&
          wish.propagation != exec::Propagation::kPrivate;
@@ -70,7 +72,7 @@ inline bool IsPropagatedDirectory(const MountWish& wish) {
 // base/a/<allocation>/<task>
 std::string InboxPath(const InboxRecord& inbox);
 
-// Returns the key of the source that is anchored or mounted once for all users.
+// Returns the key of the source's anchor. Nothing for a source without one.
 std::optional<AnchorKey> AnchorOf(const MountRecord& record);
 
 // Returns the step that ListOperations shows for the mount.
@@ -83,12 +85,12 @@ inline Step StepOf(const BindMountRequest& request) {
 exec::TargetPlan TargetOf(const MountRecord& record);
 exec::AttachPlan PlanOf(const BindMountRequest& request);
 MountRecord RecordOf(const BindMountRequest& request);
-// Returns the request that the record was made for. The place where a volume is
-// published and a caller's fd are missing, because records do not have them.
+// Returns the request that the record was made for. Lacks the place where a
+// volume is published and the caller's fd, because records do not have them.
 BindMountRequest RequestOf(const MountRecord& record);
 
-// Returns the value that the runtime's rootfsPropagation needs for the mount to
-// behave.
+// Returns the rootfsPropagation that the container runtime must set, so that
+// the mount propagates as wished.
 std::string_view RequiredRootfsPropagation(exec::Propagation propagation);
 
 }  // namespace mountd

@@ -28,7 +28,8 @@ Result<void> MountRoom::Check(const std::string& op,
   if (most == 0 || count + reserve_ < most) {
     return Ok();
   }
-  // fs.mount-max may have been raised since, so look again for the next call.
+  // Look again for the next call, because somebody may have raised
+  // fs.mount-max.
   if (look_) {
     look_();
   }

@@ -16,16 +16,17 @@
 namespace mountd {
 
 // Knows the number of mounts in the host's mount namespace and the most that
-// there may be (fs.mount-max), and keeps the last of them for others. At the
-// limit nobody on the host can mount or start a unit with a namespace of its
-// own. Also knows how many mounts each plugin has below its directory, where
-// mounts from the plugin's task arrive. Nothing stops a plugin from mounting
-// there, but mountd then serves the plugin no more.
+// there may be (fs.mount-max). Keeps the last of them for others, because at
+// the limit nobody on the host can mount or start a unit with a namespace of
+// its own. Also knows how many mounts each plugin has below its directory,
+// where mounts from the plugin's task arrive. Nothing stops a plugin from
+// mounting there. But if a plugin has too many mounts there, mountd publishes
+// and mounts no more volumes of the plugin.
 //
-// MountWatch sets the numbers; until then there is room. Thread-safe.
+// MountWatch sets the numbers. Until then every check passes. Thread-safe.
 //
-// Nothing notifies mountd when somebody changes fs.mount-max. So a refusal
-// makes mountd look again, for the caller's next call.
+// If a check fails, mountd counts the mounts again for the caller's next call,
+// because the kernel does not notify of a change of fs.mount-max.
 class MountRoom {
  public:
   explicit MountRoom(
@@ -33,8 +34,8 @@ class MountRoom {
       std::uint64_t per_plugin = std::numeric_limits<std::uint64_t>::max())
       : reserve_(reserve), per_plugin_(per_plugin) {}
 
-  // Sets the function that looks again, from any thread. Set before the first
-  // check.
+  // Sets the function that counts again; any thread may call that function.
+  // Call this before the first check.
   void WhenFull(std::function<void()> look) { look_ = std::move(look); }
 
   void Set(std::uint64_t count, std::uint64_t most) {
@@ -44,9 +45,9 @@ class MountRoom {
   void SetCount(std::uint64_t count) { count_ = count; }
   std::uint64_t count() const { return count_; }
 
-  // Sets the counts of all plugins. A plugin whose count is absent could not be
-  // counted and keeps its old count. Returns how many more mounts there can be
-  // before a plugin may have too many.
+  // Sets the counts of all plugins. A plugin that could not be counted has none
+  // here and keeps its old count. Returns how many mounts more it takes, at
+  // least, until a plugin has too many.
   using OfPlugins = std::map<std::string, std::optional<std::uint64_t>>;
   std::uint64_t SetPlugins(OfPlugins counts);
 

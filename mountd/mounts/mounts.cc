@@ -41,7 +41,7 @@ Result<std::vector<MountConfig>> Mounts::Bind(
     progress.At(StepOf(request));
     Result<Bound> one = BindOne(request);
     if (!one) {
-      // Undo only mounts of this call; earlier ones were there before it.
+      // Undo only mounts that this call made.
       for (auto done = bound.rbegin(); done != bound.rend(); ++done) {
         if (done->made) {
           IgnoreBecauseBestEffort(Detach(done->record));
@@ -57,8 +57,8 @@ Result<std::vector<MountConfig>> Mounts::Bind(
     one.record.state = MountRecordState::kAttached;
     configs.push_back(ConfigOf(one.record));
   }
-  // A restart removes mounts of this call until now, because their records are
-  // intents.
+  // Until here the records are intents, so a restart would remove this call's
+  // mounts.
   MOUNTD_TRY(PutAttached(bound));
   return configs;
 }
@@ -87,16 +87,18 @@ Result<Mounts::Bound> Mounts::BindOne(const BindMountRequest& request) {
     return TakeOver(std::move(wanted), request);
   }
   if (found) {
-    // Left by an attempt that could not be undone, or lost: clear it first.
+    // An earlier attempt left this mount because it could not be undone, or the
+    // mount is lost. Clear it first.
     MOUNTD_TRY(Detach(*found));
   }
   MOUNTD_TRY(CheckLimits(wanted));
   return Attach(std::move(wanted), request);
 }
 
-// Takes over a mount that was found without a record. The executor compares it
-// with the request. The found mount's record serves as the intent, because
-// undoing that intent removes whatever mount is there.
+// Takes over a mount that was found without a record. The executor compares the
+// mount with the request. No further intent is needed: the mount's record has
+// the state `found`, and undoing such a record removes whatever mount is at the
+// target.
 Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
                                        const BindMountRequest& request) {
   const std::optional<AnchorKey> anchor = AnchorOf(wanted);
@@ -127,8 +129,8 @@ Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
   return Bound{std::move(now), false, 0};
 }
 
-// Returns whether a mount in a container is gone. It goes with its container,
-// and nothing notifies mountd.
+// Returns whether a mount in a container has ended. Such a mount ends with its
+// container, and nothing notifies mountd of that.
 Result<bool> Mounts::HasEnded(const MountRecord& record) {
   if (record.wish.target_kind != exec::TargetKind::kContainer) {
     return false;
@@ -182,10 +184,11 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
   return Ok();
 }
 
-// Writes the intent of a mount, if the user may have one more of its kind. The
-// user may have few of its own directories where later mounts arrive, because
-// each gets a copy of each mount that the user makes below its directory, by
-// FUSE or by mountd. So the check and the write are one step.
+// Writes the intent of a mount, if the user may have one more of its kind. A
+// user may have only a few mounts of own directories into which later mounts
+// propagate, because each of them gets a copy of every mount that the user
+// makes below the directory, by FUSE or by mountd. The check and the write are
+// one step, so that two calls do not both use the last place.
 Result<void> Mounts::PutIntent(const MountRecord& record) {
   const auto put = [&] { return store_.mounts.PutMount(record); };
   if (!IsPropagatedDirectory(record.wish)) {
@@ -206,7 +209,7 @@ Result<void> Mounts::PutIntent(const MountRecord& record) {
                    "this user or raise the limit"));
 }
 
-// Called with the source's lock, after the intent was written.
+// The caller holds the source's lock and has written the intent.
 Result<exec::MountState> Mounts::RunAttach(const BindMountRequest& request,
                                            std::uint64_t replaces) {
   exec::AttachPlan plan = PlanOf(request);
@@ -214,7 +217,7 @@ Result<exec::MountState> Mounts::RunAttach(const BindMountRequest& request,
   return executor_.Attach(plan, request.fd ? request.fd->get() : -1);
 }
 
-// Writes only the columns that the intent lacks.
+// Writes only the columns that the intent does not have.
 Result<void> Mounts::PutAttached(const Bound& one) {
   MOUNTD_TRY(PutAnchorOf(one.record, one.anchor_id));
   return store_.mounts.UpdateMount(one.record);
@@ -242,7 +245,7 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
   if (anchor) {
     guard.emplace(LockSource(*anchor));
   }
-  // The intent of the mount is the intent of its source's anchor too.
+  // The mount's intent also says that its source may have an anchor.
   MOUNTD_TRY(PutIntent(record));
   of_users_.Added(record.uid);
   of_allocations_.Added(record.allocation);
@@ -256,8 +259,8 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
       // intent.
       IgnoreBecauseBestEffort(Forget(record));
     } else if (doubted) {
-      // Only now, because the intent was the only sign that there may be an
-      // anchor.
+      // Undo the mount only now. Until the anchor was recorded as doubtful, the
+      // mount's intent was the only sign of it.
       IgnoreBecauseBestEffort(UndoAttach(record));
     }
     if (anchor) {
@@ -318,9 +321,10 @@ Result<Mounts::Replaced> Mounts::Repair(const BindMountRequest& request) {
   return Replaced{ConfigOf(now), found->mount_id, {}};
 }
 
-// Keeps the old mount's record until the new mount is known. After a restart,
-// Unmount then removes whichever of the two is at the target. The record does
-// not name the new source, so the new source's anchor is recorded as doubtful.
+// Replaces the old mount by the requested one. Keeps the old mount's record
+// until the new mount is known. If mountd restarts in between, Unmount removes
+// whichever of the two is at the target. The old record does not name the new
+// source, so this function first records the new source's anchor as doubtful.
 Result<MountRecord> Mounts::Swap(const MountRecord& old,
                                  const BindMountRequest& request) {
   const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(request));
@@ -353,9 +357,9 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
   return now;
 }
 
-// Opens the tree. The executor removes the anchor that it makes for a source
-// without one. An executor that is cut off does not, so the anchor is recorded
-// as doubtful first.
+// Opens the tree. For a source without an anchor the executor makes one and
+// removes it again. An executor that is killed in between leaves the anchor, so
+// this function first records it as doubtful.
 Result<exec::HandedOutFd> Mounts::OpenTree(const BindMountRequest& request) {
   exec::OpenTreePlan plan;
   plan.allocation = exec::ToWire(request.allocation);

@@ -28,9 +28,10 @@ namespace mountd {
 //
 // A start records a mount without a record (after a store was lost) as `found`.
 //
-// A mount is `replacing` during a swap, with the old mount's record, and then
-// attached with the new mount's record. After a swap that was cut off, the same
-// call finishes it, or Unmount removes the mount that is there.
+// During a swap a mount is `replacing`, with the old mount's record, and
+// afterwards attached, with the new mount's record. After a swap that was cut
+// off, the same call finishes the swap, or Unmount removes the mount at the
+// target.
 //
 // Methods block. Calls for one allocation come one at a time, on its strand.
 class Mounts {
@@ -39,49 +40,53 @@ class Mounts {
          store::BootStore& store)
       : config_(config), executor_(executor), store_(store) {}
 
-  // Compares the records with the kernel. Undoes mounts that were being made,
-  // and marks mounts that are no longer mountd's as lost. Leaves unfinished
-  // removals as they are, to be pending, and anchors to ReleaseLeftAnchors,
-  // because a volume that hangs must not keep mountd from starting.
+  // Compares the records with the kernel. Undoes mounts whose making was cut
+  // off, and marks mounts as lost if mountd's mount is not at the target any
+  // more. Leaves removals that were cut off pending, and leaves anchors to
+  // ReleaseLeftAnchors, because a volume that hangs must not keep mountd from
+  // starting.
   Result<void> Recover();
-  // Records a mount at an allocation's target that has no record, as found. It
-  // stays until the same Bind takes it over, or it is replaced, unmounted or
-  // released. `uid` is the allocation's owner. Called before Recover.
+  // Records a mount at an allocation's target without a record as `found`. The
+  // mount stays until a Bind with the same request takes it over, or until it
+  // is replaced, unmounted or released. `uid` is the allocation's owner. Called
+  // before Recover.
   Result<void> RecordFound(const exec::FoundTarget& found, std::uint32_t uid);
-  // Marks every declared source's anchor as doubtful, because a lost store knew
-  // the anchors too. Each anchor is looked for when nothing uses its source.
+  // Marks every declared source's anchor as doubtful, because a lost store also
+  // lost the records of anchors. mountd looks for each anchor once nothing uses
+  // its source.
   Result<void> DoubtAllAnchors();
 
   // Mounts all requests or none. If one fails, undoes this call's mounts, even
-  // after a restart in the middle. Idempotent. AlreadyExists for the same name
-  // with another request.
+  // if mountd restarts meanwhile. Idempotent. AlreadyExists if another request
+  // has a mount with the same name.
   Result<std::vector<MountConfig>> Bind(
       const std::vector<BindMountRequest>& requests,
       const Progress& progress = Progress());
   Result<MountConfig> Bind(const BindMountRequest& request);
-  // Replaces one mount by another without a moment in which there is none.
-  // NotFound if it is not mounted.
+  // Replaces one mount by another, with no moment in which there is no mount.
+  // NotFound if there is no mount to replace.
   struct Replaced {
     MountConfig config;
-    std::uint64_t old_mount_id = 0;  // 0: it was as requested already
+    std::uint64_t old_mount_id = 0;  // 0: the mount was already as requested
     // The processes in the allocation's cgroup that still have the old mount;
     // nothing without a cgroup. The service fills it in.
     std::optional<HolderReport> old_holders;
   };
   Result<Replaced> Replace(const BindMountRequest& request);
-  // Replaces the mount by a mount of its source as it is now, or mounts again
-  // if the mount was lost. `request` is the record's own (RequestOf), completed
-  // for its source.
+  // Replaces the mount by a new mount of its source, which may have changed. If
+  // the mount was lost, mounts again. `request` is the record's own
+  // (RequestOf), with the fields that its source needs.
   Result<Replaced> Repair(const BindMountRequest& request);
   Result<void> Unmount(const std::string& allocation, const std::string& task,
                        const std::string& name,
                        exec::UnmountMode mode = exec::UnmountMode::kPlain);
-  // Detaches the mount and keeps its record as lost, so that Repair, or the
-  // same Bind, mounts it again. On a failure the record stays as it is.
+  // Detaches the mount and keeps its record as lost, so that Repair or a Bind
+  // with the same request mounts it again. On a failure the record stays as it
+  // is.
   Result<void> Lose(const std::string& allocation, const std::string& task,
                     const std::string& name);
-  // Returns a detached mount of the request's source, which ends with its last
-  // fd. The service records it.
+  // Returns a detached mount of the request's source, which ends with the last
+  // fd of it. The service records the mount.
   Result<exec::HandedOutFd> OpenTree(const BindMountRequest& request);
   // Unmounts all mounts of an allocation, the last one first.
   Result<void> UnmountAll(const std::string& allocation,
@@ -89,16 +94,17 @@ class Mounts {
                           exec::UnmountMode mode = exec::UnmountMode::kPlain);
   Result<std::vector<MountConfig>> Of(const std::string& allocation);
 
-  // Checks whether the mount of `seen` is still there. If not, and the record
-  // is unchanged, marks it lost and returns the reason. "" if it is there or
-  // the record changed. Runs on the allocation's strand.
+  // Checks whether the mount of `seen` is still at its target. If not, and the
+  // record is still the same, marks it lost and returns the reason. Otherwise
+  // returns "". Runs on the allocation's strand.
   Result<std::string> LookLost(const MountRecord& seen);
 
   // Returns whether there are anchors without users that could not be released.
-  // Another mount of the host was in them, or their file system did not answer.
+  // Another mount of the host was in such an anchor, or its file system did not
+  // answer.
   bool HasLeftAnchors() const { return has_left_anchors_; }
-  // Tries again to release them. Never on an allocation's strand, because a
-  // volume that hangs takes until the plan's deadline.
+  // Tries again to release these anchors. Never runs on an allocation's strand,
+  // because with a volume that hangs it takes until the plan's deadline.
   void ReleaseLeftAnchors();
   // Prepares a task's inbox (propagation/inbox.h) and returns its path on the
   // host.
@@ -115,8 +121,9 @@ class Mounts {
   Result<bool> HasEnded(const MountRecord& record);
   struct Bound {
     MountRecord record;
-    bool made = false;  // by this call
-    // The anchor of its source, if that is a host volume or file system.
+    bool made = false;  // whether this call made the mount
+    // The anchor of the mount's source, if that is a host volume or file
+    // system.
     std::uint64_t anchor_id = 0;
   };
   Result<Bound> TakeOver(MountRecord wanted, const BindMountRequest& request);
@@ -150,7 +157,8 @@ class Mounts {
   Counted<std::string> of_allocations_;
   Counted<std::uint32_t> propagated_directories_;  // by uid
   std::atomic<bool> has_left_anchors_ = false;
-  // True while some mount's source is unknown. Any anchor may then be in use.
+  // True while the source of some mount is unknown. Any anchor may then have
+  // users.
   std::atomic<bool> has_found_ = false;
   bool recovering_ = false;
   bool recovery_hangs_ = false;

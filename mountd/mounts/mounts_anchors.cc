@@ -14,7 +14,8 @@ KeyedLocks::Guard Mounts::LockSource(const AnchorKey& key) {
 }
 
 // Records the source's current anchor. Does nothing if the kernel reports none,
-// because an earlier anchor may still be there. Its last user finds that out.
+// because an earlier anchor may still exist. The release of the last mount
+// checks that.
 Result<void> Mounts::PutAnchorOf(const MountRecord& record,
                                  std::uint64_t anchor_id) {
   const std::optional<AnchorKey> anchor = AnchorOf(record);
@@ -23,7 +24,7 @@ Result<void> Mounts::PutAnchorOf(const MountRecord& record,
 }
 
 // Releases the anchor if nothing uses it. The caller holds the source's lock.
-// An anchor that cannot be released stays recorded, for a later try.
+// If the release fails, the anchor stays recorded for a later try.
 void Mounts::ReleaseAnchorIfUnused(const AnchorKey& key) {
   if (!ReleaseAnchorUnlessUsed(key)) {
     has_left_anchors_ = true;
@@ -40,8 +41,8 @@ Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
   if (is_used) {
     return Ok();
   }
-  // A later try releases it. A start must not wait for it, and a mount of
-  // unknown source may use it.
+  // A later try releases the anchor, because a start must not wait for that,
+  // and because a mount of unknown source may use the anchor.
   if (recovering_ || has_found_) {
     return MakeError(Code::kBusy, "release", "anchor",
                      "is still in use; mountd releases it later");

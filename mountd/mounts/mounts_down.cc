@@ -48,7 +48,7 @@ Result<void> Mounts::Lose(const std::string& allocation,
   }
   MOUNTD_TRY(executor_.Detach(
       {TargetOf(*found), found->mount_id, exec::UnmountMode::kDetach}));
-  // After a kill here, Recover finds no mount and marks the record lost.
+  // If mountd is killed here, Recover finds no mount and marks the record lost.
   return store_.mounts.SetMountState(*found, MountRecordState::kLost);
 }
 
@@ -61,8 +61,8 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
   if (record.state == MountRecordState::kAttaching ||
       record.state == MountRecordState::kReplacing ||
       record.state == MountRecordState::kFound) {
-    // A replacement's new source is not in its record; Swap has recorded its
-    // anchor as doubtful.
+    // The record of a swap does not name the new source. Swap has already
+    // recorded the anchor of the new source as doubtful.
     if (anchor && record.state == MountRecordState::kAttaching) {
       MOUNTD_TRY(store_.anchors.DoubtAnchor(*anchor));
     }
@@ -73,7 +73,8 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
     if (Result<void> detached =
             executor_.Detach({TargetOf(record), record.mount_id, mode});
         !detached) {
-      // Busy means that it is still mounted, so the record says attached again.
+      // Busy means that the mount is still there, so the record says attached
+      // again.
       if (detached.error().code == Code::kBusy) {
         MOUNTD_TRY(store_.mounts.UpdateMount(AsItIsNow(record)));
       }
@@ -86,14 +87,15 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
   }
   if (record.state == MountRecordState::kReplacing ||
       record.state == MountRecordState::kFound) {
-    // The source is unknown, so any anchor may be without users now.
+    // The mount's source is unknown, so any anchor may have lost its last user
+    // now.
     has_left_anchors_ = true;
   }
   return Ok();
 }
 
-// Reads the groups again, because they may have changed while the mount was
-// being removed.
+// Returns the record with the mount's present peer group and master, which may
+// have changed while mountd tried to remove the mount.
 MountRecord Mounts::AsItIsNow(MountRecord record) {
   const Result<exec::MountState> state =
       executor_.InspectTarget(TargetOf(record));
@@ -111,8 +113,8 @@ Result<void> Mounts::UnmountAll(const std::string& allocation,
                 store_.mounts.MountsOf(allocation));
   progress.At(Step::kUnmount);
   progress.Expect(records.size());
-  // A mount that cannot be removed does not stop the others. Returns the first
-  // error.
+  // If one mount cannot be removed, remove the others all the same, and return
+  // the first error.
   Result<void> outcome = Ok();
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
     if (Result<void> detached = Detach(*record, mode); !detached && outcome) {
@@ -133,7 +135,8 @@ Result<std::string> Mounts::LookLost(const MountRecord& seen) {
   }
   MOUNTD_ASSIGN(const exec::MountState state,
                 executor_.InspectTarget(TargetOf(*record)));
-  // If the mount is there, it came back or was never gone.
+  // The mount is at its target: it was there all the time, or has been moved
+  // back.
   if (state.mount_id == record->mount_id) {
     return std::string();
   }

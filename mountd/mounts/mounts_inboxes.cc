@@ -18,7 +18,8 @@ Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
                      "limits.inboxes_per_allocation is reached; remove others "
                      "of this allocation or raise the limit");
   }
-  // The record comes first, so that a start makes the inbox again.
+  // The record comes first, so that the next start makes the inbox if this call
+  // cannot.
   MOUNTD_TRY(store_.inboxes.PutInbox(inbox));
   MOUNTD_TRY(executor_.PrepareInbox(
       {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));

@@ -22,7 +22,8 @@ Result<void> Mounts::Recover() {
     outcome = RecoverOne(*record);
   }
   recovering_ = false;
-  // Anchors wait for ReleaseLeftAnchors, which may take a plan's deadline.
+  // Leave the anchors to ReleaseLeftAnchors, because releasing one may take
+  // until a plan's deadline.
   has_left_anchors_ = true;
   return outcome;
 }
@@ -79,10 +80,11 @@ Result<void> Mounts::CountFound() {
 }
 
 // Recovers one record. Undoes a mount whose making was cut off, because no
-// caller knows of it. A mount that cannot be undone now (Busy, no answer) stays
-// recorded and becomes pending, because it must not keep mountd from starting.
-// After one plan has reached its deadline, no other mount is undone here. An
-// unfinished removal may hang too, so it only becomes pending.
+// caller knows of it. If such a mount cannot be undone now (Busy, no answer),
+// its record stays and the removal becomes pending, because it must not keep
+// mountd from starting. Once one plan has reached its deadline, undoes no
+// further mount here. A removal that was cut off only becomes pending, because
+// it may hang too.
 Result<void> Mounts::RecoverOne(const MountRecord& record) {
   if (record.state == MountRecordState::kDetaching) {
     return Ok();
@@ -96,7 +98,7 @@ Result<void> Mounts::RecoverOne(const MountRecord& record) {
     return Ok();
   }
   if (record.state == MountRecordState::kReplacing) {
-    return Ok();  // waits for the same call or Unmount
+    return Ok();  // Bind with the same request, or Unmount, ends the swap
   }
   const Result<exec::MountState> state =
       executor_.InspectTarget(TargetOf(record));
