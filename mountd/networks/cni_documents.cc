@@ -74,7 +74,8 @@ Error NoAnswer(const std::string& why) {
   return MakeError(Code::kInternal, "read", "answer of mountd-cni-run", why);
 }
 
-// An error for a result that the runner accepted and mountd cannot use.
+// Returns the error for a result that the runner accepted and mountd cannot
+// use.
 Error BadResult(const std::string& why) {
   return MakeError(Code::kFailedPrecondition, "ADD", "result", why);
 }
@@ -130,8 +131,9 @@ void ReadAddresses(const cni::NetworkStatus& status, CniResult* result) {
   }
 }
 
-// Returns the MAC of the interface in the allocation's namespace. A result
-// lists the host's ends too; only a container's interface has a sandbox.
+// Returns the MAC of the interface in the allocation's namespace. The result
+// also lists interfaces on the host. Only an interface in a container has a
+// sandbox.
 std::string MacOf(const cni::PluginResult& result,
                   const std::string& interface) {
   for (const cni::ResultInterface& one : result.interfaces) {

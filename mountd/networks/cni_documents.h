@@ -11,23 +11,24 @@
 
 // Requests to mountd-cni-run and its answers, as JSON (netns/cni/options.h
 // describes them). Answers hold text of third parties' plugins. mountd-cni-run
-// bounds and checks it, and these functions check it again.
+// bounds and checks that text, and these functions check it again.
 namespace mountd {
 
 // Returns the request for ADD of the network.
 std::string CniRequestOf(const NetworkRecord& record);
 
-// Returns the request for CHECK and DEL. mountd-cni-run has recorded ADD's
-// request. This one holds only names, so it cannot be refused if the plan was
-// accepted.
+// Returns the request for CHECK and DEL. It holds only names, because
+// mountd-cni-run has recorded ADD's request. So the runner has nothing in it to
+// refuse.
 std::string CniAttachmentOf(const NetworkRecord& record);
 
 // Returns the request for STATUS of a network.
 std::string CniStatusRequest(const std::string& network);
 
-// Returns the request for GC of all networks. GC keeps `valid`.
+// Returns the request for GC, which removes all attachments except those of
+// `valid`.
 std::string CniGcRequest(const std::vector<NetworkRecord>& valid);
-// Returns the request for GC of attachments of earlier boots only.
+// Returns the request for a GC that removes only attachments of earlier boots.
 std::string CniEarlierBootsRequest();
 
 // Returns the error in the answer to any verb; it names the plugin that failed.
@@ -50,7 +51,7 @@ struct CniListing {
     bool has_status = false;  // its plugins have STATUS (CNI 1.1)
   };
   std::map<std::string, Network> networks;
-  std::map<std::string, std::string> plugins;  // their releases; "": unknown
+  std::map<std::string, std::string> plugins;  // name to release; "": unknown
 };
 // Reads the answer to LIST.
 Result<CniListing> ReadCniListing(std::string_view text);

@@ -22,10 +22,11 @@ exec::CniPlan PlanOf(exec::CniVerb verb, const NetworkRecord& record) {
   return plan;
 }
 
-// Returns whether the CNI project's portmap of this release can CHECK. Before
-// 1.3 portmap looks for a port's rules in the tables of both families. It does
-// not find one family's rules in the other's table, so its CHECK never
-// succeeds. Seen with 1.1.1, which Debian builds without its release's number.
+// Returns whether CHECK works with the CNI project's portmap of this release.
+// Before 1.3 portmap looks for each port's rules in the tables of both
+// families. It does not find the rules of one family in the table of the other,
+// so its CHECK always fails. Seen with 1.1.1, which Debian builds without a
+// release number.
 bool CanCheckPorts(std::string_view release) {
   const std::size_t dot = release.find('.');
   const auto major = ParseNumber<unsigned>(release.substr(0, dot));
@@ -48,7 +49,8 @@ Result<std::string> CniNetworks::Run(const exec::CniPlan& plan,
 Result<CniAttachment> CniNetworks::Attach(const NetworkRecord& record) {
   exec::CniPlan plan = PlanOf(exec::CniVerb::kAdd, record);
   plan.netns_inode = record.netns_inode;
-  // Shared, because ADDs may run side by side, but not beside GC.
+  // Shared, because several ADDs may run at once, but none at the same time as
+  // GC.
   const std::shared_lock lock(attaching_);
   MOUNTD_ASSIGN(const std::string answer, Run(plan, CniRequestOf(record)));
   return ReadCniAttachment(answer, record.interface);
@@ -92,14 +94,15 @@ Result<void> CniNetworks::Status(const std::string& network) {
 Result<void> CniNetworks::CollectGarbage() {
   exec::CniPlan plan;
   plan.verb = exec::CniVerb::kGc;
-  // Alone, because an attachment that is made meanwhile would be missing on the
-  // list of valid ones, and GC would remove it.
+  // Exclusive, because an attachment that is made meanwhile would be missing on
+  // the list of valid ones, and GC would remove it.
   const std::unique_lock lock(attaching_);
   MOUNTD_ASSIGN(std::vector<NetworkRecord> valid,
                 store_.networks.ListNetworks());
-  // An empty store may have been lost, and so may the records of attachments
-  // beside networks that recovery has found without a record, also once a call
-  // has taken these networks over. Then GC must spare this boot's attachments.
+  // GC must spare this boot's attachments if records of attachments may be
+  // lost. That may be so if the store is empty. It may also be so if recovery
+  // has found a network without a record, even after a call has taken that
+  // network over.
   const bool may_be_lost =
       valid.empty() ||
       std::any_of(valid.begin(), valid.end(), [](const NetworkRecord& record) {
@@ -115,7 +118,8 @@ Result<void> CniNetworks::CollectGarbage() {
 }
 
 Result<CniListing> CniNetworks::List() {
-  // Each listing runs a program, so calls that come together share one.
+  // Hold the mutex while the programs run, so that calls at the same time share
+  // one listing.
   const std::lock_guard lock(listing_mutex_);
   if (!listing_ || Clock::now() - listed_ > kListingIsFresh) {
     MOUNTD_ASSIGN(const std::string answer, Run(exec::CniPlan{}, ""));

@@ -17,32 +17,33 @@ namespace mountd {
 // Attaches allocations to networks that third parties' plugins make, by the
 // executor's mountd-cni-run. The runner keeps the data of ADD that DEL and
 // CHECK need. Methods block for up to timeouts.cni. Calls for one allocation
-// come one at a time, and those for different allocations side by side.
+// come one after the other. Calls for different allocations run at the same
+// time.
 class CniNetworks {
  public:
   CniNetworks(exec::NetworkExecutor& executor, store::BootStore& store)
       : executor_(executor), store_(store) {}
 
-  // Attaches the network. All or nothing, unless the answer is lost; Detach
-  // then removes the attachment. A repeated call returns the attachment that
-  // exists. The record must be in the store, because GC removes all others. The
-  // namespace must be pinned.
+  // Attaches the network, all or nothing. If the answer is lost, the network
+  // may be attached, and Detach removes the attachment. A repeated call returns
+  // the existing attachment. The record must be in the store, because GC
+  // removes attachments without a record. The namespace must be pinned.
   Result<CniAttachment> Attach(const NetworkRecord& record);
   // Detaches the network. Success if it is not attached.
   Result<void> Detach(const NetworkRecord& record);
   // Asks the plugins whether the attachment is unchanged. FailedPrecondition or
-  // NotFound if a plugin says it is not. Skips CHECK where portmap cannot do
-  // it.
+  // NotFound if a plugin says that it changed. Asks nothing if portmap's CHECK
+  // does not work.
   Result<void> Check(const NetworkRecord& record);
-  // Whether the network's plugins could attach one now.
+  // Ok if the network's plugins say that they could attach an allocation now.
   Result<void> Status(const std::string& network);
-  // Undoes attachments without a record in the store, and has plugins do the
-  // same. If the store is empty or a network in it had lost its record, undoes
-  // only attachments of an earlier boot. DeadlineExceeded while another
-  // operation runs.
+  // Undoes attachments without a record in the store, and makes plugins do the
+  // same. If the store is empty or one of its networks was found without a
+  // record, undoes only attachments of an earlier boot. DeadlineExceeded while
+  // another operation runs.
   Result<void> CollectGarbage();
-  // Returns the list, at most kListingIsFresh old, because asking starts
-  // several processes.
+  // Returns the list. It may be as old as kListingIsFresh, because a new list
+  // starts several processes.
   Result<CniListing> List();
 
  private:
@@ -54,8 +55,8 @@ class CniNetworks {
 
   exec::NetworkExecutor& executor_;
   store::BootStore& store_;
-  // GC holds it exclusively, because GC undoes attachments that it does not
-  // know.
+  // GC holds this mutex exclusively, because GC undoes attachments that it does
+  // not know.
   std::shared_mutex attaching_;
   std::mutex listing_mutex_;
   std::optional<CniListing> listing_;

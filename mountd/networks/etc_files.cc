@@ -18,7 +18,8 @@ bool IsLetterOrDigit(char c) {
          (c >= '0' && c <= '9');
 }
 
-// RFC 1123, 2.1. Also allows the underscore, which DNS names of services have.
+// RFC 1123, 2.1. Also allows the underscore, because DNS names of services have
+// it.
 bool IsLabel(std::string_view label) {
   return !label.empty() && label.size() <= kMaxLabel && label.front() != '-' &&
          label.back() != '-' &&
@@ -43,7 +44,7 @@ bool IsHostname(std::string_view name) {
   }
 }
 
-// A search domain may be absolute, or only the root.
+// A search domain may end with a dot, or be only the root, ".".
 bool IsDomain(std::string_view name) {
   if (name == ".") {
     return true;

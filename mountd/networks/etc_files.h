@@ -12,9 +12,9 @@
 // resolv.conf(5), hostname(5). Pure text; an executor writes the files.
 namespace mountd {
 
-// Checks the names, addresses and options, so that none can end a line or a
-// word. InvalidArgument if one is malformed; ResourceExhausted for more than a
-// resolver would read.
+// Checks names, addresses and options, so that none contains the end of a line
+// or word. InvalidArgument if one is malformed; ResourceExhausted if there are
+// more than a resolver would read.
 Result<void> CheckNetworkFiles(const NetworkFiles& files);
 
 struct NetworkFile {
@@ -23,8 +23,8 @@ struct NetworkFile {
   std::string task_path;  // "/etc/hosts"
   std::string text;
 };
-// Returns the files that the settings ask for; none for empty settings. Leaves
-// out absent addresses.
+// Returns the files for these settings; none if the settings are empty. Writes
+// no line for an address that is absent.
 std::vector<NetworkFile> TextsOf(const NetworkFiles& files,
                                  const netns::Ipv4& ipv4,
                                  const netns::Ipv6& ipv6);

@@ -16,7 +16,7 @@
 namespace mountd {
 namespace {
 
-// "cni" alone stands only in errors: requests and answers have "cni/NAME".
+// "cni" alone is only for error texts. Requests and answers have "cni/NAME".
 constexpr std::array<std::pair<NetworkMode, const char*>, 5> kModes = {{
     {NetworkMode::kCni, "cni"},
     {NetworkMode::kNone, "none"},
@@ -137,8 +137,8 @@ Result<void> CheckFitsMode(const NetworkRequest& request) {
   return Ok();
 }
 
-// Returns the record's files. The DNS settings of the CNI plugins' answer count
-// if the request has none.
+// Returns the record's files. If the request has no DNS settings, those of the
+// CNI plugins' answer count.
 NetworkFiles AllFilesOf(const NetworkRecord& record) {
   NetworkFiles files = record.files;
   if (record.cni_result.makes_resolv_conf) {
@@ -237,8 +237,8 @@ NetworkStatus StatusOf(const NetworkRecord& record) {
 
 namespace {
 
-// Checks for everything that the runner would refuse, before mountd makes
-// anything.
+// Checks for everything that mountd-cni-run would refuse, before mountd makes
+// an object.
 Result<void> CheckCniSettings(const NetworkRequest& request) {
   constexpr std::size_t kMaxArguments = 64;
   constexpr std::size_t kMaxIps = 16;
@@ -316,7 +316,7 @@ bool IsSame(const NetworkRecord& record, const NetworkRequest& request) {
 
 namespace {
 
-// Checks what the request asks for by itself.
+// Checks the request without regard to other networks.
 Result<void> CheckAlone(const std::string& allocation,
                         const NetworkRequest& request,
                         const GivenNetns& given) {
@@ -341,8 +341,8 @@ Result<void> CheckAlone(const std::string& allocation,
   return Ok();
 }
 
-// Returns why the allocation's network `other` refuses the request; nullptr if
-// it does not.
+// Returns why the request cannot be combined with the allocation's network
+// `other`; nullptr if it can.
 const char* ReasonAgainst(const NetworkRequest& request,
                           const GivenNetns& given, const NetworkRecord& other) {
   if (HasNamespace(other.mode) != HasNamespace(request.mode)) {
@@ -356,7 +356,7 @@ const char* ReasonAgainst(const NetworkRequest& request,
   }
   if (request.mode == NetworkMode::kBridge &&
       other.network == request.network) {
-    // Each interface would have a route to the range of the other's address.
+    // Each of both interfaces would have a route to the same range.
     return "the allocation is already in that network with another interface";
   }
   return !request.files.empty() && HasFiles(other)
@@ -381,8 +381,8 @@ Result<void> CheckGoesWith(const std::string& allocation,
       return refuse(why);
     }
   }
-  // A mode without an interface stands for the whole namespace, so it allows no
-  // other network of the allocation.
+  // A mode without an interface is about the whole namespace, so an allocation
+  // in such a mode has no other network.
   const bool is_there = std::any_of(
       others.begin(), others.end(), [&](const NetworkRecord& other) {
         return other.interface == request.interface;

@@ -20,19 +20,20 @@ struct NetworkRequest {
   std::string network = "default";
   std::string interface {};
   std::vector<PortMapping> ports{};  // container_port 0: the host port
-  netns::Ipv4 ipv4{};                // these addresses, or any
+  netns::Ipv4 ipv4{};                // the wanted addresses; none: any
   netns::Ipv6 ipv6{};
   bool isolated = false;
-  std::optional<bool> default_route{};  // else only the first network has it
+  // Nothing: only the first network has a default route.
+  std::optional<bool> default_route{};
   NetworkFiles files{};
   CniSettings cni{};  // kCni only
 };
 
-// Returns the members that a record keeps as they were asked for, of a
-// NetworkRequest or of a NetworkRecord. A record's ports lose protocols that
-// were to be mapped only if they are free (AsAskedFor). The other members
-// depend on the allocation's other networks: an absent address or default route
-// is no choice.
+// Returns those members of a NetworkRequest or NetworkRecord that a record
+// keeps as the caller asked for them. The ports are an exception: a record's
+// ports lose protocols that were to be mapped only if they are free
+// (AsAskedFor). Other members may differ from the request, because an absent
+// address or default route leaves the choice to mountd.
 template <typename T>
 auto AskedFor(T& of) {
   return std::tie(of.mode, of.network, of.ports, of.files, of.cni);
@@ -44,14 +45,14 @@ struct GivenNetns {
   int fd = -1;
   std::uint64_t inode = 0;
   std::uint32_t owner_uid =
-      0;  // the caller; the namespace must be of its user namespace
-  bool may_be_hosts = false;  // or of the host's user namespace
+      0;  // the caller; the caller's user namespace must own the namespace
+  bool may_be_hosts = false;  // the host's user namespace may own it, too
   int keeper = -1;            // pidfd of a process of the caller
   bool valid() const { return fd >= 0; }
 };
 
 // The answer of SetupNetwork. It comes from the record alone, so it is the same
-// after any restart.
+// before and after a restart.
 struct NetworkStatus {
   NetworkMode mode = NetworkMode::kBridge;
   std::string network;
@@ -95,21 +96,21 @@ std::optional<ParsedMode> ParseNetworkMode(std::string_view text);
 bool HasFiles(const NetworkRecord& record);
 std::vector<NetworkFile> FilesOf(const NetworkRecord& record);
 
-// Returns the request with defaults filled in. InvalidArgument if it is
-// impossible.
+// Returns the request with defaults filled in. InvalidArgument if its fields
+// contradict one another or are malformed.
 Result<NetworkRequest> Normalised(NetworkRequest request);
 
 // Returns the ports of a record as the caller asked for them, with the
 // protocols that were to be mapped only if they are free.
 std::vector<PortMapping> AsAskedFor(std::vector<PortMapping> ports);
 
-// Returns whether the record is what the request asks for. An unset default
-// route in the request matches either.
+// Returns whether the record is what the request asks for. A request without a
+// default route matches a record with or without one.
 bool IsSame(const NetworkRecord& record, const NetworkRequest& request);
 
-// FailedPrecondition, with the reason, if the request does not go with the
-// allocation's other networks, such as a namespace beside the host's, or two
-// namespaces.
+// FailedPrecondition, with the reason, if the request cannot be combined with
+// the allocation's other networks. Examples are a namespace beside the host's
+// namespace, and two different namespaces.
 Result<void> CheckGoesWith(const std::string& allocation,
                            const NetworkRequest& request,
                            const GivenNetns& given,

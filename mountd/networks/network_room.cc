@@ -83,8 +83,8 @@ Result<void> NetworkRoom::Take(std::uint32_t uid, const NetworkRecord& record) {
   changed.networks[record.interface] = UseOf(record);
   const Use before = users_[changed.uid];
   const Use after = After(record.allocation, changed);
-  // A user beyond a limit that was lowered may still change networks without
-  // taking more.
+  // A user whose limit was lowered below the present use may still change
+  // networks, as long as the use does not grow.
   if (after.file_bytes > before.file_bytes &&
       after.file_bytes > limits_.network_file_bytes_per_uid) {
     return Exhausted(record, "limits.network_file_bytes_per_uid");

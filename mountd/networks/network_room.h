@@ -12,10 +12,10 @@
 
 namespace mountd {
 
-// Owns the account of each user's share of two common resources: bytes of the
-// base for hosts, hostname and resolv.conf, and the kernel's network
-// namespaces. Any user with a rule can make both, so only these bounds keep one
-// user from taking what others need.
+// Counts each user's share of two common resources: bytes of the base for
+// hosts, hostname and resolv.conf, and the kernel's network namespaces. Any
+// user with a rule can use both, so only these bounds keep one user from taking
+// all.
 //
 // Thread-safe.
 class NetworkRoom {
@@ -45,8 +45,8 @@ class NetworkRoom {
 
   static Use UseOf(const NetworkRecord& record);
   static Use Sum(const Allocation& allocation);
-  // Returns the user's use if `changed` replaced the known state of that
-  // allocation. The caller holds mutex_.
+  // Returns what the user would use if `changed` replaced the allocation's
+  // present state. The caller holds mutex_.
   Use After(const std::string& id, const Allocation& changed);
   void Put(const std::string& id, Allocation changed);
 

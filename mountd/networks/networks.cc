@@ -23,7 +23,7 @@ int KeeperOf(const exec::NetworkPlan& plan, const GivenNetns& given) {
   return plan.has_keeper != 0 ? given.keeper : -1;
 }
 
-// Takes over the namespace of the allocation's other networks.
+// Copies the namespace of the allocation's other networks into the record.
 void Inherit(const std::vector<NetworkRecord>& others, NetworkRecord* record) {
   for (const NetworkRecord& other : others) {
     record->netns_inode = other.netns_inode;
@@ -38,8 +38,8 @@ bool AnyHasDefaultRoute(const std::vector<NetworkRecord>& records) {
                      });
 }
 
-// Lists each port separately, so that equal sets compare equal however they are
-// grouped.
+// Lists each port separately, so that equal sets of ports compare equal,
+// whatever ranges they came in.
 std::set<std::string> EachPort(const std::vector<PortMapping>& ports) {
   std::set<std::string> all;
   for (const PortMapping& port : ports) {
@@ -55,8 +55,8 @@ std::set<std::string> EachPort(const std::vector<PortMapping>& ports) {
   return all;
 }
 
-// Returns whether a network has the ports that are asked for, with or without
-// those that are mapped only if they are free.
+// Returns whether a network has the ports that the request asks for. Ports that
+// were to be mapped only if they are free may be missing.
 bool HasPortsOf(const std::vector<PortMapping>& found,
                 const std::vector<PortMapping>& asked) {
   std::vector<PortMapping> needed = asked;
@@ -70,7 +70,7 @@ bool HasPortsOf(const std::vector<PortMapping>& found,
          std::includes(all.begin(), all.end(), has.begin(), has.end());
 }
 
-// Returns whether another network of the allocation has made its files.
+// Returns whether another network of the allocation has files.
 bool OthersHaveFiles(const std::vector<NetworkRecord>& all,
                      const std::string& interface) {
   return std::any_of(all.begin(), all.end(), [&](const NetworkRecord& record) {
@@ -161,8 +161,8 @@ Result<void> Networks::ReserveOrReap(const NetworkRequest& request,
   Result<void> reserved = Reserve(request, record);
   if (!reserved && reserved.error().code == Code::kAlreadyExists &&
       !(netns::IsNone(request.ipv4) && netns::IsNone(request.ipv6))) {
-    // The same container may have had the address a moment ago. Its link is
-    // gone by now, but nobody has looked yet.
+    // The same container may have used the address a moment ago. Its link may
+    // be gone by now, so look for that first.
     ReapQuarantine();
     reserved = Reserve(request, record);
   }
@@ -181,7 +181,7 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
                                 [&](const NetworkRecord& record) {
                                   return record.interface == request.interface;
                                 });
-  // A network that was taken over already is there, whatever else was found.
+  // Once a network is taken over, other found networks do not matter.
   const bool is_there =
       own != others.end() && own->state == NetworkRecordState::kCreated;
   if (!is_there && std::any_of(others.begin(), others.end(),
@@ -196,7 +196,8 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
     found = *own;
   }
   if (found && found->state != NetworkRecordState::kCreated) {
-    // An earlier attempt could not be undone. Undo it now, then begin again.
+    // An earlier attempt could not be undone. Undo it now, and then begin
+    // again.
     MOUNTD_TRY(Delete(*found, others.size() == 1, progress));
     others.erase(own);
     found.reset();
@@ -209,7 +210,7 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   }
   NetworkRecord record = RecordFor(allocation, request, given, others);
   MOUNTD_TRY(ReserveOrReap(request, &record));
-  // Checked after the reservation, so that no other call can take the ports in
+  // Check after the reservation, so that no other call can take the ports in
   // between.
   if (Result<void> free = CheckPorts(record, given); !free) {
     FreePorts(record);
@@ -218,9 +219,9 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   return Create(std::move(record), {given, uid, others.empty(), progress});
 }
 
-// Checks ports of networks for which mountd maps none. A bridge's plan checks
-// its own ports when it maps them. On a failure the caller's FreePorts undoes
-// every reservation, because these networks have no others.
+// Checks ports that mountd does not map itself. For a bridge the plan that maps
+// the ports checks them. On a failure the caller only needs FreePorts, because
+// these networks reserve nothing but ports.
 Result<void> Networks::CheckPorts(const NetworkRecord& record,
                                   const GivenNetns& given) {
   if (record.mode == NetworkMode::kBridge || record.ports.empty()) {
@@ -231,8 +232,8 @@ Result<void> Networks::CheckPorts(const NetworkRecord& record,
   return executor_.CheckHostPorts(plan, KeeperOf(plan, given));
 }
 
-// Takes over a found network. The executor answers Ok to a plan whose parts all
-// exist, and makes nothing if anything else is there.
+// Takes over a found network. The executor answers Ok if all parts of the plan
+// exist already. If something else exists, the executor makes nothing.
 Result<NetworkStatus> Networks::TakeOver(
     const std::string& allocation, const NetworkRequest& request,
     const GivenNetns& given, std::uint32_t uid,
@@ -263,7 +264,7 @@ Result<NetworkStatus> Networks::TakeOver(
   MOUNTD_TRY(PassRoom(uid, *found, record));
   if (Result<void> taken = TakeOver(given, uid, *found, &record); !taken) {
     room_.Free(record);
-    // The charge goes back to the found record.
+    // Charge the user for the found record again.
     room_.TakeRecorded(uid, *found);
     return std::move(taken).error();
   }
@@ -286,7 +287,7 @@ Result<void> Networks::TakeOver(const GivenNetns& given, std::uint32_t uid,
         return store_.networks.AddNetwork(*record);
       });
       !recorded) {
-    // The found record still stands, so its ports go back.
+    // The found record stays, so give the ports back to it.
     IgnoreBecauseBestEffort(PassPorts(*record, found));
     return std::move(recorded).error();
   }
@@ -318,8 +319,8 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
     return std::move(added).error();
   }
   if (Result<void> made = Make(making, &record); !made) {
-    // The plan undid itself, unless its executor died. The delete finds the
-    // rest in either case. A failed delete leaves the record, and the next
+    // The plan undid itself, unless its executor died. The delete removes the
+    // rest in both cases. If the delete fails, the record stays, and the next
     // Setup or the release tries again.
     IgnoreBecauseBestEffort(Delete(record, making.first, making.progress));
     return std::move(made).error();
@@ -353,8 +354,8 @@ Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
   return WriteFiles(*record, making.uid);
 }
 
-// On a failure the record in the store still has all of the ports, so the
-// delete that follows finds their maps.
+// Writes the ports that were mapped. On a failure the record in the store still
+// has all of the ports, so the delete that follows finds every map.
 Result<void> Networks::KeepMapped(const exec::NetworkState& state,
                                   NetworkRecord* record) {
   const NetworkRecord asked = *record;
@@ -374,8 +375,8 @@ Result<void> Networks::AttachCni(std::uint32_t uid, NetworkRecord* record) {
   result.makes_resolv_conf = !result.dns.empty() && record->files.dns.empty() &&
                              !OthersHaveFiles(all, record->interface);
   record->flags |= attachment.default_route ? exec::kDefaultRoute : 0U;
-  // Record the result before writing files, because the result is the only sign
-  // that there are files.
+  // Record the plugins' result before writing files, because only the result
+  // says that there are files.
   MOUNTD_TRY(store_.networks.SetNetworkState(*record));
   // Charge again, because the plugins may have filled resolv.conf.
   return room_.Take(uid, *record);
@@ -409,7 +410,8 @@ Result<std::vector<NetworkStatus>> Networks::Of(const std::string& allocation) {
 
 Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {
   exec::NetworkPlan plan = PlanOf(record, OriginOf(record, true));
-  // While an update's outcome is unknown, no set of ports is the right one.
+  // While the outcome of an update is unknown, neither set of ports is the
+  // right one, so the plan has none.
   plan.port_count = record.next_ports ? 0 : plan.port_count;
   MOUNTD_ASSIGN(const exec::NetworkState state, executor_.RepairNetwork(plan));
   if (record.next_ports) {

@@ -34,8 +34,8 @@ namespace mountd {
 // All networks of an allocation are in one namespace, one network for each
 // interface. The first network makes or brings the namespace, and the last one
 // ends it. Writes an intent before each plan. Methods block. Calls for one
-// allocation come one at a time, on its strand; calls for different allocations
-// run side by side.
+// allocation come one at a time, on its strand. Calls for different allocations
+// run at the same time.
 class Networks {
  public:
   struct Usage {
@@ -44,25 +44,25 @@ class Networks {
   };
 
   struct Events {
-    // Requests a call of ReapQuarantine a little later.
+    // Asks for a call of ReapQuarantine a little later.
     std::function<void()> check_again;
-    // Reports that few addresses are left in a network, once until more are
-    // free again.
+    // Reports that a network has few free addresses. Reports it again only
+    // after more addresses were free in between.
     std::function<void(const std::string& network, const Usage& usage)> scarce =
         [](const std::string&, const Usage&) {};
     // A network was removed, with its record.
     std::function<void(const NetworkRecord& record)> gone =
         [](const NetworkRecord&) {};
-    // The time for a link to end with its namespace before mountd deletes it.
-    // The kernel ends namespaces in batches of some 40 ms each, and deleting a
-    // link among them only waits for its batch.
+    // How long a link may take to end with its namespace before mountd deletes
+    // it. The kernel ends namespaces in batches that take some 40 ms each.
+    // Deleting a link of such a batch only waits for the batch.
     std::chrono::milliseconds link_grace{1000};
     // Returns the owner of an allocation, 0 if it has none. mountd charges the
     // owner for networks that exist at the start.
     std::function<std::uint32_t(const std::string& allocation)> owner_of =
         [](const std::string&) { return 0U; };
-    // Returns whether the rules of the network's user now grant its ports. An
-    // update of ports whose outcome is unknown goes on only then.
+    // Returns whether the rules of the network's user now grant its ports.
+    // mountd completes an update of ports with unknown outcome only then.
     std::function<bool(const NetworkRecord& record)> grants_ports =
         [](const NetworkRecord&) { return true; };
   };
@@ -70,24 +70,27 @@ class Networks {
   Networks(const Config& config, exec::NetworkExecutor& executor,
            store::BootStore& store, Events events);
 
-  // Takes the addresses and ports of the records, and rolls back networks that
-  // were being made or removed. A network without a record (after a store was
-  // lost) keeps its addresses and ports until a Setup for exactly them takes it
-  // over, or its allocation is released. Called once, before anything else.
+  // Takes the addresses and ports of the records, and rolls back networks whose
+  // making or removal was cut off. A network without a record (after a store
+  // was lost) keeps its addresses and ports. They stay until a Setup for
+  // exactly these takes the network over, or its allocation is released. Called
+  // once, before any other method.
   Result<void> Recover();
 
-  // Sets up a network. `uid` may reach the files that are made with it, and is
-  // charged for them and the namespace. Idempotent: the same allocation and
-  // interface get the same namespace and addresses. FailedPrecondition if the
-  // network exists with another request, and for a passed namespace if the
-  // allocation has another. ResourceExhausted as NetworkRoom.
+  // Sets up a network. `uid` may reach the files that are made with the
+  // network, and is charged for the files and the namespace. Idempotent: the
+  // same allocation and interface get the same namespace and addresses.
+  // FailedPrecondition if the network exists with another request, or if the
+  // allocation has another namespace than the passed one. ResourceExhausted as
+  // NetworkRoom.
   Result<NetworkStatus> Setup(const std::string& allocation,
                               const NetworkRequest& request,
                               const GivenNetns& given = {},
                               std::uint32_t uid = 0,
                               const Progress& progress = Progress());
-  // Removes the network. Success if there is none. FailedPrecondition for the
-  // record that is only the namespace while others are in it.
+  // Removes the network. Success if there is none. FailedPrecondition for a
+  // record that is only the namespace, while other networks are in the
+  // namespace.
   Result<void> Teardown(const std::string& allocation,
                         const std::string& interface,
                         const Progress& progress = Progress());
@@ -118,14 +121,14 @@ class Networks {
   // NetworkRepair. FailedPrecondition if its namespace is gone.
   Result<std::uint32_t> Repair(const NetworkRecord& record);
 
-  // Removes addresses that are in no network from the events, because the
-  // kernel reports all of the host's neighbours and routes.
+  // Removes from the events addresses that no network has, because the kernel
+  // reports all of the host's neighbours and routes.
   void DropOthers(netns::LinkEvents* events) const;
   // Returns whether a host address of one of the networks may be gone.
   bool HasHostAddress(const netns::LinkEvents& events) const;
 
-  // Frees addresses whose links are gone. Requests another call while some
-  // remain.
+  // Frees addresses in quarantine whose links are gone. If some remain, asks
+  // for another call.
   void ReapQuarantine();
 
   std::map<std::string, Usage> GetUsage() const;
@@ -152,16 +155,18 @@ class Networks {
   Result<void> TakeOver(const GivenNetns& given, std::uint32_t uid,
                         const NetworkRecord& found, NetworkRecord* record);
 
-  // Removes protocols that are mapped only if they are free, and that another
-  // allocation has. The caller holds mutex_.
+  // Removes from the record's ports those that are to be mapped only if they
+  // are free, if another allocation has them. The caller holds mutex_.
   void DropTakenPorts(NetworkRecord* record) const;
-  // Takes over what the executor said of them, in memory and in the store.
+  // Writes which of these ports the executor mapped, in memory and in the
+  // store.
   Result<void> KeepMapped(const exec::NetworkState& state,
                           NetworkRecord* record);
   // Reserves ports and addresses in memory, and writes the addresses into the
   // record.
   Result<void> Reserve(const NetworkRequest& request, NetworkRecord* record);
-  // Reserves also an address whose earlier link has just ended.
+  // Does the same. If an address is in quarantine, first checks whether its
+  // link has ended.
   Result<void> ReserveOrReap(const NetworkRequest& request,
                              NetworkRecord* record);
   // AlreadyExists if a socket of the host listens on one of the ports.
@@ -178,7 +183,8 @@ class Networks {
                                    const std::string& interface);
   // Reserves the ports of `next` instead of those of `old`, in memory.
   Result<void> ReserveNext(const NetworkRecord& old, NetworkRecord* next);
-  // Moves the ports from one record to the other. On a failure they stay.
+  // Moves the ports from one record to the other. On a failure `from` keeps
+  // them.
   Result<void> PassPorts(const NetworkRecord& from, const NetworkRecord& to);
   void FreePorts(const NetworkRecord& record);
   // Moves the charge from one record to the other.
@@ -191,17 +197,17 @@ class Networks {
                     const std::vector<NetworkRecord>& records);
   void TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
                     const netns::Ipv6& ipv6);
-  // The caller holds mutex_.
+  // Reports scarcity of addresses, if it is new. The caller holds mutex_.
   void TellIfScarce(const std::string& network, Pool* pool);
   Usage UsageOf(const Pool& pool) const;
 
-  // Returns whether the quarantined link has had its time to end by itself.
+  // Returns whether the quarantined link has had the time of link_grace to end.
   bool IsOverdue(const std::string& link);
 
   struct Making {
     const GivenNetns& given;
     std::uint32_t uid;
-    bool first;  // of its allocation
+    bool first;  // whether this is the allocation's first network
     const Progress& progress;
   };
   Result<NetworkStatus> Create(NetworkRecord record, const Making& making);
@@ -223,7 +229,7 @@ class Networks {
   mutable std::mutex mutex_;
   std::map<std::string, Pool> pools_;
   netns::PortTable ports_;
-  // The links that are dying, since when; mutex_.
+  // The quarantined links, and when each was first seen; mutex_.
   std::map<std::string, Clock::time_point> dying_;
 };
 

@@ -16,13 +16,14 @@ std::string OwnerOf(const NetworkRecord& record) {
   return record.allocation + "/" + record.interface;
 }
 
-// Returns the owner of the ports that the kernel may still map for the record
-// besides the ports in it, or instead of them. No name has a slash.
+// Returns an owner for ports that the kernel may still map for the record,
+// besides the ports in the record or instead of them. It differs from every
+// owner of a record, because no name has a slash.
 std::string OtherOwnerOf(const NetworkRecord& record) {
   return OwnerOf(record) + "/";
 }
 
-// Takes those of the ports that nobody has.
+// Takes each of the ports that nobody owns.
 void TakeOthers(const std::string& owner, const std::vector<PortMapping>& ports,
                 netns::PortTable* table) {
   std::vector<netns::HostPorts> free;
@@ -37,7 +38,8 @@ void TakeOthers(const std::string& owner, const std::vector<PortMapping>& ports,
   IgnoreBecauseBestEffort(table->Take(owner, free));
 }
 
-// A port on an address of the host needs an address of its family to lead to.
+// A port on a host address of one family needs a network address of that
+// family.
 Result<void> CheckFamilies(const NetworkRecord& record) {
   for (const PortMapping& port : record.ports) {
     if (port.host_address.family == netns::HostIp::Family::kIpv4 &&
@@ -85,7 +87,7 @@ void Networks::TakeRecorded(const std::vector<QuarantineRecord>& quarantine,
     IgnoreBecauseBestEffort(
         ports_.Take(OwnerOf(record), HostPortsOf(record.ports)));
   }
-  // These come last, because every record has its own ports first.
+  // Take these last, because every record's own ports come first.
   for (const NetworkRecord& record : records) {
     if (record.next_ports) {
       TakeOthers(OtherOwnerOf(record), *record.next_ports, &ports_);
@@ -160,8 +162,8 @@ Result<void> Networks::ReserveNext(const NetworkRecord& old,
     IgnoreBecauseBestEffort(ports_.Take(OwnerOf(old), HostPortsOf(old.ports)));
     return taken;
   }
-  // Until the kernel has replaced them, nobody else gets the old ports, because
-  // they come back if the update fails.
+  // Nobody else may get the old ports until the kernel has replaced them,
+  // because the network keeps them if the update fails.
   TakeOthers(OtherOwnerOf(old), old.ports, &ports_);
   return Ok();
 }
@@ -169,8 +171,8 @@ Result<void> Networks::ReserveNext(const NetworkRecord& old,
 Result<void> Networks::PassPorts(const NetworkRecord& from,
                                  const NetworkRecord& to) {
   const std::lock_guard lock(mutex_);
-  // Free first, because both may have the same ports. Nobody else gets them in
-  // between, because of the lock.
+  // Free the ports first, because both records may have the same ports. Nobody
+  // else can take them in between, because this function holds mutex_.
   ports_.Free(OwnerOf(from));
   ports_.Free(OtherOwnerOf(from));
   Result<void> taken = ports_.Take(OwnerOf(to), HostPortsOf(to.ports));
@@ -205,7 +207,7 @@ Networks::Usage Networks::UsageOf(const Pool& pool) const {
     capacity = pool.ipv6.capacity();
     free = pool.ipv6.free_count();
   } else if (!pool.ipv6.empty()) {
-    // A network runs out with its smaller family.
+    // The network is full when one of its families is full.
     capacity = std::min(capacity, pool.ipv6.capacity());
     free = std::min(free, pool.ipv6.free_count());
   }
@@ -214,8 +216,9 @@ Networks::Usage Networks::UsageOf(const Pool& pool) const {
 }
 
 void Networks::TellIfScarce(const std::string& network, Pool* pool) {
-  constexpr std::uint32_t kScarce = 10;  // a tenth
-  constexpr std::uint32_t kEnough = 5;   // a fifth, so that it reports once
+  constexpr std::uint32_t kScarce = 10;  // few: a tenth
+  // Enough again: a fifth, so that it does not report again and again.
+  constexpr std::uint32_t kEnough = 5;
   const Usage usage = UsageOf(*pool);
   if (!pool->scarce && usage.free <= usage.capacity / kScarce) {
     pool->scarce = true;

@@ -12,7 +12,8 @@ namespace mountd {
 
 Result<void> Networks::DeleteParts(const NetworkRecord& record, bool alone) {
   if (record.next_ports) {
-    // The kernel may have these ports instead of those in the record.
+    // The update's outcome is unknown, so the kernel may have these ports
+    // instead.
     NetworkRecord next = record;
     next.ports = *record.next_ports;
     MOUNTD_TRY(executor_.DeleteNetwork(
@@ -44,13 +45,13 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
   MOUNTD_TRY(store_.networks.SetNetworkState(record));
   if (record.mode == NetworkMode::kCni) {
     progress.At(Step::kCniDel);
-    // Plugins detach while the namespace still exists.
+    // Detach first, because plugins need the namespace for it.
     MOUNTD_TRY(cni_.Detach(record));
   }
   progress.At(Step::kNetwork);
   MOUNTD_TRY(DeleteParts(record, alone));
-  // A link keeps its addresses until the kernel has ended it, so they wait in
-  // quarantine.
+  // The addresses wait in quarantine, because a link keeps its addresses until
+  // the kernel has ended it.
   if (record.mode == NetworkMode::kBridge) {
     MOUNTD_TRY(store_.networks.QuarantineNetwork(record));
     events_.check_again();
@@ -80,7 +81,8 @@ Result<std::vector<std::string>> Networks::TeardownOrder(
     const std::string& allocation) {
   MOUNTD_ASSIGN(std::vector<NetworkRecord> records,
                 store_.networks.NetworksOf(allocation));
-  // The record that is only the namespace comes last, because others are in it.
+  // A record that is only the namespace comes last, because the others are in
+  // that namespace.
   std::stable_partition(
       records.begin(), records.end(),
       [](const NetworkRecord& record) { return HasInterface(record.mode); });
@@ -94,7 +96,7 @@ Result<std::vector<std::string>> Networks::TeardownOrder(
 
 bool Networks::IsOverdue(const std::string& link) {
   const std::lock_guard lock(mutex_);
-  // emplace keeps the time of the first look.
+  // emplace keeps the time at which the link was first seen.
   const auto since = dying_.emplace(link, Clock::now()).first->second;
   return Clock::now() - since >= events_.link_grace;
 }
@@ -114,8 +116,8 @@ void Networks::ReapQuarantine() {
     former.interface = netns::kAllocationLink;
     former.ipv4 = record.ipv4;
     former.ipv6 = record.ipv6;
-    // kExisting, because the namespace that has the allocation's name now is
-    // another one.
+    // kExisting, because the namespace that now has the allocation's name is a
+    // new one, which this plan must not end.
     const exec::NetworkPlan plan =
         PlanOf(former, exec::NamespaceOrigin::kExisting);
     const Result<exec::NetworkState> state = executor_.InspectNetwork(plan);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The part of Networks that replaces the ports of a network that is there.
+// The part of Networks that replaces the ports of an existing network.
 #include <spdlog/spdlog.h>
 
 #include <utility>
@@ -28,7 +28,8 @@ NetworkRecord WithPorts(NetworkRecord record, std::vector<PortMapping> ports) {
   return record;
 }
 
-// Returns the record without the protocols that are mapped only if free.
+// Returns the record without the protocols that are mapped only if they are
+// free.
 NetworkRecord WithoutIfFree(NetworkRecord record) {
   for (PortMapping& port : record.ports) {
     port.protocols = static_cast<std::uint8_t>(port.protocols & ~port.if_free);
@@ -36,7 +37,8 @@ NetworkRecord WithoutIfFree(NetworkRecord record) {
   return record;
 }
 
-// Returns whether the network has all of the record's ports, and its link.
+// Returns whether the kernel has the network's link and all of the record's
+// ports.
 Result<bool> IsWholeThere(exec::NetworkExecutor& executor,
                           const NetworkRecord& record) {
   MOUNTD_ASSIGN(const exec::NetworkState there,
@@ -45,8 +47,8 @@ Result<bool> IsWholeThere(exec::NetworkExecutor& executor,
   return there.elements_present != 0 && there.host_ifindex != 0;
 }
 
-// Returns whether the executor refused the plan, because the executor maps no
-// port that no rule grants any more.
+// Returns whether the executor refused the plan because some port is no longer
+// granted by any rule.
 bool IsNotGranted(const Result<exec::NetworkState>& state) {
   return !state && state.error().code == Code::kInvalidArgument;
 }
@@ -86,7 +88,8 @@ Result<NetworkStatus> Networks::UpdatePorts(
   }
   NetworkRecord next = WithPorts(record, request.ports);
   MOUNTD_TRY(ReserveNext(record, &next));
-  // The intent comes first, so that a restart knows of both sets.
+  // The intent comes first, so that after a restart mountd knows both sets of
+  // ports.
   record.next_ports = next.ports;
   if (Result<void> noted = store_.networks.SetNetworkPorts(record); !noted) {
     IgnoreBecauseBestEffort(PassPorts(next, record));
@@ -95,8 +98,9 @@ Result<NetworkStatus> Networks::UpdatePorts(
   Result<exec::NetworkState> updated =
       executor_.UpdatePorts(PlanOfUpdate(record, next));
   if (!updated) {
-    // The answer may be lost. If this fails, too, the next call or the next
-    // start does it.
+    // Settle the outcome, because the executor may have done the update
+    // although the answer was lost. If Settle fails, the next call or the next
+    // start repeats it.
     IgnoreBecauseBestEffort(Settle(&record));
     return std::move(updated).error();
   }
@@ -111,12 +115,14 @@ Result<void> Networks::KeepUpdated(const exec::NetworkState& state,
   return store_.networks.SetNetworkPorts(*record);
 }
 
-// The kernel has the old ports or the next ones, because the executor replaces
-// them in one transaction. Goes on to the next ones only if all of them are
-// there, because only then nothing can refuse them, and if the rules of the
-// network's user still grant them. The executor does not know the user, and
-// refuses only ports that no user's rule grants. Otherwise goes back to the old
-// ones, because no caller was told that the next ones are mapped.
+// Ends an update whose outcome is unknown. The kernel has the old ports or the
+// next ones, because the executor replaces them in one transaction.
+//
+// Chooses the next ports if the kernel has all of them, because then nothing
+// can refuse them, and if the rules of the network's user still grant them. The
+// executor cannot check the latter, because it does not know the user.
+// Otherwise chooses the old ports, because no caller was told that the next
+// ones are mapped.
 Result<void> Networks::Settle(NetworkRecord* record) {
   if (!record->next_ports) {
     return Ok();
@@ -134,7 +140,8 @@ Result<void> Networks::Settle(NetworkRecord* record) {
     state = executor_.UpdatePorts(PlanOfUpdate(next, old));
   }
   if (IsNotGranted(state)) {
-    // No rule grants a set to go to. Ports that are there need no plan.
+    // No rule grants the chosen ports. If the kernel has them already, no plan
+    // is needed.
     settled = is_next_there ? next : old;
     MOUNTD_ASSIGN(const bool there, IsWholeThere(executor_, settled));
     if (there) {

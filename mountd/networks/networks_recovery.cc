@@ -26,8 +26,8 @@ PortMapping PortOf(const exec::PortMap& found) {
   return port;
 }
 
-// Returns the network whose range has the address; "" if no network does any
-// more.
+// Returns the network whose range contains the address; "" if no configured
+// network does.
 std::string NetworkOf(const Config& config, const exec::FoundNetwork& found) {
   const auto is_in = [](const auto& ranges, const auto& address) {
     return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
@@ -50,7 +50,8 @@ NetworkRecord RecordOf(const exec::FoundNetwork& found, const Config& config) {
   record.state = NetworkRecordState::kFound;
   record.mode = NetworkMode::kNone;
   record.interface = kLoopbackInterface;
-  // Its files are unknown. A hostname makes the tear-down remove all of them.
+  // Nobody knows the network's files. With a hostname in the record, the
+  // tear-down removes all of them.
   record.files.hostname = record.allocation;
   record.network = NetworkOf(config, found);
   if (netns::HasAddress(found) && !record.network.empty()) {
@@ -88,7 +89,8 @@ Result<void> Networks::RecordFound() {
   }
   for (const exec::FoundNetwork& one : all) {
     const NetworkRecord record = RecordOf(one, config_);
-    // Without a link, only an allocation that has no record at all is new.
+    // A namespace without a link is new only if its allocation has no record at
+    // all.
     const bool fresh = record.mode == NetworkMode::kBridge
                            ? links.insert(netns::LinkNameOf(record)).second
                            : !allocations.contains(record.allocation);
@@ -109,7 +111,7 @@ Result<void> Networks::RecordFound(const NetworkRecord& record) {
       "allocation is released",
       record.allocation, record.interface);
   if (record.netns_inode == 0) {
-    // Its namespace is ending, or belongs to nobody.
+    // The link's namespace is ending, or belongs to no allocation.
     return record.mode == NetworkMode::kBridge
                ? store_.networks.QuarantineNetwork(record)
                : Ok();

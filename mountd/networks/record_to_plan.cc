@@ -21,7 +21,7 @@ exec::PortMap PortPlanOf(const PortMapping& port) {
   return plan;
 }
 
-// Puts the ports into the plan, except those of which nothing is mapped.
+// Puts the ports into the plan, except ports without any protocol.
 void PutPorts(const NetworkRecord& record, exec::NetworkPlan* plan) {
   for (const PortMapping& port : record.ports) {
     if (port.protocols != 0 && plan->port_count < plan->ports.size()) {

@@ -12,16 +12,17 @@ namespace mountd {
 exec::NetworkPlan PlanOf(const NetworkRecord& record,
                          exec::NamespaceOrigin origin);
 
-// Removes from the record's ports the protocols that the state of its plan says
-// are not mapped, because they were taken. Returns whether there were any.
+// Removes from the record's ports the protocols that were not mapped, because
+// they were taken. `state` is the plan's answer. Returns whether there were
+// any.
 bool TakeUnmapped(const exec::NetworkState& state, NetworkRecord* record);
 
 // Returns a plan with only the ports, for a network whose ports mountd does not
 // map.
 exec::NetworkPlan PortsPlanOf(const NetworkRecord& record);
 
-// Returns the origin that the plan names. Only the last network of a namespace
-// ends it.
+// Returns the origin for the plan. Only the plan for the namespace's last
+// network may end the namespace.
 exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone);
 
 }  // namespace mountd
