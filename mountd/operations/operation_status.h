@@ -12,8 +12,8 @@
 #include "mountd/base/operation_trace.h"
 #include "mountd/base/progress.h"
 
-// Reports on operations: one that is under way, one that has ended, and the
-// counts of a method.
+// The reports about an operation under way, about one that has ended, and about
+// the number of calls of each method.
 namespace mountd {
 
 struct MethodStatistics {
@@ -24,30 +24,32 @@ struct MethodStatistics {
   std::uint64_t p99_us = 0;
 };
 
-// The names that callers gave an operation. The call that began it decides its
-// trace. A call that joins is only remembered, for its line in the log.
+// The names that callers gave their calls of one operation. The call that began
+// the operation decides its trace. The names of a call that joined are only for
+// its line in the log.
 struct OperationNames {
   std::shared_ptr<OperationTrace> trace;  // null: the first call gave no names
   std::vector<CallTrace> joined;          // other names, each once
 
   // `call` is null if the caller gave no names.
   void Begin(const CallTrace* call, OperationTrace::Clock::time_point begun);
-  // Keeps `most` names, because a caller that always gives other names would
-  // fill the memory.
+  // Keeps at most `most` names, because a caller that gives another name with
+  // each call would otherwise fill the memory.
   void Join(const CallTrace* call, std::size_t most);
   // Records how long the operation waited for its turn.
   void EndQueue() const;
 };
 
-// Knows whose spans somebody asks for: those of all operations, which only an
-// administrator may ask for, or those of one user's. Without a wish a user who
-// samples each call would fill the queues of administrators, who see all
-// signals. Runs on the loop's thread.
+// Knows whose spans somebody wants to receive. An administrator may want those
+// of all operations, and a user those of its own. mountd sends spans only if
+// somebody wants them. Otherwise a user who samples each call would fill the
+// queues of administrators, who receive all signals. Runs on the loop's thread.
 class SpanWish {
  public:
-  // The wish lasts as long as an object that this function returned.
+  // Wants the spans of all operations, as long as the returned object lives.
   std::shared_ptr<const void> Make() { return Renewed(&wish_); }
-  // The same for the operations of `uid` alone.
+  // Wants the spans of the operations of `uid`, as long as the returned object
+  // lives.
   std::shared_ptr<const void> MakeOf(std::uint32_t uid) {
     std::erase_if(of_user_,
                   [](const auto& entry) { return entry.second.expired(); });
@@ -66,8 +68,9 @@ class SpanWish {
   std::map<std::uint32_t, std::weak_ptr<const void>> of_user_;
 };
 
-// The outcome of an operation, for its one log line. Also that of a call or a
-// connection that never became an operation; its id is "".
+// The outcome of an operation, for the operation's line in the log. Also the
+// outcome of a call or connection that never became an operation; then the id
+// is "".
 struct OperationSummary {
   std::string id;
   std::string method;
@@ -76,12 +79,12 @@ struct OperationSummary {
   std::chrono::microseconds duration{0};
   const Error* error = nullptr;  // null: success
   std::string rules;             // Decisions::Rules
-  bool announced = false;        // some caller was answered InProgress
+  bool announced = false;        // a caller got InProgress, so it knows the id
   std::string others{};          // Decisions::Others
-  std::uint32_t pid = 0;         // 0: not told
+  std::uint32_t pid = 0;         // 0: unknown
   // The operation's trace; null: its caller gave no names.
   std::shared_ptr<const OperationTrace> trace = {};
-  // The names that calls gave which joined the operation, other than its own.
+  // The names of calls that joined the operation, without the operation's own.
   std::vector<CallTrace> joined = {};
 };
 
@@ -98,7 +101,8 @@ struct OperationStatus {
   // Null: the first caller gave no names.
   std::shared_ptr<const OperationTrace> trace = {};
   std::vector<Span> spans = {};  // at the end of an operation that reports them
-  // The report is for the caller's own user, because nobody else asked for it.
+  // True if the report goes only to the caller's own user, because nobody else
+  // wants it.
   bool is_callers_alone = false;
 };
 

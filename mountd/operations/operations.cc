@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kRememberedTimings = 1024;
 
-// `sorted` is not empty, because a method has timings from its first call's
-// end.
+// `sorted` is not empty, because a method gets timings when its first call
+// ends.
 std::uint64_t Quantile(const std::vector<std::uint32_t>& sorted,
                        std::size_t percent) {
   return sorted[(sorted.size() - 1) * percent / 100];
@@ -90,8 +90,8 @@ std::vector<OperationStatus> Operations::List() const {
   return all;
 }
 
-// Looks at the operations by a timer. Workers report nothing themselves,
-// because most operations end before anybody could read a report.
+// Looks at all operations by a timer. Workers do not report their progress at
+// once, because most operations end before anybody could read a report.
 void Operations::LookLater() {
   if (looks_) {
     return;
@@ -177,7 +177,7 @@ void Operations::ArmTimer() {
   loop_.After(std::chrono::ceil<std::chrono::milliseconds>(
                   std::max(timer_ - Clock::now(), Clock::duration::zero())),
               [this, due = timer_] {
-                // A timer that an earlier one has replaced does nothing.
+                // A timer that was replaced by an earlier one does nothing.
                 if (due == timer_) {
                   OnTimer();
                 }
@@ -191,7 +191,7 @@ void Operations::OnTimer() {
     deadlines_.erase(deadlines_.begin());
     Operation& operation = *waiter.operation;
     operation.deadlines.erase(waiter.number);
-    // The caller knows the id now, so its end is announced.
+    // The caller learns the id now, so mountd announces the operation's end.
     operation.announced = true;
     operation.Answer(waiter.number,
                      MakeError(Code::kInProgress, "", "", operation.id));
@@ -216,7 +216,7 @@ void Operations::Finish(const Operation& operation, const Error* error) {
   }
   ++timings.calls;
   timings.errors += error != nullptr ? 1 : 0;
-  // An operation that has to report its spans does so, however short it was.
+  // An operation whose spans are wanted reports them, however short it was.
   const OperationTrace* const trace = operation.names.trace.get();
   const bool wished = span_wish_.IsThere();
   const bool reports_spans =
@@ -225,7 +225,7 @@ void Operations::Finish(const Operation& operation, const Error* error) {
        (trace->traced() && (wished || span_wish_.IsThereOf(operation.uid))));
   if (operation.told || reports_spans) {
     OperationStatus last = StatusOf(operation);
-    // Subscribers saw the operation before, so they see its end.
+    // Subscribers have seen the operation, so they must see its end.
     last.progress.step = Step::kEnd;
     last.progress.attempt = 0;
     last.progress.error =

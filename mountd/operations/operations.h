@@ -32,12 +32,12 @@ namespace mountd {
 //              +-- Cancel: answer all waiters Aborted; the work ends by itself
 //                  and is reported as usual
 //
-// Bounds a user's operations, and the callers that wait for one operation. One
-// more gets ResourceExhausted, so that no user can take all threads or all
-// memory.
+// Bounds the number of a user's operations, and the number of callers that wait
+// for one operation. A further call gets ResourceExhausted, so that no user can
+// take all threads or all memory.
 //
-// Reports each change of progress (CallContext::progress) of operations that
-// take longer than a moment, a few times a second at most, and then their end.
+// Reports changes of progress (CallContext::progress) of an operation that
+// takes longer than a moment, at most a few times a second, and then its end.
 //
 // Runs on the loop's thread; only `work` runs elsewhere.
 class Operations {
@@ -61,9 +61,9 @@ class Operations {
         max_per_uid_(max_per_uid),
         on_progress_(std::move(on_progress)) {}
 
-  // Returns the size of the strands' pool. An operation holds one worker, and a
-  // Reconcile kReleasesAtOnce more (reconciliation.cc), so a user whose
-  // operations all hang leaves about kWorkersOfOthers.
+  // Returns how many workers the strands need. An operation takes one worker,
+  // and a Reconcile kReleasesAtOnce more (reconciliation.cc). So even if all
+  // operations of a user hang, about kWorkersOfOthers workers are left.
   static constexpr std::size_t WorkersFor(std::uint32_t max_per_uid) {
     return kWorkersOfOthers + max_per_uid;
   }
@@ -85,7 +85,7 @@ class Operations {
   static std::string KeyOf(const Call<T>& call) {
     return IdentityOf(call.caller) + call.method + "\n" + call.arguments;
   }
-  // Returns whether there is an operation that the call would join.
+  // Returns whether an operation is under way that the call would join.
   template <typename T>
   bool IsUnderWay(const Call<T>& call) const {
     return call.joins && running_.contains(KeyOf(call));
@@ -99,7 +99,7 @@ class Operations {
     }
     std::shared_ptr<Typed<T>> operation;
     if (const auto found = running_.find(key); found != running_.end()) {
-      // The method is part of the key, so the type is the same.
+      // The key contains the method, so this operation has the same type.
       operation = std::static_pointer_cast<Typed<T>>(found->second);
     }
     if (const Result<void> admitted = Admit(operation.get(), call.caller.uid);
@@ -152,7 +152,7 @@ class Operations {
     std::uint32_t uid = 0;
     Clock::time_point begun;
     Progress progress;
-    // Progress::Status::changes at the last report
+    // Progress::Status::changes at the last report; nothing: none was sent
     std::optional<std::uint64_t> told;
     CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<Decisions> decisions = std::make_shared<Decisions>();
@@ -196,8 +196,8 @@ class Operations {
       const CurrentUser user(context.caller.uid);
       const CurrentTrace trace(context.trace.get());
       operation->names.EndQueue();
-      // In a shared_ptr, because closures are copied and a Result may not be
-      // copyable.
+      // Use a shared_ptr, because the loop copies closures and a Result may not
+      // be copyable.
       auto result = std::make_shared<Result<T>>(work(context));
       loop_.Post([this, operation, key, result] {
         running_.erase(key);
@@ -211,11 +211,12 @@ class Operations {
     });
   }
 
-  // Returns everything of the caller that the policy looks at, so that a call
+  // Returns all facts about the caller that the policy looks at, so that a call
   // joins only an operation with the same rights.
   static std::string IdentityOf(const Caller& caller);
   std::size_t WaitersOf(std::uint32_t uid) const;
-  // ResourceExhausted if the user, or the operation to join, has too many.
+  // ResourceExhausted if the user, or the operation to join, has too many
+  // calls.
   Result<void> Admit(const Operation* joined, std::uint32_t uid) const;
   void Await(const std::shared_ptr<Operation>& operation, std::uint64_t waiter,
              std::chrono::milliseconds patience);
