@@ -15,9 +15,9 @@ constexpr std::array kPropagationModes = {exec::Propagation::kPrivate,
                                           exec::Propagation::kHostToTask,
                                           exec::Propagation::kBidirectional};
 
-// Returns the ranges in their order, without a range that lies in another one.
-// Does not join ranges, because the policy wants a call's ports, and an
-// extent's ids, in one range of a rule.
+// Returns the ranges in order, without a range that lies in another one. Does
+// not join ranges, because a rule must grant all ports of a call, or all ids of
+// an extent, in one range.
 template <typename Range>
 std::vector<Range> WithoutNested(std::vector<Range> ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
@@ -25,7 +25,7 @@ std::vector<Range> WithoutNested(std::vector<Range> ranges) {
   });
   std::vector<Range> kept;
   for (const Range& range : ranges) {
-    // No earlier range begins after this one, so the last that was kept reaches
+    // No kept range begins after this one, so the last kept range reaches
     // farthest.
     if (kept.empty() || range.last > kept.back().last) {
       kept.push_back(range);
@@ -34,7 +34,7 @@ std::vector<Range> WithoutNested(std::vector<Range> ranges) {
   return kept;
 }
 
-// Returns the attributes of each mount of a source with these options.
+// Returns the attributes that every mount of a source with these options has.
 std::vector<std::string> AttributesOf(bool read_only,
                                       const std::vector<std::string>& options) {
   std::vector<std::string> keys;
@@ -53,11 +53,13 @@ std::vector<std::string> AttributesOf(bool read_only,
 }  // namespace
 
 Grants Grants::OfAllUsers(const std::shared_ptr<const Config>& config) {
-  // Not root, because root's ids are no caller's own (Policy::MayShowRoot).
+  // Not root, because the policy never shows root's files as root's
+  // (MayShowRoot).
   constexpr std::uint32_t kEverybody = 1;
   auto all = std::make_shared<Config>(*config);
   for (RuleConfig& rule : all->rules) {
-    // Root never has its own ids shown as a caller's.
+    // A rule for root alone does not let anybody see root's files as the
+    // caller's.
     const bool is_roots =
         rule.gids.empty() && std::all_of(rule.uids.begin(), rule.uids.end(),
                                          [](auto uid) { return uid == 0; });
@@ -110,7 +112,8 @@ std::vector<HostVolumeGrant> Grants::HostVolumes() const {
     const HostVolumeConfig& volume = entry.second;
     const auto may = [&](bool read_only,
                          exec::Propagation mode) -> Result<void> {
-      // The executor refuses it, because no mount reaches the host from there.
+      // The executor refuses such a mount, because nothing that is mounted
+      // there reaches the host.
       if (declared_->mounts.own_namespace &&
           mode == exec::Propagation::kBidirectional) {
         return MakeError(

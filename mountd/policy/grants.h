@@ -15,22 +15,22 @@
 
 namespace mountd {
 
-// By their keys in [limits].
+// Limits by their keys in [limits].
 using LimitsByKey = std::map<std::string, std::uint64_t>;
 
 // A source that the configuration declares by name, and the mounts of it that
 // the policy grants.
 struct SourceGrant {
   std::string name;
-  // The propagation modes of a read-only mount, and of a writable one. Without
-  // a mode no such mount is granted.
+  // The propagation modes that a read-only mount may have, and those of a
+  // writable one. An empty list means that no such mount is granted.
   std::vector<exec::Propagation> read_only{};
   std::vector<exec::Propagation> writable{};
-  // The attributes that each mount has without being asked for
-  // (exec::kAttributes).
+  // The attributes (exec::kAttributes) that each mount has even if the caller
+  // does not ask for them.
   std::vector<std::string> attributes{};
-  std::vector<IdRange> ids{};  // on disk, that a mount may map
-  // The users for whom the source is declared; empty unless the list is of all
+  std::vector<IdRange> ids{};  // ids on disk that a mount may map
+  // The users for whom the source is declared. Filled only in the list for all
   // users.
   std::vector<std::uint32_t> uids{};
   LimitsByKey limits{};
@@ -40,13 +40,14 @@ struct SourceGrant {
 
 struct HostVolumeGrant : SourceGrant {
   std::string path;
-  // A private mount of this kind may show root's files as the caller's own.
+  // True if a private mount of this kind may show root's files as the caller's
+  // own.
   bool read_only_root_as_caller = false;
   bool writable_root_as_caller = false;
 };
 
-// Lacks the file system's source and each option whose value is free text,
-// because these may name hosts, accounts and files with credentials.
+// Lacks the file system's source and each option with free text, because these
+// may name hosts, accounts and files with credentials.
 struct FilesystemGrant : SourceGrant {
   std::string type;
   std::vector<std::string> options{};
@@ -66,14 +67,15 @@ struct NetworkGrant {
 };
 
 // Lists what a caller may use, in the order of names. Asks Policy about each
-// declared object, so a list says no more and no less than the decision on a
-// following call with the same configuration. Pure, as Policy is. Thread-safe.
+// declared object, so the list agrees with the policy's decision on a later
+// call, as long as the configuration is the same. Pure, as Policy is.
+// Thread-safe.
 class Grants {
  public:
   Grants(std::shared_ptr<const Config> config, Caller caller)
       : Grants(config, std::move(caller), config) {}
-  // Lists what the rules of all users grant together, as if each rule named one
-  // same user.
+  // Lists what the rules of all users grant together, as if every rule named
+  // the same user.
   static Grants OfAllUsers(const std::shared_ptr<const Config>& config);
 
   std::vector<HostVolumeGrant> HostVolumes() const;

@@ -72,8 +72,8 @@ Result<void> MountPolicy::MayMount(const Caller& caller,
         "is not declared with this propagation; use another or add "
         "it in mountd.toml");
   }
-  // Later mounts in the source arrive as they were mounted, so they may be
-  // writable.
+  // Mounts that appear in the source later arrive with their own flags, so they
+  // may be writable.
   if (propagation != exec::Propagation::kPrivate && !declared.read_only &&
       !rules_.Any(caller, [&](const RuleConfig& rule) {
         return ListsWithAccess(rule.*source.granted, source.name, false);
@@ -108,8 +108,8 @@ Result<void> MountPolicy::MayMountFilesystem(
 
 Result<exec::CallerPlan> MountPolicy::MayPassDirectory(
     const Caller& caller) const {
-  // The executor finds out which rule's directory it is, so record all of these
-  // rules.
+  // Record all rules with alloc_roots, because only the executor finds out in
+  // which rule's directory the fd lies.
   bool allowed = false;
   for (const RuleConfig& rule : rules_.config().rules) {
     if (!rule.alloc_roots.empty() && PolicyRules::Matches(rule, caller)) {
@@ -149,8 +149,8 @@ Result<exec::CallerPlan> MountPolicy::MayGiveFilesTo(const Caller& caller,
         "no rule grants it to this user; add it to ids in mountd.toml");
   }
   const auto told = std::span(plan.gids).first(plan.gid_count);
-  // The executor checks the group against the plan, so put it there, in the
-  // last place if the plan is full.
+  // The executor checks the new group against the caller's groups in the plan,
+  // so put it there. If the plan is full, it replaces the last group.
   if (own_group && std::find(told.begin(), told.end(), gid) == told.end()) {
     plan.gid_count = std::min<std::uint32_t>(
         plan.gid_count + 1, static_cast<std::uint32_t>(plan.gids.size()));

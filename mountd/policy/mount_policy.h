@@ -15,9 +15,9 @@
 
 namespace mountd {
 
-// Decides who may mount and open which sources, and whose files a caller may
-// pass, give away and show as other ids. Answers as Policy does. Lives no
-// longer than the Policy that returned it.
+// Decides who may mount and open which sources. Also decides whose files a
+// caller may pass, give away and show under other ids. Answers as Policy does.
+// Lives no longer than the Policy that returned it.
 class MountPolicy {
  public:
   // Returns whether a mount with this propagation cannot be read-only.
@@ -38,18 +38,18 @@ class MountPolicy {
                                   exec::Propagation propagation) const;
   Result<void> MayPropagate(const Caller& caller,
                             exec::Propagation propagation) const;
-  // Detached mounts, which no release takes from a process with the fd
-  // (detached = true).
+  // Decides about detached mounts (detached = true). No release can take such a
+  // mount from a process that has the fd.
   Result<void> MayOpenTree(const Caller& caller) const;
-  // Mounts in a container whose process is in the cgroup `path` (containers =
-  // true). A tmpfs needs container_tmpfs = true in the same rule.
+  // Decides about mounts in a container whose process is in the cgroup `path`
+  // (containers = true). A tmpfs needs container_tmpfs = true in the same rule.
   Result<void> MayMountIn(const Caller& caller, const std::string& path,
                           bool tmpfs) const;
   // Ok if some rule has alloc_roots for the caller. Returns the caller in the
   // form that the executor gets, because the executor checks the directory.
   Result<exec::CallerPlan> MayPassDirectory(const Caller& caller) const;
-  // Returns the caller as above if it may also give files to this owner. Each
-  // id must be the caller's own or in some rule's ids.
+  // Returns the caller as MayPassDirectory does, if it may also give files to
+  // this owner. Each id must be the caller's own or in some rule's ids.
   Result<exec::CallerPlan> MayGiveFilesTo(const Caller& caller,
                                           std::uint32_t uid,
                                           std::uint32_t gid) const;

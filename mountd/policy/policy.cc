@@ -10,7 +10,7 @@ bool Policy::MayAdminister(const Caller& caller) const {
     }
     return true;
   }
-  // Root may administer without a rule.
+  // Root may administer even if no rule says so.
   return caller.uid == 0 || rules_.Any(caller, [](const RuleConfig& rule) {
     return rule.administer;
   });

@@ -17,8 +17,8 @@
 namespace mountd {
 
 // Decides which caller may do what, by the configuration's rules alone. Denies
-// by default. Rules hold for root and administrators like everyone else, except
-// that root may administer.
+// by default. Root and administrators need rules like everyone else, except
+// that root may always administer.
 //
 // Pure: does no I/O, and has no state but its configuration. Each answer is Ok
 // or PermissionDenied. A denial says what is missing, in words that an operator
@@ -31,7 +31,7 @@ class Policy {
                   std::shared_ptr<Decisions> decisions = nullptr)
       : rules_(std::move(config), std::move(decisions)) {}
 
-  // Decide by the same configuration, each for one subject.
+  // Decisions about one subject each, by the same configuration.
   MountPolicy mounts() const { return MountPolicy(rules_); }
   NetworkPolicy networks() const { return NetworkPolicy(rules_); }
   PluginPolicy plugins() const { return PluginPolicy(rules_); }
@@ -40,7 +40,8 @@ class Policy {
   Result<void> MayUse(const Caller& caller, std::uint32_t owner,
                       const std::string& what) const;
   bool MayAdminister(const Caller& caller) const;
-  // The same for `op` on `object`, which only administrators may do.
+  // Ok if the caller is an administrator. Only administrators may do `op` on
+  // `object`.
   Result<void> MustAdminister(const Caller& caller, const std::string& op,
                               const std::string& object) const;
 
@@ -52,10 +53,11 @@ class Policy {
   // `path` is a path in the host's own hierarchy.
   Result<void> MayUseCgroup(const Caller& caller,
                             const std::string& path) const;
-  // Fences that stop tasks so, in the cgroup `path` (stop_tasks).
+  // Ok if a fence may stop the caller's tasks in the cgroup `path` in this way
+  // (stop_tasks).
   Result<void> MayStopTasks(const Caller& caller, const std::string& path,
                             exec::TaskStop how) const;
-  // Returns the caller as the executor looks for the caller's rules.
+  // Returns the caller in the form in which the executor looks for its rules.
   exec::CallerPlan PlanOf(const Caller& caller) const {
     return rules_.PlanOf(caller);
   }

@@ -19,12 +19,13 @@ Error PolicyRules::Denied(const std::string& op, const std::string& object,
   return MakeError(Code::kPermissionDenied, op, object, why);
 }
 
-// Tells the executor the groups that some rule names, because it looks for the
-// caller's rules itself.
+// Puts into the plan the caller's groups that some rule names, because the
+// executor finds the caller's rules by them.
 exec::CallerPlan PolicyRules::PlanOf(const Caller& caller) const {
   exec::CallerPlan plan;
   plan.uid = caller.uid;
-  // The primary group comes first, because files go back to gids[0].
+  // The primary group comes first, because the executor gives files back to
+  // gids[0].
   plan.gids[plan.gid_count++] = caller.gid;
   for (const std::uint32_t gid : caller.groups) {
     if (plan.gid_count == plan.gids.size()) {

@@ -45,11 +45,11 @@ class PolicyRules {
     return true;
   }
 
-  // Returns the denial of a call, and clears its decisions, because a denial
-  // rests on no rule.
+  // Returns the denial of a call, and clears the recorded decisions, because no
+  // rule allowed the call.
   Error Denied(const std::string& op, const std::string& object,
                const std::string& why) const;
-  // Returns the caller as the executor looks for the caller's rules.
+  // Returns the caller in the form in which the executor looks for its rules.
   exec::CallerPlan PlanOf(const Caller& caller) const;
 
  private:
