@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kUntoldPause(1000);
 
-// One job of a user at a time, so that mountd records which fences it has told
-// before it reads the store again.
+// One job of a user runs at a time. So mountd has recorded which fences it
+// reported before it reads the store again.
 std::string TellingStrand(std::uint32_t uid) {
   return "fences told to " + std::to_string(uid);
 }
@@ -35,7 +35,7 @@ void FenceTeller::Done(const FenceRecord& fence) {
     return;
   }
   parts_.strands.Submit(TellingStrand(uid), [this, fence] {
-    // The next start of mountd tells the fence again if this fails.
+    // If this fails, the next start of mountd reports the fence again.
     IgnoreBecauseBestEffort(parts_.fences.SetTold({fence}));
   });
 }
@@ -67,14 +67,14 @@ void FenceTeller::HasListed(std::uint32_t uid, const Result<Fences>& some) {
     TellLater(uid);
     return;
   }
-  // The user stays untold, so mountd tells the user's next subscriber.
+  // The user stays in untold_, so mountd reports to the user's next subscriber.
   if (!ways_.has_subscriber(uid)) {
     telling_.erase(uid);
     return;
   }
   if (some->empty()) {
-    // A fence may have ended since the store was read, before this subscriber
-    // came.
+    // Read once more, because a fence may have ended after the read and before
+    // the new subscriber came.
     if (telling_.at(uid)) {
       telling_.at(uid) = false;
       TellSome(uid);
@@ -84,7 +84,8 @@ void FenceTeller::HasListed(std::uint32_t uid, const Result<Fences>& some) {
     untold_.erase(uid);
     return;
   }
-  // More would only wait behind what the subscribers have not read.
+  // Send no more now, because it would only wait behind signals that the
+  // subscribers have not read.
   if (!ways_.has_reader(uid)) {
     telling_.erase(uid);
     TellLater(uid);
@@ -93,20 +94,20 @@ void FenceTeller::HasListed(std::uint32_t uid, const Result<Fences>& some) {
   for (const FenceRecord& fence : *some) {
     ways_.tell_user(fence);
   }
-  // The subscribers that came until now have got these, and the store is read
-  // once more afterwards.
+  // All present subscribers have got these fences. The store is read once more
+  // afterwards.
   telling_.at(uid) = false;
   RecordWhenRead(uid, std::make_shared<Fences>(*some));
 }
 
-// Records the fences once a subscriber has taken them all.
+// Records that the fences are reported, once a subscriber has read all of them.
 void FenceTeller::RecordWhenRead(std::uint32_t uid,
                                  const std::shared_ptr<Fences>& told) {
   if (!ways_.has_subscriber(uid)) {
     telling_.erase(uid);
     return;
   }
-  // Another subscriber came, who has not got these.
+  // Another subscriber came, and it has not got these fences.
   if (std::exchange(telling_.at(uid), false)) {
     TellSome(uid);
     return;
@@ -128,7 +129,7 @@ void FenceTeller::HasRecorded(std::uint32_t uid, const Result<void>& recorded) {
     TellSome(uid);
     return;
   }
-  // The store gives the same fences again, so the user hears of them twice.
+  // The store returns the same fences again, so the user gets them twice.
   spdlog::error("fences of uid {}: {}", uid, recorded.error().Message());
   telling_.erase(uid);
   TellLater(uid);

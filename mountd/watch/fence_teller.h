@@ -17,10 +17,10 @@
 
 namespace mountd {
 
-// Owns the knowledge which users have still to be told that fences are done.
-// Tells each fence to a subscriber of its lease's user at least once. The store
-// knows which fences mountd has told, so the user's next subscriber also hears
-// of a fence that ended before a kill of mountd, or while the agent was away.
+// Reports each fence that is done to a subscriber of the lease's user, at least
+// once. Knows which users have unreported fences. The store keeps which fences
+// are reported. So the user's next subscriber also gets a fence that ended
+// before a kill of mountd, or while the agent was away.
 //
 //   done --a subscriber of the user reads--> told --> recorded
 //     |                                       ^
@@ -28,17 +28,19 @@ namespace mountd {
 //     |                      |                |
 //     +--none reads----------+--a second------+
 //
-// A signal that waits in mountd for a subscriber to read counts as not told,
-// because the subscriber may end before. A connection that has ended takes
-// nothing, also before mountd removes the connection. A signal that the kernel
-// has taken for an open connection counts as told. A kill between the signal
-// and its record, a subscriber that reads late, and one that comes while the
-// fence ends make mountd tell a fence twice.
+// A signal that still waits in mountd counts as unreported, because the
+// subscriber may end before it reads the signal. A connection that has ended
+// reads nothing, even if mountd has not removed it yet. A signal that the
+// kernel has taken for an open connection counts as reported.
+//
+// mountd may report a fence twice: if it is killed before it records the
+// report, if a subscriber reads late, or if one subscribes while the fence
+// ends.
 //
 // Runs on the loop's thread, except Recover; the store is read on a strand.
 class FenceTeller {
  public:
-  // How many fences mountd reads from the store, and tells, at once.
+  // The most fences that mountd reads from the store and reports at once.
   static constexpr std::size_t kAtOnce = 256;
 
   struct Parts {
@@ -52,21 +54,22 @@ class FenceTeller {
     // Sends the signal to the subscribers of the lease's user alone.
     std::function<void(const FenceRecord&)> tell_user;
     std::function<bool(std::uint32_t uid)> has_subscriber;
-    // Returns whether a subscriber of the user has taken all that was sent. A
-    // subscriber whose connection has ended is none, here and above.
+    // Returns whether some subscriber of the user has read all that was sent.
+    // Here and in has_subscriber, a subscriber whose connection has ended does
+    // not count.
     std::function<bool(std::uint32_t uid)> has_reader;
   };
   FenceTeller(const Parts& parts, Ways ways)
       : parts_(parts), ways_(std::move(ways)) {}
 
-  // Learns from the store who has still to be told. Blocks. Before the first
-  // subscriber can come.
+  // Reads from the store which users have unreported fences. Blocks. Called
+  // before the first subscriber can come.
   Result<void> Recover();
-  // Tells a fence that the store has as done.
+  // Reports a fence that is done according to the store.
   void Done(const FenceRecord& fence);
-  // Tells the new subscriber's user what the user has still to be told.
+  // Reports the new subscriber's user's unreported fences.
   void Subscribed(std::uint32_t uid);
-  // Returns how many users have still to be told something.
+  // Returns how many users have unreported fences.
   std::size_t untold_count() const { return untold_.size(); }
 
  private:
@@ -76,14 +79,14 @@ class FenceTeller {
   void HasListed(std::uint32_t uid, const Result<Fences>& some);
   void RecordWhenRead(std::uint32_t uid, const std::shared_ptr<Fences>& told);
   void HasRecorded(std::uint32_t uid, const Result<void>& recorded);
-  // Tells the user once more in a second.
+  // Tries again for the user in a second.
   void TellLater(std::uint32_t uid);
 
   const Parts parts_;
   const Ways ways_;
   std::set<std::uint32_t> untold_;  // users
-  // The users whose fences are being told now. True if a subscriber came
-  // meanwhile, so that the store has to be read once more.
+  // The users whose fences are being reported. True if a subscriber came
+  // meanwhile, so that the store must be read once more.
   std::map<std::uint32_t, bool> telling_;
   std::set<std::uint32_t> later_;  // users with a timer of TellLater
 };

@@ -48,7 +48,8 @@ void LeaseWatch::Start() {
   timer_source_ = parts_.loop.WatchFd(
       timer_.get(), EPOLLIN, [this](std::uint32_t /*events*/) {
         std::uint64_t times = 0;
-        // Fails if ArmTimer has set the timer again; LapseDue looks anyhow.
+        // read(2) fails if ArmTimer has set the timer again. LapseDue looks in
+        // any case.
         (void)!::read(timer_.get(), &times, sizeof(times));
         ArmTimer();
         LapseDue();
@@ -65,7 +66,7 @@ void LeaseWatch::Start() {
 
 void LeaseWatch::Check() {
   WatchPipes();
-  // Before LapseDue, because a deadline may pass between the two.
+  // Set the timer before LapseDue, because a deadline may pass between the two.
   ArmTimer();
   LapseDue();
 }
@@ -74,7 +75,7 @@ void LeaseWatch::WatchPipes() {
   std::map<LeaseKey, Watching> now;
   for (const Leases::Watched& one : parts_.leases.Pipes()) {
     const auto known = pipes_.find(one.key);
-    // Watches a pipe again whose end came while an older lapse was under way.
+    // A pipe is watched again if it ended while an older lapse was under way.
     const bool is_watched =
         known != pipes_.end() && known->second.serial == one.serial &&
         (known->second.source != nullptr || lapsing_.contains(one.key));
@@ -83,12 +84,12 @@ void LeaseWatch::WatchPipes() {
       continue;
     }
     Watching watching{one.serial, one.pipe, nullptr};
-    // epoll(7) reports EPOLLHUP unasked. Data in the pipe means nothing, so
-    // this asks for no more.
+    // epoll(7) always reports EPOLLHUP. Ask for no other event, because data in
+    // the pipe means nothing.
     watching.source = parts_.loop.WatchFd(
         one.pipe->get(), 0,
         [this, key = one.key, serial = one.serial](std::uint32_t events) {
-          // Later, because LapseSoon ends this source.
+          // Post the rest, because LapseSoon destroys this source.
           if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
             parts_.loop.Post(
                 [this, key, serial] { LapseSoon(key, kPipeClosed, serial); });
@@ -107,8 +108,8 @@ void LeaseWatch::ArmTimer() {
   itimerspec when{};
   if (next) {
     constexpr std::uint64_t kUs = 1'000'000;
-    // Not 0, which would disarm the timer. Rounded up, because the timer must
-    // not come before the deadline.
+    // At least 1, because 0 would disarm the timer. Rounded up, because the
+    // timer must not end before the deadline.
     const std::uint64_t due = std::max<std::uint64_t>(*next, 1);
     when.it_value.tv_sec = static_cast<time_t>(due / kUs);
     when.it_value.tv_nsec = static_cast<long>(due % kUs * 1000);
@@ -124,7 +125,7 @@ void LeaseWatch::LapseDue() {
 
 void LeaseWatch::LapseSoon(const LeaseKey& key, const std::string& reason,
                            std::uint64_t serial) {
-  // epoll reports a hang-up again and again while its fd is watched.
+  // Stop watching, because epoll reports a hang-up again and again.
   const auto watched = pipes_.find(key);
   if (watched != pipes_.end() && watched->second.serial == serial) {
     watched->second.source.reset();
@@ -143,7 +144,8 @@ void LeaseWatch::HasLapsed(const LeaseKey& key,
                            const Result<Leases::Lapsed>& outcome) {
   lapsing_.erase(key);
   if (!outcome) {
-    // The lease refuses its allocations already, and stays due.
+    // Calls on the lease's allocations are already refused, and the lease stays
+    // due.
     spdlog::error("lease {} of uid {}: {}", key.name, key.uid,
                   outcome.error().Message());
     RetrySoon();
@@ -176,7 +178,7 @@ void LeaseWatch::RetrySoon() {
 }
 
 void LeaseWatch::Fence(const FenceRecord& fence) {
-  // A retry may come late, after another try has ended the fence. on_done is
+  // Another try may have ended the fence before this retry. on_done must be
   // called once for each fence.
   if (!parts_.leases.IsPending(fence.allocation) ||
       !fencing_.insert(fence.allocation).second) {
@@ -259,7 +261,8 @@ void LeaseWatch::HasEnded(const Subject& subject,
         "fence of allocation {} is done{}", subject.allocation,
         ToLogText(CallTraceOf(outcome->traceparent, outcome->request_id)));
     events_.on_done(*outcome);
-    // A later fence of the same name is new work, with the shortest pause.
+    // If a later fence has the same name, the rounds must see it as new work
+    // and begin with the shortest pause.
     rounds_.Check();
     return;
   }

@@ -20,16 +20,16 @@
 
 namespace mountd {
 
-// Watches the pipes and the deadlines of leases, and carries out the fences of
-// those that lapse, again and again until each is done.
+// Watches the pipes and the deadlines of leases. Carries out the fence of each
+// lease that lapses, and repeats it until it is done.
 //
 //   pipe's HUP, timer --> Lapse --> StopTasks --> Finish --> done
 //                         (store)   (strand of    (strand of the
 //                                    the fence)    allocation)
 //
 // Runs on the loop's thread; the work runs on strands. The timer is a
-// timerfd(2) of CLOCK_BOOTTIME, so a suspended machine finds it due when it
-// wakes up. Holds only read ends of pipes, so no pipe lives because of mountd.
+// timerfd(2) of CLOCK_BOOTTIME, which also counts while the machine is
+// suspended. Has only read ends of pipes, so mountd keeps no pipe alive.
 class LeaseWatch {
  public:
   struct Parts {
@@ -47,7 +47,7 @@ class LeaseWatch {
   };
   LeaseWatch(const Parts& parts, Events events);
 
-  // Goes on with the fences and deadlines of an earlier mountd.
+  // Continues with the fences and deadlines that an earlier mountd recorded.
   void Start();
   // Looks at the leases. Called when some were acquired or released.
   void Check();
@@ -94,8 +94,9 @@ class LeaseWatch {
   std::map<LeaseKey, Watching> pipes_;
   std::set<LeaseKey> lapsing_;
   bool is_retry_armed_ = false;  // a timer tries the lapses that failed
-  // The allocations whose fence is under way or waits for its turn. A few of a
-  // user are under way at once, because they must not take all workers.
+  // The allocations whose fence is under way or waits for its turn. Only a few
+  // fences of one user are under way at once, because they must not take all
+  // workers.
   std::set<std::string> fencing_;
   struct Places {
     std::size_t running = 0;

@@ -12,7 +12,7 @@ namespace mountd {
 struct MountEvent {
   std::uint64_t mount_id = 0;
   bool attached = false;
-  bool detached = false;  // both: it was moved
+  bool detached = false;  // both: the mount was moved
 };
 
 struct MountEvents {

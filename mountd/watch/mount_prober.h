@@ -16,18 +16,18 @@
 
 namespace mountd {
 
-// Asks the file systems of attached mounts now and then whether they answer.
-// Makes one probe for each file system, not for each mount.
+// Asks the file systems of attached mounts from time to time whether they
+// answer. Makes one probe for each file system, not for each mount.
 //
 //   unknown --> healthy <--> dead (it says so: ENOTCONN, ESTALE, EIO, ...)
 //      |           ^ |         |
 //      +-----------+-+---> hung (no answer in timeouts.probe_answer_ms)
 //
-// Starts on the loop's thread. The strands and the loop outlive it.
+// Starts on the loop's thread. The strands and the loop outlive this object.
 class MountProber {
  public:
-  // Called from a worker for each mount whose file system's health changed,
-  // except when the first probe finds it healthy.
+  // Called from a worker for each mount whose file system's health changed. Not
+  // called if the first probe finds the file system healthy.
   using OnChanged =
       std::function<void(const MountRecord& record, exec::MountHealth now,
                          const std::string& reason)>;

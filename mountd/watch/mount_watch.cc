@@ -60,7 +60,7 @@ void MountWatch::Armed(exec::MountExecutor::MountWatch& watch) {
   source_.reset();
   fd_ = std::move(watch.fd);
   tells_ids_ = watch.reply.tells_ids != 0;
-  // Finds mounts that went before the watch began.
+  // Find mounts that were removed before the watch began.
   Compare();
   Watch();
 }
@@ -75,8 +75,8 @@ void MountWatch::Watch() {
   }
 }
 
-// Waits a little before reading. Most changes are mountd's own, in the middle
-// of more, and reading each at once would delay those.
+// Waits a little before it reads. Most changes come from mountd, which is
+// making more of them, and reading at once would delay mountd.
 void MountWatch::OnReadable() {
   source_.reset();
   parts_.loop.After(kBetweenReads, [this] {
@@ -107,7 +107,7 @@ void MountWatch::Take(const MountEvents& events) {
   std::vector<std::uint64_t> gone;
   for (const MountEvent& event : events.events) {
     Apply(event);
-    // A moved mount is detached too, because it is no longer at its place.
+    // A moved mount counts as detached, because it left its place.
     if (event.detached) {
       gone.push_back(event.mount_id);
     }
@@ -139,8 +139,8 @@ void MountWatch::Apply(const MountEvent& event) {
 }
 
 void MountWatch::Compare() {
-  // A comparison that runs may have begun before the change, so compare again
-  // at its end.
+  // A comparison under way may have begun before the change, so compare again
+  // afterwards.
   again_ = std::exchange(comparing_, true);
   if (!again_) {
     meanwhile_.clear();
@@ -177,9 +177,8 @@ void MountWatch::CompareNow() {
   }
 }
 
-// Applies all events since the list was requested, because it is not known
-// which of them the list includes. An event that is applied twice has the same
-// effect as once.
+// Applies all events since mountd asked for the list, because mountd does not
+// know which of them the list includes. Applying an event twice does no harm.
 void MountWatch::Compared(const std::vector<std::uint64_t>& ids,
                           std::uint64_t most) {
   ids_ = std::unordered_set<std::uint64_t>(ids.begin(), ids.end());
@@ -241,7 +240,8 @@ void MountWatch::LookFor(const std::vector<std::uint64_t>& ids) {
   for (const std::uint64_t id : ids) {
     const Result<std::optional<MountRecord>> record =
         parts_.store.mounts.FindMount(id);
-    // An unknown id is a mount of others, and another state is mountd's doing.
+    // A mount with an unknown id is not mountd's. In another state mountd
+    // itself is removing the mount.
     if (record && *record && (*record)->state == MountRecordState::kAttached) {
       Confirm(**record);
     }

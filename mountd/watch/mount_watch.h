@@ -19,25 +19,25 @@
 
 namespace mountd {
 
-// Notices when a mount of an allocation is removed by others: somebody
-// unmounted it, or removed its mount point in another namespace. Also counts
-// the host's mounts. Counts mounts below plugins' directories whenever there
-// are so many new mounts that a plugin may have too many.
+// Notices when somebody else removes a mount of an allocation: by an unmount,
+// or by removing the mount point in another namespace. Also counts the host's
+// mounts. Counts the mounts below plugins' directories whenever so many new
+// mounts have come that a plugin may have too many.
 //
 //   Start --> arm (plan) --> compare (plan) --> read events --> ...
 //                 ^             ^                 |     |
 //                 |             +--- overflow ----+     |
 //                 +---------- the fd has broken --------+
 //
-// From Linux 6.15 events name the mount. Before, they only say that something
-// changed, and mountd compares all mounts at most a few times a second. mountd
-// looks at changes 50 ms later, together with those that came meanwhile. mountd
-// checks a missing mount on its allocation's strand, so that a mount that
-// mountd itself is removing does not count. mountd also compares all mounts
-// when it refuses a mount for want of room.
+// From Linux 6.15 events name the mount. Older kernels only say that something
+// changed, and mountd then compares all mounts, a few times a second at most.
+// mountd handles changes 50 ms after the first one, together with those that
+// came meanwhile. It checks a missing mount on the allocation's strand, so that
+// a mount that mountd itself removes does not count. mountd also compares all
+// mounts when it refuses a mount for lack of room.
 //
 // Runs on the loop's thread; plans and the store run on workers. The strands
-// and the loop outlive it.
+// and the loop outlive this object.
 class MountWatch {
  public:
   // Called from a worker with the lost mount's record and the reason.
@@ -87,12 +87,12 @@ class MountWatch {
   bool tells_ids_ = false;
   std::unique_ptr<Loop::Source> source_;
   bool comparing_ = false;
-  bool again_ = false;  // compare again after that
+  bool again_ = false;  // compare again when the present comparison ends
   std::unordered_set<std::uint64_t> ids_;
   std::vector<MountEvent> meanwhile_;  // events since the list was requested
   bool counting_ = false;
   std::uint64_t changes_ = 0;  // since the last count of plugins' mounts
-  // So many changes cannot bring any plugin to its limit.
+  // This number of changes cannot bring any plugin to its limit.
   std::uint64_t harmless_ = 0;
 };
 

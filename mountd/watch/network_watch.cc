@@ -20,8 +20,8 @@ constexpr char kCniStrand[] = "cni-check";
 constexpr std::chrono::milliseconds kRearmPause{5000};
 constexpr std::chrono::milliseconds kReadPause{50};
 
-// Returns whether the events name this link, or the route or neighbour that
-// leads to it.
+// Returns whether the events name the link with these addresses, or a route or
+// neighbour on that link.
 bool AreOnLink(const netns::LinkEvents& events, const netns::Ipv4& ipv4,
                const netns::Ipv6& ipv6) {
   return events.overflowed || events.ipv4.contains(ipv4) ||
@@ -41,7 +41,7 @@ std::optional<netns::Ipv4> AddressOf(const std::string& link) {
   netns::Ipv4 address{};
   if (std::sscanf(link.c_str(), "md%2hhx%2hhx%2hhx%2hhx", &address[0],
                   &address[1], &address[2], &address[3]) != 4 ||
-      // sscanf(3) ignores the rest of a longer name, and takes a single digit.
+      // sscanf(3) also accepts a longer name, and a number with one digit.
       netns::HostLinkName(address) != link) {
     return std::nullopt;
   }
@@ -54,15 +54,15 @@ bool HasAny(const netns::LinkEvents& events) {
          !events.ipv6.empty();
 }
 
-// Returns the events that stand for a change of everything.
+// Returns events that make mountd look at every network.
 netns::LinkEvents AnyChange() {
   netns::LinkEvents events;
   events.overflowed = true;
   return events;
 }
 
-// Returns whether the same repair may succeed later, without a change of the
-// configuration.
+// Returns whether a repair with this error may succeed later, even if the
+// configuration stays the same.
 bool MayPass(Code code) {
   return code != Code::kInvalidArgument && code != Code::kNotFound &&
          code != Code::kPermissionDenied && code != Code::kAlreadyExists &&
@@ -125,8 +125,8 @@ NetworkWatch::NetworkWatch(const Parts& parts, Events events)
   ruleset_.look = [this] { Restore(); };
 }
 
-// All three open on one strand, so they open in this order. The comparison of
-// everything runs once the links are watched.
+// Opens all three watches on one strand, so they open in this order. mountd
+// compares all networks once the links are watched.
 void NetworkWatch::Start() {
   // This makes Armed compare everything, because a network may have changed
   // before mountd started.
@@ -174,8 +174,8 @@ void NetworkWatch::Watch(Watched* watched) {
   }
 }
 
-// Waits before it reads, because most changes are mountd's own and mountd is in
-// the middle of making more.
+// Waits before it reads, because most changes come from mountd, which is making
+// more of them.
 void NetworkWatch::OnReadable(Watched* watched) {
   watched->source.reset();
   parts_.loop.After(kReadPause, [this, watched] {
@@ -211,7 +211,7 @@ Result<void> NetworkWatch::ReadNamespaces(int fd) {
 Result<void> NetworkWatch::ReadRuleset(int fd) {
   const auto events = ruleset_reader_.Read(fd);
   if (!events) {
-    // The next socket reports other transactions.
+    // The next socket reports other transactions, so forget the old ones.
     ruleset_reader_ = {};
     return events.error();
   }
@@ -224,7 +224,7 @@ Result<void> NetworkWatch::ReadRuleset(int fd) {
   return Ok();
 }
 
-// Puts back the host's addresses and the forward rules, `what` for the log.
+// Restores the host's addresses and the forward rules. `what` is for the log.
 void NetworkWatch::PrepareHost(const std::string& what) {
   const auto prepared = parts_.executor.PrepareNetworks(false);
   if (!prepared) {
@@ -258,7 +258,8 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
                               keys.allocations_and_addresses, keys.ipv6_alone);
   const bool are_read = quarantine.has_value() && records.has_value();
   if (!are_read || events.overflowed) {
-    // The retry looks at everything, because more events may come by then.
+    // The retry looks at all networks, because more events may have come by
+    // then.
     failed_.Done(are_read, {"all networks", kWatchStrand,
                             [this] { LookAtNetworks(AnyChange()); }});
   }
@@ -276,15 +277,16 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
   }
 }
 
-// Restores the rules before it looks at any network, because the rules keep
-// allocations apart.
+// Restores the rules before it looks at any network, because the rules separate
+// the allocations.
 void NetworkWatch::Restore() {
   if (const auto prepared = parts_.executor.PrepareNetworks(true); !prepared) {
     spdlog::error(
         "another program changed mountd's nftables table, and mountd cannot "
         "restore it: {}",
         prepared.error().Message());
-    // The pause stays short, because allocations are not kept apart until then.
+    // Retry after the short pause, because allocations are not separated until
+    // then.
     parts_.loop.Post([this] {
       parts_.loop.After(kRearmPause, [this] {
         parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
@@ -293,8 +295,8 @@ void NetworkWatch::Restore() {
     return;
   }
   events_.ruleset_restored();
-  // PrepareNetworks has just restored the host's addresses, so Look would only
-  // repeat that.
+  // Do not call Look, because it would restore the host's addresses again,
+  // which PrepareNetworks has just done.
   LookAtNetworks(AnyChange());
 }
 
@@ -311,7 +313,7 @@ void NetworkWatch::RepairNow(const NetworkRecord& seen) {
 }
 
 bool NetworkWatch::Repaired(const NetworkRecord& seen) {
-  // The record may be another one by now, with the same name and without a
+  // The record may have been replaced by one with the same name and without a
   // namespace.
   const auto record = Created(seen.allocation, seen.interface);
   if (!record) {
@@ -334,7 +336,7 @@ void NetworkWatch::CheckCni(const std::string& allocation,
     spdlog::warn("network {}/{}: {}", allocation, interface,
                  checked.error().Message());
   }
-  // The plugins may have taken long, and the network may be another one now.
+  // The plugins may have taken long, and the network may have been replaced.
   const auto now = Created(allocation, interface);
   const bool is_same = now && *now && (*now)->network == record.network &&
                        (*now)->netns_inode == record.netns_inode &&
@@ -379,7 +381,7 @@ void NetworkWatch::Lost(const NetworkRecord& record,
                         const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
-    // Told once, until Forget.
+    // Report the network once, until Forget.
     if (!lost_.insert({record.allocation, record.interface}).second) {
       return;
     }

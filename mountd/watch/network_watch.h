@@ -24,8 +24,9 @@ namespace mountd {
 
 // Notices when somebody else removes or changes a part of an allocation's
 // network, and repairs the part. rtnetlink notifies of links, routes and
-// neighbours, nf_tables of the table. inotify notifies of a namespace that
-// loses its name; mountd cannot repair that, and reports the network as lost.
+// neighbours. nf_tables notifies of mountd's table. inotify notifies of a
+// namespace that loses its name; mountd cannot repair that, and reports the
+// network as lost.
 //
 //   Start --> arm --> compare all --> read events --> ...
 //              ^                        |     |
@@ -34,19 +35,20 @@ namespace mountd {
 //
 // The kernel does not notify of some changes: a setting of a link in /proc/sys,
 // a change inside a namespace, and a namespace that is unmounted while its file
-// stays. The watch finds them when another event makes it look at the network,
-// at the latest at the next start.
+// stays. The watch finds such a change when another event makes it look at the
+// network, or at the next start.
 //
-// RetryRounds retries a repair that fails, because its executor may have been
-// killed and the kernel does not notify again of the state that it left.
+// If a repair fails, RetryRounds repeats it, because the kernel does not notify
+// again of a state that a killed executor left.
 //
-// The watch reads events 50 ms after the first one, with all that came
-// meanwhile. It looks at each network on the strand of its allocation, so a
-// network that mountd itself removes is gone from the store by then.
+// The watch reads events 50 ms after the first one, together with all that came
+// meanwhile. It looks at each network on the strand of its allocation. If
+// mountd itself removes the network, its record is gone from the store by then.
 //
-// The watch compares only the namespace of a CNI network. It asks the network's
-// plugins (CHECK) where anything may have changed, one network after the other,
-// and reports a failed check as lost, because only the plugins could repair it.
+// The watch itself compares only the namespace of a CNI network. It asks the
+// network's plugins (CHECK) where anything may have changed, one network after
+// the other. It reports a failed check as lost, because only the plugins could
+// repair the network.
 //
 // Runs on the loop's thread; plans and queries of the store run on workers.
 // Never outlives the strands or the loop.
@@ -58,10 +60,11 @@ class NetworkWatch {
     exec::NetworkExecutor& executor;
     store::BootStore& store;
     Networks& networks;
-    bool forward_rules = false;  // keep our rules in iptables' chain FORWARD
+    // Keep mountd's rules in iptables' chain FORWARD.
+    bool forward_rules = false;
     std::string namespaces = paths::kNetnsDir;
   };
-  // Workers call all of them.
+  // Workers call all of these functions.
   struct Events {
     std::function<void(const NetworkRecord& record, const std::string& what)>
         repaired;
@@ -86,7 +89,7 @@ class NetworkWatch {
     std::function<void()> look;  // compares everything; runs on a worker
     UniqueFd fd{};
     std::unique_ptr<Loop::Source> source{};
-    bool missed = false;  // events may be lost, because fd was not open
+    bool missed = false;  // events may be lost, because the fd was not open
   };
 
   void Arm(Watched* watched);
@@ -98,15 +101,15 @@ class NetworkWatch {
   Result<void> ReadRuleset(int fd);
   Result<void> ReadNamespaces(int fd);
   void LookLater(const netns::LinkEvents& events);
-  // Run on a worker, up to Restore.
+  // These run on a worker, up to Restore.
   void Look(const netns::LinkEvents& events);
   void LookAtNetworks(const netns::LinkEvents& events);
   void LookAt(const NetworkRecord& record);
   void Restore();
-  // Run on a worker, too.
+  // This runs on a worker, too.
   void PrepareHost(const std::string& what);
-  // Run on the allocation's strand, all three. The latter two return whether
-  // nothing is left to be tried again.
+  // These three run on the allocation's strand. The last two return false if
+  // the repair must be tried again.
   void RepairNow(const NetworkRecord& seen);
   bool Repaired(const NetworkRecord& seen);
   bool RepairOne(const NetworkRecord& record);
@@ -128,17 +131,17 @@ class NetworkWatch {
   FailedJobs failed_;
 };
 
-// Finds the records of the networks that events may concern, as
-// NetworkTable::NetworksWith takes it.
+// The keys by which NetworkTable::NetworksWith finds the records of the
+// networks that events may concern.
 struct NetworkKeys {
   std::vector<std::string> allocations_and_addresses{};
-  // A link with IPv6 alone is among the links, whose name does not say its
-  // address.
+  // True if a link of a network with only IPv6 is among the links. The name of
+  // such a link does not contain its address.
   bool ipv6_alone = false;
 
   friend bool operator==(const NetworkKeys&, const NetworkKeys&) = default;
 };
-// Ignores a link with a name that mountd gives to none.
+// Ignores a link whose name mountd never gives.
 NetworkKeys KeysOf(const netns::LinkEvents& events);
 
 // Returns the names of the bits of NetworkRepair: "link", "host-end", "inside",

@@ -9,8 +9,8 @@ namespace {
 OwedSummary SummaryOf(const std::vector<OwedRecord>& all) {
   OwedSummary summary;
   summary.count = static_cast<std::uint32_t>(all.size());
-  // The records come in the order of their first failures. Their times may not,
-  // because somebody may have set the clock in between.
+  // The records are in the order of their first failures. Their times may be in
+  // another order, because somebody may have set the clock in between.
   summary.since_us = all.empty() ? 0 : all.front().since_us;
   return summary;
 }

@@ -11,18 +11,18 @@
 namespace mountd {
 
 // Retries pending tear-downs on their objects' strands, after each failed call
-// and when a plugin is back. The store holds them, so a restart forgets none.
-// Reports the pending tear-downs to `on_look` on the loop's thread, each time
-// after looking.
+// and when a plugin answers again. The store keeps pending tear-downs, so a
+// restart forgets none. After each look at them, reports them to `on_look` on
+// the loop's thread.
 class OwedRetrier final : public RetryRounds {
  public:
   OwedRetrier(Loop& loop, Strands& strands, NodeVerbs& node,
               std::function<void(const OwedSummary&)> on_look);
 };
 
-// Repeats calls with an unknown outcome, with the same arguments, until the
-// plugin's answer is final. Knows only this process's calls. After a restart
-// the plugin's return makes mountd look at its volumes.
+// Repeats calls of a plugin whose outcome is unknown, with the same arguments,
+// until the plugin's answer is final. Knows only calls of this process. After a
+// restart mountd looks at a plugin's volumes when the plugin answers again.
 class VolumeSettler final : public RetryRounds {
  public:
   VolumeSettler(Loop& loop, Strands& strands, csi::Volumes& volumes);

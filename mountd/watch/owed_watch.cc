@@ -29,7 +29,7 @@ OwedWatch::Micros OwedWatch::AgeOf(std::uint64_t since_us) const {
 
 void OwedWatch::WarnIfLate() {
   const Micros now = clocks_.steady();
-  // If nothing is late, the next warning is a first one.
+  // Nothing is late now, so the next warning is a first one.
   if (last_.count == 0 || now < oldest_ + late_after_) {
     warned_.reset();
     if (last_.count != 0) {
@@ -45,7 +45,8 @@ void OwedWatch::WarnIfLate() {
   WakeAt(*warned_ + pause);
 }
 
-// The loop cannot cancel a timer, so one that fires too early sets another.
+// The loop cannot cancel a timer. So a timer that ends too early sets another
+// one.
 void OwedWatch::WakeAt(Micros due) {
   if (wake_ && *wake_ <= due) {
     return;

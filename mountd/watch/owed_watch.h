@@ -27,18 +27,18 @@ struct OwedClocks {
   };
 };
 
-// Reports when the number of pending tear-downs changes, and when the oldest
-// has been pending for too long: once when that begins, and again each time as
-// long has passed, at most once an hour.
+// Reports when the number of pending tear-downs changes. Also reports when the
+// oldest has been pending for longer than `late_after`. Repeats that report
+// after the same time again, but at most once an hour.
 //
 //   nothing late --oldest is `late_after` old--> late: on_late, and again
 //        ^                                        |
 //        +---- the oldest is younger, or none ----+
 //
 // Runs on the loop's thread. The store's times are of the wall clock, which may
-// jump, so ages go by the steady clock. For a record of an earlier mountd the
-// wall clock at the start gives the age. A younger record cannot be older than
-// this watch, nor younger than zero.
+// jump, so this class measures ages by the steady clock. For a record of an
+// earlier mountd the wall clock at the start gives the age. The age of a later
+// record is at least zero and at most the age of this watch.
 class OwedWatch {
  public:
   using Micros = std::chrono::microseconds;

@@ -28,7 +28,7 @@ void VolumeProber::Round() {
   });
 }
 
-// Leaves out the lanes that still work on an earlier round.
+// Adds no volumes to lanes that still work on an earlier round.
 void VolumeProber::Fill(const std::vector<csi::ReportingVolume>& volumes) {
   std::map<Lane, std::vector<VolumeKey>> idle;
   std::set<VolumeKey> there;

@@ -17,18 +17,20 @@
 
 namespace mountd {
 
-// Asks plugins now and then for the conditions of their volumes (CSI:
-// VOLUME_CONDITION). Each pause differs by up to a quarter, so that the nodes
-// of a cluster do not ask one storage system all at once.
+// Asks plugins from time to time for the conditions of their volumes (CSI:
+// VOLUME_CONDITION). The length of each pause varies by up to a quarter, so
+// that the nodes of a cluster do not all ask one storage system at the same
+// moment.
 //
-// A lane is one user's volumes of one plugin. Lanes run side by side, and each
-// asks for one volume after the other, first for those that were asked longest
-// ago. A lane ends its round at the first question that gets no answer in time,
-// and after a whole pause. Therefore a slow volume costs the other volumes of
-// its lane one round, and costs no other lane anything. A few lanes of one user
-// run at once, and the users take turns, because each lane takes a worker.
+// A lane is one user's volumes of one plugin. Each lane asks for one volume
+// after the other, and begins with those that it asked for longest ago. A lane
+// ends its round when a question gets no answer in time, or when the round has
+// taken as long as a pause. Therefore a slow volume delays the other volumes of
+// its lane by one round, and delays no other lane. A few lanes of one user run
+// at once, and the users take turns, because each lane takes a worker.
 //
-// Runs on the loop's thread. The strands, the loop and the volumes outlive it.
+// Runs on the loop's thread. The strands, the loop and the volumes outlive this
+// object.
 class VolumeProber {
  public:
   struct Parts {
@@ -55,7 +57,7 @@ class VolumeProber {
   void BeginLanes();
   void Begin(const Lane& lane);
   void End(const Lane& lane, const std::vector<VolumeKey>& asked);
-  // Runs on a worker. Returns the volumes that it came to.
+  // Runs on a worker. Returns the volumes for which it asked.
   std::vector<VolumeKey> Ask(const std::vector<VolumeKey>& volumes) const;
 
   const Parts parts_;
@@ -66,7 +68,8 @@ class VolumeProber {
   std::map<UserTurns::Ticket, Lane> waiting_;
   std::map<std::uint32_t, std::size_t> under_way_;  // lanes, by user
   std::size_t all_under_way_ = 0;
-  std::map<VolumeKey, std::uint64_t> asked_;  // the number of the question
+  // The number of the volume's last question.
+  std::map<VolumeKey, std::uint64_t> asked_;
   std::uint64_t questions_ = 0;
 };
 

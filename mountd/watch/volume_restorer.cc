@@ -29,8 +29,8 @@ void VolumeRestorer::Look(const std::string& plugin) {
   strands_.Submit(VolumesStrand(plugin), [this, plugin] {
     {
       const std::lock_guard lock(mutex_);
-      // Before the look, because a request that comes during the look needs
-      // another look.
+      // Remove it before the look, because a request that comes during the look
+      // needs another look.
       waiting_.erase(plugin);
     }
     LookNow(plugin);

@@ -14,10 +14,10 @@ namespace mountd {
 
 // Restores volumes that may have died with their plugin, and repairs tasks'
 // mounts of volumes that were published again. Callable from any thread; work
-// runs on strands. A look that is queued serves later requests too, because
-// each mount reports a plugin's end. Retries failures in rounds until they
-// succeed or nothing is left to do, because the plugin may have been away and
-// no other event would follow.
+// runs on strands. Each mount reports a plugin's end, so one queued look serves
+// all requests that come before it. Retries failed work in rounds until it
+// succeeds or there is none left, because the plugin may have been away and no
+// further event would follow.
 class VolumeRestorer {
  public:
   VolumeRestorer(Loop& loop, Strands& strands, csi::Volumes& volumes,
@@ -26,10 +26,11 @@ class VolumeRestorer {
   void Look(const std::string& plugin);
 
  private:
-  // Run on the strand of the plugin's volumes, and on the allocation's.
+  // These run on the strand of the plugin's volumes, and on the allocation's
+  // strand.
   void LookNow(const std::string& plugin);
   void Repair(const PublicationRecord& published);
-  // Return whether all is well. Run on a worker.
+  // These return whether nothing is left to retry. Run on a worker.
   bool Restore(const std::string& plugin);
   bool RepairMounts(const PublicationRecord& published);
 
