@@ -215,8 +215,7 @@ class Operations {
   // joins only an operation with the same rights.
   static std::string IdentityOf(const Caller& caller);
   std::size_t WaitersOf(std::uint32_t uid) const;
-  // ResourceExhausted if the user, or the operation to join, has too many
-  // calls.
+  // ResourceExhausted if too many calls run or wait for the user or operation.
   Result<void> Admit(const Operation* joined, std::uint32_t uid) const;
   void Await(const std::shared_ptr<Operation>& operation, std::uint64_t waiter,
              std::chrono::milliseconds patience);
