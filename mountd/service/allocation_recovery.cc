@@ -12,9 +12,10 @@
 namespace mountd {
 
 // Returns the owner of an allocation without a record: the user whom its
-// directory lets pass, because root's executor wrote that down. A mountd from
-// before access lists let a group pass instead. The owner then is the user that
-// the records of its mounts name, or else root.
+// directory lets pass, because root's executor set that. The directories of old
+// releases, which had no access lists, let a group pass instead. For these it
+// returns the user that the records of the allocation's mounts name, or else
+// root.
 Result<std::uint32_t> AllocationRecovery::OwnerOf(
     const exec::FoundTarget& found) {
   if (found.uid != 0) {
@@ -31,8 +32,8 @@ Result<std::uint32_t> AllocationRecovery::OwnerOf(
 }
 
 // Rebuilds a lost store from the other store and from the directories and
-// mounts that exist. Makes root the owner where no record names one, because no
-// user may get what may be another's.
+// mounts that exist. If no record names an owner, root becomes the owner,
+// because no user may get an object that may belong to another user.
 Result<void> AllocationRecovery::RecordFound() {
   MOUNTD_ASSIGN(const std::vector<exec::FoundTarget> all,
                 parts_.executor.ListTargets());
@@ -44,8 +45,9 @@ Result<void> AllocationRecovery::RecordFound() {
       MOUNTD_ASSIGN(const std::uint32_t uid, OwnerOf(found));
       owner.emplace(AllocationRecord{id, uid, /*gid=*/0, "",
                                      AllocationState::kPrepared, 0});
-      // Its lease is lost, too, and may have been required. So a user with
-      // leases has to acquire one again before the next stage.
+      // The lease of the allocation is lost, too, and the allocation may have
+      // needed it. So if the user has leases, a lease must be acquired again
+      // before the next volume is staged.
       MOUNTD_ASSIGN(owner->lease_required,
                     parts_.boot.lease_deadlines.HasAny(uid));
       spdlog::warn(
@@ -54,8 +56,8 @@ Result<void> AllocationRecovery::RecordFound() {
           id, uid);
       if (const auto added = parts_.state.allocations.AddAllocation(*owner);
           !added) {
-        // Leaves it as it is, because one allocation must not keep mountd from
-        // serving all.
+        // Skip this allocation, because one allocation must not keep mountd
+        // from serving all others.
         spdlog::error("recovery: {}", added.error().Message());
         continue;
       }
@@ -65,8 +67,8 @@ Result<void> AllocationRecovery::RecordFound() {
   return RecordGroups(all);
 }
 
-// Brings the records' groups to those of the directories. They differ if a call
-// was cut off, if the store was lost, and after a way back to a release whose
+// Copies the groups of the directories into the records. They differ if a call
+// was cut off, if the store was lost, and after a downgrade to a release whose
 // store has no group.
 Result<void> AllocationRecovery::RecordGroups(
     const std::vector<exec::FoundTarget>& all) {

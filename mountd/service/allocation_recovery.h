@@ -9,7 +9,7 @@
 
 namespace mountd {
 
-// Owns nothing; makes allocations whole at mountd's start, also those whose
+// Owns nothing. Makes allocations whole at mountd's start, even those whose
 // records were lost. Runs on the thread that starts mountd, before any verb.
 // Never keeps mountd from starting because one allocation is broken.
 class AllocationRecovery {

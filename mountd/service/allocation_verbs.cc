@@ -25,10 +25,10 @@ bool HasPendingFence(const Leases& leases, const std::string& allocation) {
 
 }  // namespace
 
-// Finishes a release that has only the directory left, and returns whether it
-// did. A PrepareAllocation that fails and cannot be undone leaves such a
-// release, and the same call must succeed later. The caller's call can do it,
-// because it is one plan.
+// Finishes a release that only has to remove the directory, and returns whether
+// it did. A PrepareAllocation that fails and cannot be undone leaves such a
+// release, and the same call must succeed later. Removing the directory is one
+// plan, so the caller's call can wait for it.
 Result<bool> AllocationVerbs::FinishBareRelease(
     const CallContext& call, const AllocationRecord& record) {
   if (record.state == AllocationState::kPrepared) {
@@ -55,14 +55,14 @@ Result<std::string> AllocationVerbs::PrepareAgain(const CallContext& call,
                                                   std::uint64_t cgroup,
                                                   std::uint32_t group,
                                                   bool lease_required) {
-  // Also a fenced allocation may get a cgroup, because the next lease may need
+  // A fenced allocation may get a cgroup, too, because the next lease may need
   // it.
   MOUNTD_ASSIGN(const AllocationRecord record,
                 access_.FindUnreleased(call, allocation));
   prepared_.Note(record.id);
   const bool moves = cgroup != 0 && cgroup != record.cgroup;
-  // A fence under way stops and searches the tasks of the cgroup that the
-  // record names.
+  // During a fence the cgroup must stay the same, because the fence stops and
+  // searches the tasks of the cgroup that the record names.
   if ((moves || group != 0) && HasPendingFence(leases_, record.id)) {
     MOUNTD_TRY(leases_.CheckUsable(record));
   }
@@ -71,7 +71,8 @@ Result<std::string> AllocationVerbs::PrepareAgain(const CallContext& call,
   if (moves) {
     MOUNTD_TRY(NoteLeftCgroup(parts_, record));
     MOUNTD_TRY(parts_.state.allocations.SetAllocationCgroup(record.id, cgroup));
-    // A lease that stops tasks may be younger than the check above.
+    // Check again, because a lease that stops tasks may have been acquired
+    // since.
     Result<void> may = leases_.StopOf(record) == exec::TaskStop::kNo
                            ? Ok()
                            : CheckCgroup(call, record, cgroup);
@@ -118,9 +119,9 @@ Result<std::string> AllocationVerbs::PrepareAllocation(
       AllocationState::kPrepared, cgroup,          lease_required};
   MOUNTD_TRY(CheckCgroup(call, record, cgroup));
   MOUNTD_TRY(leases_.BeginHistory(record.id, record.uid));
-  // The scope's lease may have lapsed.
+  // Check again, because the scope's lease may have lapsed.
   MOUNTD_TRY(leases_.CheckUsable(record));
-  // The record comes first, so that a start knows the directory's owner.
+  // The record comes first, so that the next start knows the directory's owner.
   MOUNTD_TRY(parts_.state.allocations.AddAllocation(record));
   prepared_.Note(record.id);
   if (Result<void> made = MakeUsable(call, record, group); !made) {
@@ -136,15 +137,17 @@ Result<void> AllocationVerbs::MakeUsable(const CallContext& call,
                                          std::uint32_t group) {
   MOUNTD_TRY(MakeDirectory(record, group));
   MOUNTD_TRY(leases_.CheckUsable(record));
-  // The scope's lease may be younger than the check before the record.
+  // Check again, because the scope's lease may have been acquired after the
+  // check before the record.
   return leases_.StopOf(record) == exec::TaskStop::kNo
              ? Ok()
              : CheckCgroup(call, record, record.cgroup);
 }
 
-// The directory itself keeps the group: a later plan without a group leaves the
-// group as it is. So the record gets the group only afterwards, and a start
-// compares it with the directory.
+// Makes the directory, and then writes the group into the record. The directory
+// itself keeps the group, because a later plan without a group leaves it
+// unchanged. If mountd is killed in between, a start copies the directory's
+// group into the record.
 Result<void> AllocationVerbs::MakeDirectory(const AllocationRecord& record,
                                             std::uint32_t group) {
   exec::AllocationPlan plan = PlanOf(record);
@@ -155,9 +158,9 @@ Result<void> AllocationVerbs::MakeDirectory(const AllocationRecord& record,
              : parts_.state.allocations.SetAllocationGroup(record.id, group);
 }
 
-// Checks the cgroup against the rules, because any process may hold an fd of
-// any cgroup, so an fd gives no right. A lease that stops tasks needs that
-// right for each cgroup that it comes to bind.
+// Checks the cgroup against the rules. An fd of the cgroup gives no right,
+// because any process may have an fd of any cgroup. A lease that stops tasks
+// needs the right to stop them in each cgroup that the lease covers later.
 Result<void> AllocationVerbs::CheckCgroup(const CallContext& call,
                                           const AllocationRecord& record,
                                           std::uint64_t cgroup) {
@@ -186,7 +189,7 @@ Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.allocations.GetAllocation(allocation.str()));
   if (!record) {
-    // It was released before. Return the same answer.
+    // The allocation was released before, so return the same answer.
     return GetReceipt(call, allocation);
   }
   MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, record->uid,

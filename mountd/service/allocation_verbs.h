@@ -42,8 +42,8 @@ class AllocationVerbs {
         prepared_(prepared),
         leases_(leases) {}
 
-  // `group` passes through the allocation's directories, too; 0: none, or the
-  // one of an earlier call.
+  // `group` may pass through the allocation's directories, too. 0: no group, or
+  // the group of an earlier call.
   Result<std::string> PrepareAllocation(const CallContext& call,
                                         const Name& allocation,
                                         const std::string& scope,

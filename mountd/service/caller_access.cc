@@ -10,8 +10,8 @@ bool CallerAccess::Sees(const Caller& caller, std::uint32_t uid) const {
   return caller.uid == uid || PolicyNow().MayAdminister(caller);
 }
 
-// The user who registered a plugin, and users who may use or control it, see
-// it.
+// A plugin is visible to the user who registered it, and to users who may use
+// or control it.
 bool CallerAccess::SeesPlugin(const Caller& caller,
                               const PluginRecord& plugin) const {
   return Sees(caller, plugin.uid) ||

@@ -12,10 +12,10 @@
 
 namespace mountd {
 
-// Owns nothing; finds objects of the stores for a caller, and says which
-// objects the caller may use and see. All verbs share it. Runs on any thread:
-// the finders block, so they run on workers, and the Sees functions answer at
-// once. Never changes an object.
+// Owns nothing. Finds objects of the stores for a caller, and says which
+// objects the caller may use and see. All verbs share this object. Runs on any
+// thread: the Find functions block, so they run on workers, and the Sees
+// functions answer at once. Never changes an object.
 class CallerAccess {
  public:
   CallerAccess(const ServiceParts& parts, const LeaseChecks& leases)
@@ -38,8 +38,8 @@ class CallerAccess {
   // As FindUnreleased. FailedPrecondition once a lease has lapsed.
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation) const;
-  // Returns the checks of leases. A verb that makes something asks them once
-  // more at its end, because a lease may have lapsed meanwhile.
+  // Returns the checks of leases. A verb that makes an object repeats these
+  // checks at its end, because a lease may have lapsed meanwhile.
   const LeaseChecks& leases() const { return leases_; }
   // Returns the receipt if the caller may use it. NotFound, PermissionDenied.
   Result<ReceiptRecord> FindReceipt(const CallContext& call,
@@ -53,8 +53,8 @@ class CallerAccess {
   // Returns whether the caller may see objects of `uid`.
   bool Sees(const Caller& caller, std::uint32_t uid) const;
   bool SeesPlugin(const Caller& caller, const PluginRecord& plugin) const;
-  // As these, for an answer. Record for the call's log line that an
-  // administrator sees what belongs to another user.
+  // The same for an answer to a call. If an administrator sees another user's
+  // object, records that for the call's log line.
   bool Sees(const CallContext& call, std::uint32_t uid) const;
   bool SeesPlugin(const CallContext& call, const PluginRecord& plugin) const;
   bool SeesNetwork(const Caller& caller, const std::string& network) const;

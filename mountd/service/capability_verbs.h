@@ -27,8 +27,8 @@ struct Capabilities {
   std::uint64_t executor_capabilities = 0;
   std::uint32_t stuck_executors = 0;
   std::vector<std::string> stores_set_aside;
-  // The path where mountd's mount namespace is pinned; "" if mountd's mounts
-  // are in the host's.
+  // The path where the mount namespace of the base is pinned; "" if the base is
+  // in the host's mount namespace.
   std::string mount_namespace;
   std::uint32_t mount_reserve = 0;            // limits.mount_reserve
   std::chrono::milliseconds owed_warning{0};  // timeouts.owed_warning_ms
@@ -43,8 +43,8 @@ struct Capabilities {
   }
 };
 
-// Owns nothing; tells a caller what this node can do, and what it has left.
-// GetCapabilities runs on workers, the other functions answer at once on any
+// Owns nothing. Says what this node can do, and what is left of its limits.
+// GetCapabilities runs on workers. The other functions answer at once on any
 // thread. Never changes anything.
 class CapabilityVerbs {
  public:
@@ -52,13 +52,13 @@ class CapabilityVerbs {
                   ExecutorFeatures& features)
       : parts_(parts), access_(access), features_(features) {}
 
-  // Tells what the node can do, and how much of what the caller's rules grant
-  // is left.
+  // Returns what the node can do, and how much is left of what the caller's
+  // rules grant.
   Result<Capabilities> GetCapabilities(const CallContext& call);
-  // If true, GetCapabilities waits for plugins.
+  // If true, GetCapabilities waits for CNI's plugins.
   bool HasCni() const { return parts_.config.cni().enabled(); }
-  // Returns the path of the mount namespace that holds the mounts' host paths;
-  // "" for the host's.
+  // Returns the path of the mount namespace to which the mounts' host paths
+  // belong; "" for the host's.
   std::string MountNamespace() const;
   std::map<std::string, Networks::Usage> GetAddressUsage() const {
     return parts_.networks.GetUsage();

@@ -9,9 +9,9 @@
 
 namespace mountd {
 
-// Owns nothing; hands calls on to CSI plugins' controllers. They serve agents
-// that decide about volumes, on any node, so they need no allocation. Runs on
-// workers. Never keeps a record.
+// Owns nothing. Passes calls on to the controllers of CSI plugins, for agents
+// that decide about volumes on any node. So these calls need no allocation.
+// Runs on workers. Never keeps a record.
 class ControllerVerbs {
  public:
   ControllerVerbs(const ServiceParts& parts, const CallerAccess& access)

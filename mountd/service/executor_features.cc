@@ -3,8 +3,8 @@
 
 namespace mountd {
 
-// Asks an executor once, because the kernel's features do not change, and
-// because GetCapabilities must not wait while all executors are busy.
+// Asks an executor once, because the kernel's features do not change. A second
+// question could keep GetCapabilities waiting while all executors are busy.
 Result<exec::HelloReply> ExecutorFeatures::Get() {
   const std::lock_guard lock(mutex_);
   if (!hello_) {

@@ -8,8 +8,8 @@
 
 namespace mountd {
 
-// Owns what an executor answered once about itself and the kernel. Runs on
-// workers; thread-safe. Never asks again after an answer.
+// Owns an executor's answer about itself and the kernel. Runs on workers;
+// thread-safe. After an answer, never asks again.
 class ExecutorFeatures {
  public:
   explicit ExecutorFeatures(const ServiceParts& parts) : parts_(parts) {}

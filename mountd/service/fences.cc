@@ -34,7 +34,8 @@ std::unique_ptr<OperationTrace> TraceOf(const FenceRecord& fence) {
 }
 
 bool HasTasksToStop(const FenceRecord& fence, const std::string& boot_id) {
-  // Another boot ended all processes, and gives the cgroup's id to others.
+  // A reboot ended all processes, and the kernel may give the cgroup's id to
+  // another cgroup.
   return fence.stop_tasks != exec::TaskStop::kNo && fence.cgroup != 0 &&
          fence.boot_id == boot_id;
 }
@@ -71,21 +72,22 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
   std::string refusal;
   if (HasTasksToStop(*fence, leases_.boot_id())) {
     const Result<exec::StopTasksState> stopped = StopFenced(parts_, *fence);
-    // Without the right, the fence goes on as one that stops no tasks, because
-    // its release waits for the tasks' copies.
+    // Without the right, continue like a fence that stops no tasks, because its
+    // release waits until no task has a copy.
     if (!stopped && stopped.error().code == Code::kPermissionDenied) {
       refusal = stopped.error().Message();
     } else if (!stopped && stopped.error().code != Code::kNotFound) {
       return Failed(allocation, stopped.error());
     }
-    // A cgroup that is gone has no processes.
+    // A cgroup that does not exist any more has no processes.
     had_tasks = stopped && stopped->had_processes != 0;
   }
   const FenceTime now = leases_.Now();
   const Result<FenceRecord> changed =
       leases_.Change(allocation, [&](FenceRecord& record) {
         record.had_tasks = record.had_tasks || had_tasks;
-        // Another lease may have asked for more meanwhile.
+        // If another lease asked for a stronger stop meanwhile, the tasks must
+        // be stopped again.
         if (record.stop_tasks == fence->stop_tasks) {
           record.tasks_stopped = now;
           if (!refusal.empty()) {
@@ -94,7 +96,7 @@ Result<void> Fences::StopTasks(const std::string& allocation) {
           }
         }
       });
-  // NotFound: the fence has ended meanwhile.
+  // NotFound means that the fence has ended meanwhile.
   return changed || changed.error().code == Code::kNotFound
              ? Ok()
              : Result<void>(changed.error());
@@ -161,8 +163,8 @@ Result<bool> IsDetachedByRelease(const ServiceParts& parts,
 
 namespace {
 
-// Returns whether a volume that the allocation had is still attached, because
-// its plugin was away or a process had a copy of it.
+// Returns whether a volume is still attached that the allocation used, because
+// its plugin was away or a process had a copy of the volume.
 Result<bool> HasDeparted(store::StateStore& state,
                          const std::string& allocation) {
   MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
@@ -227,8 +229,9 @@ class Fences::UnderWay {
   const Progress progress_;
 };
 
-// A plugin that hangs may hold up a fence for long, because a call is repeated
-// before the try of the fence counts as failed.
+// A plugin that hangs may delay a fence for long. A failed call is repeated
+// several times before the fence's own try fails, so this function reports it
+// earlier.
 std::optional<std::string> Fences::WhyRepeating(
     const std::string& allocation) const {
   Progress::Status now;
@@ -282,7 +285,8 @@ Result<FenceRecord> Fences::Finish(const FenceRecord& fence,
     }
     detached = Detach(*record, fence, progress);
   } else {
-    // Somebody has released it since, or a kill came after the release.
+    // Another call has released the allocation, or mountd was killed after the
+    // release.
     detached = IsDetachedByRelease(parts_, allocation);
   }
   if (!detached) {
@@ -290,7 +294,8 @@ Result<FenceRecord> Fences::Finish(const FenceRecord& fence,
   }
   const FenceTime now = leases_.Now();
   return leases_.Change(allocation, [&](FenceRecord& done) {
-    // A lease that lapsed meanwhile may have asked for more.
+    // If another lease lapsed meanwhile and asks for more, the fence is not
+    // done yet.
     if (done.tasks_stopped.boot_us == 0 || done.on_lapse != fence.on_lapse) {
       return;
     }

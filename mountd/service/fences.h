@@ -14,11 +14,11 @@
 
 namespace mountd {
 
-// Owns the progress of the fences under way; carries out the fence of an
-// allocation whose lease has lapsed. Leases has recorded the fence before, so a
-// start of mountd goes on with it. Each step is idempotent, and recorded when
-// it is done. A step that fails is recorded with its error and tried again by
-// the next call.
+// Carries out the fence of an allocation whose lease has lapsed, and owns the
+// progress of fences under way. Leases has recorded the fence before, so the
+// next start of mountd continues an unfinished fence. Each step is idempotent,
+// and is recorded when it is done. If a step fails, its error is recorded and
+// the next call tries it again.
 //
 // Methods block. StopTasks runs on the fence's own strand, so that it does not
 // wait for a call under way; Finish runs on the allocation's strand, so that
@@ -28,14 +28,14 @@ class Fences {
   Fences(const ServiceParts& parts, Leases& leases, Teardowns& teardowns)
       : parts_(parts), leases_(leases), teardowns_(teardowns) {}
 
-  // Freezes or kills the allocation's tasks, if the lease says so.
+  // Freezes or kills the allocation's tasks, if the lease asks for that.
   Result<void> StopTasks(const std::string& allocation);
-  // Searches for tasks' copies, then releases the allocation if the lease says
-  // so. FailedPrecondition if the tasks have still to be stopped. Returns the
-  // receipt.
+  // Searches for tasks' copies, and then releases the allocation if the lease
+  // asks for that. FailedPrecondition while the tasks are not stopped yet.
+  // Returns the receipt.
   Result<FenceRecord> Finish(const std::string& allocation);
-  // Returns why a plugin's call failed that Finish repeats just now; nothing if
-  // Finish repeats none. Answers at once.
+  // Returns why a plugin's call failed that Finish is repeating now. Nothing if
+  // Finish is repeating no call. Answers at once.
   std::optional<std::string> WhyRepeating(const std::string& allocation) const;
 
  private:
@@ -56,9 +56,9 @@ class Fences {
   std::map<std::string, Progress> under_way_;  // mutex_; by allocation
 };
 
-// Returns whether the allocation is released, each of its volumes detached, and
-// no mount used that was removed without a look. False if no receipt says so,
-// because the user has had too many since.
+// Returns whether the allocation is released, all of its volumes are detached,
+// and no process may still use its mounts (unchecked_mounts.h). False if the
+// receipt is gone, because the user has had too many newer ones.
 Result<bool> IsDetachedByRelease(const ServiceParts& parts,
                                  const std::string& allocation);
 

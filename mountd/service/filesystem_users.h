@@ -15,12 +15,13 @@ struct FilesystemUser {
   std::string what;  // "allocation web", "volume nfs/data"
 };
 
-// Returns another user of the file system of `mount`, found by its device:
-// another allocation with a mount or a published volume, or another staged
-// volume. Volumes of one plugin can be parts of one file system (NFS exports
-// share one, a FUSE mount serves many). Nothing if there is no other user, or
-// the mount is gone. An error if not every mount could be looked at. Blocks;
-// asks an executor about each mount, and never a file system's server.
+// Returns another user of the file system of `mount`: another allocation with a
+// mount or a published volume, or another staged volume. Finds it by the file
+// system's device, because volumes of one plugin can be parts of one file
+// system (NFS exports share one, a FUSE mount serves many). Nothing if there is
+// no other user, or the mount is gone. An error if some mount could not be
+// looked at. Blocks. Asks an executor about each mount, and never a file
+// system's server.
 Result<std::optional<FilesystemUser>> FindOtherUser(const ServiceParts& parts,
                                                     const MountRecord& mount);
 

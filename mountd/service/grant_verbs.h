@@ -11,28 +11,29 @@
 
 namespace mountd {
 
-// The user whose grants a list has; the caller unless a field is set.
+// The user whose grants to list. Without any field it is the caller.
 struct GrantsOf {
   bool all_users = false;
   std::optional<std::uint32_t> uid{};
 };
 
-// Owns nothing; tells a caller which host volumes, file systems and networks
-// the rules grant. Runs on workers, because ListNetworks waits for CNI's
-// plugins and the user database may be slow. Never changes anything.
+// Owns nothing. Lists which host volumes, file systems and networks the rules
+// grant a caller. Runs on workers, because ListNetworks waits for CNI's plugins
+// and the user database may be slow. Never changes anything.
 class GrantVerbs {
  public:
   GrantVerbs(const ServiceParts& parts, const CallerAccess& access)
       : parts_(parts), access_(access) {}
 
-  // Each returns PermissionDenied for other users' grants unless the caller is
-  // an administrator, and Unavailable if the user database does not say which
-  // groups that other user has.
+  // PermissionDenied for other users' grants unless the caller is an
+  // administrator. Unavailable if the user database does not say which groups
+  // another user has.
   Result<std::vector<HostVolumeGrant>> ListHostVolumes(
       const CallContext& call, const GrantsOf& of = {}) const;
   Result<std::vector<FilesystemGrant>> ListFilesystems(
       const CallContext& call, const GrantsOf& of = {}) const;
-  // Also fails if a rule grants a CNI network and mountd cannot list these.
+  // Also fails if a rule grants a CNI network and mountd cannot list CNI
+  // networks.
   Result<std::vector<NetworkGrant>> ListNetworks(const CallContext& call,
                                                  const GrantsOf& of = {}) const;
 

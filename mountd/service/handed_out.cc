@@ -13,8 +13,8 @@ namespace {
 
 using Records = std::span<const HandedOutRecord>;
 
-// Searches the node. Repeats without the cgroup if the cgroup is gone or no
-// rule grants it any more, because then nobody is in it.
+// Searches the node. If the cgroup is gone or no rule grants it, searches again
+// without the cgroup, because then nobody is in it.
 Result<exec::HoldersState> SearchNode(const ServiceParts& parts, Records some,
                                       std::uint64_t cgroup) {
   exec::HoldersPlan plan;
@@ -39,7 +39,7 @@ Result<void> FindSome(const ServiceParts& parts, Records some,
                 SearchNode(parts, some, cgroup));
   for (std::uint32_t i = 0; i < some.size(); ++i) {
     // A search that skipped only init is complete, because init has none of
-    // these.
+    // these mounts.
     if (((state.held >> i) & 1U) == 0 && state.incomplete == 0) {
       MOUNTD_TRY(parts.boot.handed_out.ForgetHandedOut(some[i]));
     } else {
@@ -98,8 +98,8 @@ Result<void> MakeRoomFor(const ServiceParts& parts,
                         [&](const HandedOutRecord& record) {
                           return record.allocation == wanted.allocation;
                         });
-  // Searches for a part, the oldest first, because that usually makes enough
-  // room.
+  // Searches for one part of the records after the other, the oldest first,
+  // because one part usually makes enough room.
   for (const Records some : Split(records)) {
     HandedOutReport held;
     MOUNTD_TRY(FindSome(parts, some, 0, &held));
@@ -118,8 +118,8 @@ Result<void> MakeRoomFor(const ServiceParts& parts,
                        "ListHandedOut names these processes");
 }
 
-// Records the mount that is handed out. A mount without a unique id gets no
-// record, because a later mount may have the same id.
+// Records the mount that is handed out. Does not record a mount without a
+// unique id, because a later mount may get the same id.
 Result<UniqueFd> HandOut(
     const ServiceParts& parts, HandedOutRecord record,
     const std::function<Result<exec::HandedOutFd>()>& open) {

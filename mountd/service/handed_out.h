@@ -8,8 +8,8 @@
 #include "mountd/executors/holder_report.h"
 #include "mountd/service/service_parts.h"
 
-// Mounts that callers hold as fds. No release takes them back, so mountd lists
-// them as long as a process has them.
+// Mounts that callers have as fds. No release can take such an fd back, so
+// mountd lists the mount as long as a process has it.
 namespace mountd {
 
 struct HandedOutReport {

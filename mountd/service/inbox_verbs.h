@@ -19,7 +19,8 @@ class InboxVerbs {
 
   struct Inbox {
     std::string host_path;
-    std::shared_ptr<UniqueFd> tree;  // a clone of it, if the caller wants one
+    // A clone of the inbox, if the caller wants one.
+    std::shared_ptr<UniqueFd> tree;
   };
   Result<Inbox> PrepareInbox(const CallContext& call, const InboxRecord& record,
                              bool open);

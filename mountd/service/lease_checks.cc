@@ -30,7 +30,8 @@ std::vector<const LeaseChecks::Entry*> LeaseChecks::Covering(
   LeaseRecord subject;
   subject.key.uid = record.uid;
   subject.allocation = record.id;
-  // A lease of a name that was released may be another user's.
+  // The name may have belonged to another user's allocation, whose lease still
+  // exists.
   const Entry* const own = OfSubject(subject);
   if (own != nullptr && own->record.key.uid == record.uid) {
     all.push_back(own);
@@ -75,7 +76,7 @@ Result<void> LeaseChecks::CheckHeld(const AllocationRecord& record) const {
     return Ok();
   }
   const std::lock_guard lock(mutex_);
-  // CheckUsable has refused a lease that is not held.
+  // CheckUsable has already refused a lease that lapsed, so any lease is held.
   return Covering(record).empty()
              ? Result<void>(MakeError(
                    Code::kFailedPrecondition, "use", "allocation " + record.id,

@@ -23,11 +23,11 @@ struct LeaseClocks {
   std::function<std::uint64_t()> wall_us = NowMicroseconds;
 };
 
-// Owns the leases and the fences in memory, and says which allocations calls
-// may use because of them. Leases changes them.
+// Owns the leases and the fences in memory, and decides by them which
+// allocations calls may use. The subclass Leases changes them.
 //
-// A lease counts as lapsed from the moment of its deadline on, whether or not
-// Leases::Lapse has run. So no call uses an allocation between the two.
+// A lease counts as lapsed from its deadline on, even if Leases::Lapse has not
+// run yet. So no call uses an allocation between the two moments.
 //
 // Thread-safe. The functions answer at once, also on the loop's thread.
 class LeaseChecks {
@@ -38,11 +38,11 @@ class LeaseChecks {
   // As CheckUsable. Also FailedPrecondition if the allocation needs a lease and
   // none is held.
   Result<void> CheckHeld(const AllocationRecord& record) const;
-  // Returns whether mountd may stage, publish or mount something for the
-  // allocation by itself: as CheckHeld says. False if the store cannot be read.
+  // Returns whether mountd may stage, publish or mount for the allocation
+  // without a call: as CheckHeld decides. False if the store cannot be read.
   bool MayRestore(const std::string& allocation) const;
-  // Returns whether the allocation has a lease or a fence. Calls of others
-  // never need to look back for a lapse.
+  // Returns whether the allocation has a lease or a fence. Calls for other
+  // allocations need not check again at their end whether a lease has lapsed.
   bool IsBound(const AllocationRecord& record) const;
   // Returns how a fence of the allocation would stop tasks.
   exec::TaskStop StopOf(const AllocationRecord& record) const;
@@ -50,20 +50,21 @@ class LeaseChecks {
  protected:
   LeaseChecks(store::StateStore& state, LeaseClocks clocks)
       : state_(state), clocks_(std::move(clocks)) {}
-  // Nobody deletes Leases by this class.
+  // Protected, because nobody may delete Leases by a pointer to this class.
   ~LeaseChecks() = default;
 
   struct Entry {
     LeaseRecord record;
     std::shared_ptr<UniqueFd> pipe{};
     std::uint64_t serial = 0;
-    std::string doomed{};  // why it is due whatever its deadline says
+    // Why the lease is due before its deadline; "": it is not.
+    std::string doomed{};
   };
   using Entries = std::map<LeaseKey, Entry>;
 
   static Error LapsedError(const std::string& op, const std::string& object,
                            const std::string& lease);
-  // Called with mutex_.
+  // The caller holds mutex_.
   const Entry* OfSubject(const LeaseRecord& lease) const;
   std::vector<const Entry*> Covering(const AllocationRecord& record) const;
   bool IsHeld(const Entry& entry) const;
@@ -75,8 +76,8 @@ class LeaseChecks {
   Entries entries_;
   std::map<std::string, LeaseKey> by_allocation_;
   std::map<std::pair<std::uint32_t, std::string>, LeaseKey> by_scope_;
-  // The fences that are not done, and those of allocations that still exist,
-  // unless they are lifted.
+  // The fences that are not done. Also done fences of allocations that still
+  // exist, unless the fence is lifted.
   std::map<std::string, FenceRecord> fences_;
 };
 

@@ -21,7 +21,7 @@ bool AreTheSame(const std::vector<AllocationRecord>& some,
 
 }  // namespace
 
-// Returns the allocations that the lease would bind.
+// Returns the allocations that the lease would cover.
 Result<std::vector<AllocationRecord>> LeaseVerbs::CoveredBy(
     const CallContext& call, const LeaseRecord& lease) {
   if (lease.allocation.empty()) {
@@ -29,7 +29,8 @@ Result<std::vector<AllocationRecord>> LeaseVerbs::CoveredBy(
   }
   MOUNTD_ASSIGN(const AllocationRecord record,
                 access_.Find(call, lease.allocation));
-  // An administrator may undo others' allocations, but not bind them.
+  // An administrator may release others' allocations, but may not put them
+  // under a lease.
   if (record.uid != call.caller.uid) {
     return MakeError(Code::kPermissionDenied, "acquire",
                      "lease of allocation " + record.id,
@@ -38,8 +39,8 @@ Result<std::vector<AllocationRecord>> LeaseVerbs::CoveredBy(
   return std::vector<AllocationRecord>{record};
 }
 
-// Checks the right to stop tasks now, because a fence has no caller. The
-// executor checks the rules again when it stops them.
+// Checks the right to stop tasks now, because a fence later has no caller. The
+// executor checks the rules again when it stops the tasks.
 Result<void> LeaseVerbs::MayStop(const CallContext& call,
                                  const LeaseRecord& lease,
                                  const std::vector<AllocationRecord>& covered) {
@@ -90,8 +91,8 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
   }
   const std::optional<LeaseRecord> before = leases_.Find(wanted.lease.key);
   MOUNTD_ASSIGN(LeaseRecord acquired, leases_.Acquire(wanted));
-  // Calls on other strands may have released the allocation meanwhile, or made
-  // one in the scope, or given one another cgroup.
+  // Look again. Meanwhile calls on other strands may have released the
+  // allocation, prepared another one in the scope, or given one another cgroup.
   const Result<std::vector<AllocationRecord>> now = CoveredBy(call, acquired);
   Result<void> may = now ? Ok() : Result<void>(now.error());
   if (now && !AreTheSame(*now, covered)) {
@@ -99,9 +100,9 @@ Result<LeaseRecord> LeaseVerbs::AcquireLease(const CallContext& call,
   }
   if (!may) {
     if (before && may.error().code != Code::kNotFound) {
-      // A call that fails must not end a lease, because nobody would fence the
-      // allocations then. The lease stays, with the right and the names of
-      // before.
+      // A call that fails must not end a lease, because then nobody would fence
+      // the allocations. The lease stays, with its former right to stop tasks
+      // and its former names.
       wanted.lease.stop_tasks = before->stop_tasks;
       wanted.lease.traceparent = before->traceparent;
       wanted.lease.request_id = before->request_id;
@@ -152,9 +153,10 @@ Result<FenceRecord> LeaseVerbs::GetFence(const CallContext& call,
   }
   MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, fence->lease.uid,
                                             "fence of " + allocation.str()));
-  // The allocation may have got volumes since its lease was acquired again.
+  // The allocation may have got new volumes after its lease was acquired again.
   fence->volumes_detached = fence->volumes_detached && !fence->lifted;
-  // A plugin that was away then may have detached the volumes since.
+  // A plugin that was away during the fence may have detached the volumes
+  // later.
   if (fence->state == FenceState::kDone && !fence->volumes_detached) {
     MOUNTD_ASSIGN(const bool detached,
                   IsDetachedByRelease(parts_, allocation.str()));

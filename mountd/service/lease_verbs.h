@@ -16,7 +16,7 @@ namespace mountd {
 // the receipts of fences. Runs on workers. Never logs an error that it returns.
 class LeaseVerbs {
  public:
-  // The bounds of a heartbeat.
+  // The shortest and the longest timeout of a heartbeat.
   static constexpr std::uint64_t kMinTimeoutMs = 1'000;
   static constexpr std::uint64_t kMaxTimeoutMs = 86'400'000;
 
@@ -24,8 +24,9 @@ class LeaseVerbs {
              Leases& leases, const Fences& fences)
       : parts_(parts), access_(access), leases_(leases), fences_(fences) {}
 
-  // `lease.key.uid` is ignored: the lease is the caller's. Only an allocation's
-  // owner may acquire its lease, because a lapse ends the allocation.
+  // Ignores `lease.key.uid`, because the lease becomes the caller's. Only an
+  // allocation's owner may acquire a lease for it, because a lapse ends the
+  // allocation.
   Result<LeaseRecord> AcquireLease(const CallContext& call, LeaseRecord lease,
                                    std::shared_ptr<UniqueFd> pipe);
   Result<LeaseRecord> RenewLease(const CallContext& call, const Name& lease);

@@ -43,7 +43,8 @@ Result<void> Leases::Recover(std::chrono::milliseconds grace) {
   for (const LeaseRecord& lease : leases) {
     MOUNTD_ASSIGN(const auto owner,
                   state_.allocations.GetAllocation(lease.allocation));
-    // A kill came between the end of the allocation and that of its lease.
+    // mountd was killed after it removed the allocation and before it removed
+    // the lease.
     if (!lease.allocation.empty() && !owner) {
       MOUNTD_TRY(state_.leases.RemoveLease(lease.key));
       continue;
@@ -58,8 +59,8 @@ Result<void> Leases::Recover(std::chrono::milliseconds grace) {
     } else {
       MOUNTD_ASSIGN(const auto renewed,
                     boot_.lease_deadlines.GetDeadline(lease.key));
-      // 0 is a pipe's: a kill came before the lease of the other kind was
-      // written.
+      // 0 is the deadline of a pipe. mountd was killed before it wrote that the
+      // lease is a heartbeat's now.
       entry.record.deadline_boot_us =
           renewed.value_or(0) != 0
               ? *renewed
@@ -135,7 +136,7 @@ Result<LeaseRecord> Leases::Acquire(Wanted wanted) {
   if (lease.kind == LeaseKind::kHeartbeat) {
     lease.deadline_boot_us = clocks_.boot_us() + lease.timeout_ms * kUsOfMs;
   }
-  // Also a pipe's, as 0, because AllocationRecovery learns from it that the
+  // Record a pipe's deadline, too, as 0. By it AllocationRecovery sees that the
   // user has leases.
   MOUNTD_TRY(
       boot_.lease_deadlines.PutDeadline(lease.key, lease.deadline_boot_us));
@@ -189,7 +190,7 @@ Result<void> Leases::Release(const LeaseKey& key) {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(key);
     if (found == entries_.end()) {
-      // An Acquire that failed may have left one.
+      // An Acquire that failed may have left a deadline.
       return boot_.lease_deadlines.RemoveDeadline(key);
     }
     const bool expired = found->second.record.state == LeaseState::kHeld &&
@@ -200,7 +201,8 @@ Result<void> Leases::Release(const LeaseKey& key) {
                        "end");
     }
   }
-  // The deadline first, because a lease without one only lasts longer.
+  // Remove the deadline first, because a lease that has lost its deadline only
+  // lasts longer.
   MOUNTD_TRY(boot_.lease_deadlines.RemoveDeadline(key));
   MOUNTD_TRY(state_.leases.RemoveLease(key));
   Erase(key);
@@ -233,7 +235,7 @@ std::vector<LeaseRecord> Leases::List() const {
   std::vector<LeaseRecord> all;
   for (const auto& [key, entry] : entries_) {
     all.push_back(entry.record);
-    // Lapse may not have run yet.
+    // The lease may be due although Lapse has not run yet.
     if (!IsHeld(entry)) {
       all.back().state = LeaseState::kLapsed;
       if (all.back().reason.empty()) {

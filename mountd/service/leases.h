@@ -21,7 +21,7 @@
 
 namespace mountd {
 
-// Changes the leases and the fences, in memory and in the stores. Knows no
+// Changes the leases and the fences, in memory and in the stores. Checks no
 // policy and runs no plan.
 //
 //   Acquire --> held --deadline, pipe closed, other boot--> lapsed
@@ -35,9 +35,10 @@ class Leases : public LeaseChecks {
   Leases(store::StateStore& state, store::BootStore& boot,
          LeaseClocks clocks = {});
 
-  // Reads the stores at mountd's start. A lease of another boot is due at once.
-  // A heartbeat keeps its deadline. A pipe cannot survive mountd, so its holder
-  // has `grace` to acquire the lease again.
+  // Reads the stores at mountd's start. A lease of an earlier boot is due at
+  // once. A heartbeat keeps its deadline. The agent with a pipe has `grace` to
+  // acquire its lease again, because mountd's end of the pipe ended with
+  // mountd.
   Result<void> Recover(std::chrono::milliseconds grace);
 
   struct Wanted {
@@ -46,29 +47,30 @@ class Leases : public LeaseChecks {
     std::vector<std::string> covered{};  // the allocations that exist
     std::uint32_t most = 0;              // leases of this user
   };
-  // Makes the lease, or changes a held one of the same name and subject.
-  // Acquires a lapsed lease again once its fences are done, and lifts those.
-  // AlreadyExists if the name or the subject has another lease.
-  // FailedPrecondition during a fence. ResourceExhausted.
+  // Makes the lease, or changes a held lease of the same name and subject.
+  // Acquires a lapsed lease again if its fences are done, and lifts these
+  // fences. AlreadyExists if the name has another subject or the subject has
+  // another lease. FailedPrecondition during a fence. ResourceExhausted if the
+  // user has too many leases.
   Result<LeaseRecord> Acquire(Wanted wanted);
-  // Moves a heartbeat's deadline. NotFound. FailedPrecondition if it has
-  // lapsed, or is a pipe's.
+  // Moves a heartbeat's deadline. NotFound if there is no such lease.
+  // FailedPrecondition if the lease has lapsed or is tied to a pipe.
   Result<LeaseRecord> Renew(const LeaseKey& key);
   // Ends a lease without a fence. Success if there is none. FailedPrecondition
-  // if a lapsed lease's fence is not done.
+  // if the lease has lapsed and a fence of it is not done.
   Result<void> Release(const LeaseKey& key);
   // Ends the lease of an allocation that has been released.
   Result<void> Forget(const std::string& allocation);
   std::vector<LeaseRecord> List() const;
   std::optional<LeaseRecord> Find(const LeaseKey& key) const;
 
-  // Makes room for another allocation of this name: removes the user's receipt
-  // of a fence, and a lease that Forget could not. FailedPrecondition while the
-  // fence is not done. AlreadyExists if another user has such a receipt.
+  // Makes room for a new allocation of this name: removes the user's receipt of
+  // a fence, and a lease that Forget failed to remove. FailedPrecondition while
+  // the fence is not done. AlreadyExists if another user has a receipt of a
+  // fence with this name.
   Result<void> BeginHistory(const std::string& allocation, std::uint32_t uid);
 
-  // A held lease whose pipe is to be watched. Each Acquire has a serial of its
-  // own.
+  // A held lease and the pipe to watch. Each Acquire has a new serial.
   struct Watched {
     LeaseKey key;
     std::uint64_t serial = 0;
@@ -91,8 +93,8 @@ class Leases : public LeaseChecks {
     LeaseRecord lease;
     std::vector<FenceRecord> fences;
   };
-  // Records the lapse and begins a fence for each allocation. `serial` is that
-  // of the pipe that was closed; 0: the lease is due.
+  // Records the lapse and begins a fence for each allocation. `serial` is the
+  // serial of the pipe that was closed; 0: the lease is due.
   Result<Lapsed> Lapse(const LeaseKey& key, const std::string& reason,
                        std::uint64_t serial = 0);
   // Returns the fences that are not done.
@@ -106,7 +108,7 @@ class Leases : public LeaseChecks {
   const std::string& boot_id() const { return boot_id_; }
 
  private:
-  // Called with mutex_.
+  // The caller holds mutex_.
   static std::string WhyDue(const Entry& entry);
   bool IsFencing(const LeaseKey& key) const;
   Result<void> CheckAcquirable(const Wanted& wanted) const;
@@ -123,8 +125,9 @@ class Leases : public LeaseChecks {
 
   store::BootStore& boot_;
   std::string boot_id_;
-  std::mutex change_;  // one change at a time; taken before mutex_
-  // Leases that lapsed during another lease's fence, by the fence's allocation.
+  std::mutex change_;  // only one change at a time; locked before mutex_
+  // Leases that lapsed while another lease's fence was under way, by the
+  // allocation of that fence.
   // Guarded by mutex_.
   std::map<std::string, std::set<LeaseKey>> merged_;
   std::uint64_t last_serial_ = 0;

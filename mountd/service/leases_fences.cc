@@ -16,7 +16,8 @@ bool Leases::IsFencing(const LeaseKey& key) const {
   });
 }
 
-// A fence's record names only the lease that lapsed first.
+// Restores merged_, because a fence's record names only the lease that lapsed
+// first.
 Result<void> Leases::RecoverMerged(const LeaseRecord& lease) {
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> covered, CoveredBy(lease));
   const std::lock_guard lock(mutex_);
@@ -49,8 +50,8 @@ Result<void> Leases::BeginHistory(const std::string& allocation,
       MOUNTD_TRY(state_.leases.RemoveFence(allocation));
     }
   }
-  // Also forgets the fence. A store that failed at the end of the earlier
-  // allocation may have left a lease, which would bind this one.
+  // Forget also removes a lease. If the store failed at the end of the earlier
+  // allocation, its lease may still exist and would cover the new allocation.
   return Forget(allocation);
 }
 
@@ -65,14 +66,14 @@ Result<std::vector<AllocationRecord>> Leases::CoveredBy(
                                           : std::vector<AllocationRecord>();
 }
 
-// Returns the fence that does what either of two leases of the same allocation
-// asks. Busy while tasks of another cgroup have still to be stopped for the
-// first lease, because a fence has one cgroup at a time.
+// Returns a fence that does the work that either of two leases of the same
+// allocation asks for. Busy while tasks of another cgroup are not stopped yet
+// for the first lease, because a fence has one cgroup at a time.
 Result<FenceRecord> Leases::Merged(FenceRecord fence, const LeaseRecord& lease,
                                    const AllocationRecord& record) const {
   const bool stops = lease.stop_tasks != exec::TaskStop::kNo;
-  // The allocation may have got its cgroup while the fence began. A cgroup of
-  // another boot has no tasks any more.
+  // The allocation may have got its cgroup after the fence began. A cgroup of
+  // an earlier boot has no tasks any more.
   if (stops && record.cgroup != 0 &&
       (record.cgroup != fence.cgroup || fence.boot_id != boot_id_)) {
     if (fence.stop_tasks != exec::TaskStop::kNo && fence.cgroup != 0 &&
@@ -139,7 +140,8 @@ Result<Leases::Lapsed> Leases::Lapse(const LeaseKey& key,
     if (!is_meant) {
       return Lapsed();
     }
-    // From here on no call uses the allocations, even before the store knows.
+    // From here on no call may use the allocations, even before the store has
+    // the lapse.
     found->second.doomed = reason;
     lease = found->second.record;
   }

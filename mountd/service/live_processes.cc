@@ -25,14 +25,14 @@ std::optional<std::string> AnsweringPluginOf(const ServiceParts& parts,
   return std::nullopt;
 }
 
-// Judges a search of the executor. A process that was seen is enough. "None"
-// counts only if the search saw every process.
+// Evaluates a search of the executor. One process that was found is enough. An
+// empty result counts only if the search saw every process.
 Result<Found> Judge(const exec::HoldersState& state, const std::string& where) {
   HolderReport report = ReportOf(state);
   if (!report.holders.empty() || report.more) {
     return Found(LiveProcesses{"processes " + where, std::move(report)});
   }
-  // Init is nobody's task, so a search that skipped only init saw enough.
+  // init is not a task, so a search that skipped only init is complete.
   if (state.incomplete != 0) {
     return MakeError(Code::kDeadlineExceeded, "look for", "processes " + where,
                      "mountd could not look at every process");

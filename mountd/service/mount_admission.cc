@@ -47,7 +47,8 @@ Result<void> MountAdmission::CheckVolumeSource(
   return Ok();
 }
 
-// Fills in the owner's defaults for settings that the caller left out.
+// Fills in defaults for settings that the caller left out. The defaults depend
+// on the allocation's owner.
 Result<void> MountAdmission::CompleteTmpfs(const AllocationRecord& owner,
                                            BindMountRequest& request) {
   const auto invalid = [](const char* what, const char* why) {
@@ -80,8 +81,8 @@ Result<void> MountAdmission::CompleteTmpfs(const AllocationRecord& owner,
   return Ok();
 }
 
-// Checks the room for one more mount. An existing mount needs none, because the
-// call only returns it.
+// Checks whether there is room for one more mount. A call for an existing mount
+// needs no room, because it only returns that mount.
 Result<void> MountAdmission::CheckRoom(const BindMountRequest& request) const {
   const std::string object =
       request.allocation + "/" + request.task + "/" + request.name;
@@ -163,7 +164,8 @@ Result<void> MountAdmission::Authorise(const CallContext& call,
   request.uid = owner.uid;
   MOUNTD_TRY(AuthoriseTarget(call, owner, request));
   MOUNTD_TRY(AuthoriseSource(call, owner, request));
-  // After the source, because the source decides whose ids it may show.
+  // Check the ids after the source, because the source decides whose ids the
+  // mount may show.
   return AuthoriseIds(call, request);
 }
 
@@ -187,7 +189,7 @@ Result<void> MountAdmission::AuthoriseForOwner(
   return AuthoriseIds(call, request);
 }
 
-// Asks whether the caller may pass a directory at all. The executor looks which
+// Checks whether the caller may pass any directory. The executor checks which
 // directory it is.
 Result<void> MountAdmission::AuthoriseDirectory(
     const CallContext& call, BindMountRequest& request) const {

@@ -6,9 +6,9 @@
 
 namespace mountd {
 
-// Owns nothing; says whether a caller may have a mount, and completes its
-// request for the plan. Runs on workers, on the allocation's strand. Never
-// mounts anything.
+// Owns nothing. Decides whether a caller may have a mount, and fills in the
+// fields of the request that the plan needs. Runs on workers, on the
+// allocation's strand. Never mounts anything.
 class MountAdmission {
  public:
   MountAdmission(const ServiceParts& parts, const CallerAccess& access)
@@ -20,14 +20,14 @@ class MountAdmission {
                          BindMountRequest& request) const;
   // ResourceExhausted if there is no room for one more mount.
   Result<void> CheckRoom(const BindMountRequest& request) const;
-  // As Authorise, with the rights of the allocation's owner, if an
-  // administrator asks for a mount that the owner has. The user database is
-  // asked for the owner's groups then; Unavailable if it does not answer.
+  // The same, for an administrator who asks for a mount that the owner has.
+  // Uses the rights of the allocation's owner, and asks the user database for
+  // the owner's groups. Unavailable if the database does not answer.
   Result<void> AuthoriseOwners(const CallContext& call,
                                const AllocationRecord& owner,
                                BindMountRequest& request) const;
-  // Completes the request for a mount that mountd itself makes once more, as if
-  // the allocation's owner had asked for it.
+  // Completes the request for a mount that mountd makes again without a call.
+  // Uses the rights of the allocation's owner.
   Result<void> AuthoriseForOwner(const AllocationRecord& owner,
                                  BindMountRequest& request) const;
   // Checks the published volume and fills in the plan's fields for it.

@@ -12,7 +12,7 @@
 
 namespace mountd {
 
-// Removes the pending unmount of a mount that is mounted again.
+// Removes a pending unmount, because the mount was requested again.
 Result<void> MountVerbs::Forgive(const BindMountRequest& request) {
   return teardowns_.Forgive(OwedKind::kUnmount, Described(RecordOf(request)));
 }
@@ -47,7 +47,7 @@ Result<std::vector<MountConfig>> MountVerbs::BindMounts(
                                        : UndoIfLapsed(owner, requests[i]);
         !used) {
       configs = std::move(used).error();
-      // The other mounts of the call go, too.
+      // Undo the call's other mounts, too.
       for (std::size_t next = i + 1; next < requests.size(); ++next) {
         if (!existed[next]) {
           IgnoreBecauseBestEffort(UndoIfLapsed(owner, requests[next]));
@@ -58,7 +58,7 @@ Result<std::vector<MountConfig>> MountVerbs::BindMounts(
   return configs;
 }
 
-// Returns for each request whether its mount is there before the call. Asks the
+// Returns for each request whether its mount existed before the call. Reads the
 // store only if a lease may lapse during the call.
 Result<std::vector<bool>> MountVerbs::ExistBefore(
     const AllocationRecord& owner,
@@ -77,8 +77,8 @@ Result<std::vector<bool>> MountVerbs::ExistBefore(
   return existed;
 }
 
-// Removes a mount that was made while the lease lapsed, and returns that
-// refusal. Only detaches the mount if a task uses it already.
+// If the lease lapsed during the call, removes the mount that the call made,
+// and returns the refusal. Only detaches a mount that a task already uses.
 Result<void> MountVerbs::UndoIfLapsed(const AllocationRecord& owner,
                                       const BindMountRequest& request) {
   Result<void> usable = access_.leases().CheckUsable(owner);
@@ -90,15 +90,16 @@ Result<void> MountVerbs::UndoIfLapsed(const AllocationRecord& owner,
                               {OnTasks::kIgnore});
   };
   if (const Result<void> gone = unmount(exec::UnmountMode::kPlain); !gone) {
-    // Pending now if this fails, too.
+    // If this fails too, the unmount is pending now.
     IgnoreBecauseBestEffort(unmount(exec::UnmountMode::kDetach));
   }
   return usable;
 }
 
-// Returns the processes that use a mount before a replacement, because they
-// keep the old mount. Afterwards a task's copy is in no mount namespace any
-// more, so a search could not find its mount.
+// Returns the processes that use a mount, before the mount is replaced. These
+// processes keep the old mount. After the replacement a search could not find
+// them, because a task's copy of the old mount is in no mount namespace any
+// more.
 std::optional<HolderReport> MountVerbs::HoldersBefore(
     const AllocationRecord& owner, const std::optional<MountRecord>& old) {
   return old ? HoldersIn(parts_.executor, owner.cgroup, old->mount_id)
@@ -107,7 +108,7 @@ std::optional<HolderReport> MountVerbs::HoldersBefore(
 
 namespace {
 
-// Refuses a mount that cannot take another mount's place.
+// Refuses a mount that cannot replace another mount.
 Result<void> CheckReplaces(const BindMountRequest& request) {
   const auto refuse = [&](Code code, const char* why) {
     return MakeError(code, "replace", Described(RecordOf(request)), why);
@@ -147,15 +148,15 @@ Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
   }
   const std::optional<HolderReport> holders = HoldersBefore(owner, old);
   call.progress.At(StepOf(request));
-  // Once more, because the searches above may have taken long.
+  // Check again, because the searches above may have taken long.
   MOUNTD_TRY(access_.leases().CheckUsable(owner));
   if (old) {
     MOUNTD_TRY(NoteUnchecked(parts_, owner, {*old}));
   }
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(request));
   MOUNTD_TRY(Forgive(request));
-  // Without an old mount, an earlier call has replaced it, and its new mount
-  // stays.
+  // If there was no old mount, an earlier call has already replaced it. Its new
+  // mount stays.
   MOUNTD_TRY(replaced.old_mount_id == 0
                  ? access_.leases().CheckUsable(owner)
                  : teardowns_.LoseIfLapsed(owner, request));
@@ -187,9 +188,9 @@ Result<void> CheckRepairable(const MountRecord& mount) {
   return Ok();
 }
 
-// Returns why the repair does not reach the task. A task's copy of the inbox
-// follows the host's. A runtime's own bind of one mount is another mount, which
-// the repair cannot reach.
+// Returns why the repair does not reach the task. If the task has an inbox, its
+// copy of the inbox gets the new mount. Without an inbox the runtime has bound
+// the one mount, and mountd cannot change the runtime's own bind mount.
 std::string WhyNotReached(const MountRecord& mount, bool has_inbox) {
   if (!has_inbox) {
     return "the task has no inbox, so its runtime's own bind mount stays as it "
@@ -219,12 +220,13 @@ Result<MountVerbs::Repaired> MountVerbs::RepairMount(const CallContext& call,
   }
   MOUNTD_TRY(CheckRepairable(*mount));
   BindMountRequest request = RequestOf(*mount);
-  // The mount stays its owner's, so an administrator needs no rule for it.
+  // Check with the owner's rights, because the mount stays the owner's. So an
+  // administrator needs no rule of its own.
   MOUNTD_TRY(admission_.AuthoriseOwners(call, owner, request));
   const std::optional<HolderReport> holders = HoldersBefore(owner, mount);
   Repaired repaired;
   call.progress.At(StepOf(request));
-  // Once more, because the search above may have taken long.
+  // Check again, because the search above may have taken long.
   MOUNTD_TRY(access_.leases().CheckUsable(owner));
   MOUNTD_TRY(NoteUnchecked(parts_, owner, {*mount}));
   MOUNTD_ASSIGN(repaired.replaced, parts_.mounts.Repair(request));

@@ -13,9 +13,9 @@
 
 namespace mountd {
 
-// Owns nothing; mounts, replaces, repairs and unmounts allocations' bind
+// Owns nothing. Mounts, replaces, repairs and unmounts allocations' bind
 // mounts. Runs on workers, on the allocation's strand. Never mounts a request
-// that MountAdmission has not admitted.
+// that MountAdmission has not checked.
 class MountVerbs {
  public:
   MountVerbs(const ServiceParts& parts, const CallerAccess& access,
@@ -27,7 +27,7 @@ class MountVerbs {
 
   Result<MountConfig> BindMount(const CallContext& call,
                                 BindMountRequest request);
-  // Mounts all requests, which are of one allocation, or none.
+  // Mounts all requests or none. All requests are of one allocation.
   Result<std::vector<MountConfig>> BindMounts(
       const CallContext& call, std::vector<BindMountRequest> requests);
   Result<Mounts::Replaced> ReplaceMount(const CallContext& call,

@@ -33,7 +33,7 @@ Result<NetworkStatus> NetworkVerbs::SetupNetwork(const CallContext& call,
                                 allocation.str() + "/" + status.interface));
   Result<void> usable = access_.leases().CheckUsable(record);
   if (!usable) {
-    // The lease lapsed during the call.
+    // The lease lapsed during the call, so undo a network that this call made.
     const bool existed = std::any_of(
         before.begin(), before.end(), [&](const NetworkStatus& network) {
           return network.interface == status.interface;
@@ -59,8 +59,8 @@ Result<NetworkVerbs::Network> NetworkVerbs::GetNetwork(
   if (!open) {
     return network;
   }
-  // An administrator may look at others' networks. An fd is more than a look,
-  // because its holder keeps the namespace alive.
+  // An administrator may look at other users' networks. But an fd gives more
+  // than a look, because it keeps the namespace alive.
   if (call.caller.uid != record.uid) {
     return MakeError(Code::kPermissionDenied, "open",
                      "namespace of " + allocation.str(),
@@ -74,7 +74,7 @@ Result<NetworkVerbs::Network> NetworkVerbs::GetNetwork(
                   return parts_.networks.OpenNamespace(record.id,
                                                        network.status);
                 }));
-  // The lease may have lapsed during the call.
+  // Check again, because the lease may have lapsed during the call.
   MOUNTD_TRY(access_.leases().CheckUsable(record));
   network.netns = std::make_shared<UniqueFd>(std::move(netns));
   return network;
@@ -87,7 +87,8 @@ Result<NetworkStatus> NetworkVerbs::UpdatePorts(
                 access_.FindPrepared(call, allocation.str()));
   MOUNTD_ASSIGN(const NetworkStatus status,
                 parts_.networks.Get(allocation.str(), interface));
-  // All of the ports have to be granted now, also those that stay.
+  // The rules must grant all ports now, even those that the network already
+  // has.
   NetworkRequest request;
   request.mode = status.mode;
   request.network = status.network;
@@ -98,7 +99,7 @@ Result<NetworkStatus> NetworkVerbs::UpdatePorts(
                 parts_.networks.UpdatePorts(allocation.str(), status.interface,
                                             ports, call.progress));
   if (Result<void> usable = access_.leases().CheckUsable(record); !usable) {
-    // The lease lapsed during the call.
+    // The lease lapsed during the call, so restore the former ports.
     IgnoreBecauseBestEffort(
         parts_.networks.UpdatePorts(allocation.str(), status.interface,
                                     AsAskedFor(status.ports), call.progress));
@@ -116,7 +117,7 @@ bool NetworkVerbs::GrantsPorts(const NetworkRecord& record) const {
   request.mode = record.mode;
   request.network = record.network;
   request.ports = record.ports;
-  // Without the user database first, because it may answer late at a start.
+  // First try without the user database, because it may answer late at a start.
   Caller caller;
   caller.uid = (*owner)->uid;
   caller.gid = (*owner)->gid;

@@ -20,29 +20,30 @@ class NetworkVerbs {
                Teardowns& teardowns)
       : parts_(parts), access_(access), teardowns_(teardowns) {}
 
-  // `given` holds an fd, which stays open until the call returns, and its
-  // inode.
+  // `given` has an fd, which stays open until the call returns, and the inode
+  // of the namespace.
   Result<NetworkStatus> SetupNetwork(const CallContext& call,
                                      const Name& allocation,
                                      const NetworkRequest& spec,
                                      GivenNetns given = {});
   struct Network {
     NetworkStatus status;
-    std::shared_ptr<UniqueFd> netns;  // shared, because results are copied
+    std::shared_ptr<UniqueFd> netns;  // shared_ptr, because results are copied
   };
   // Returns the network of the interface; with "" the only one. With `open`
   // also opens its namespace, for the allocation's owner alone.
   Result<Network> GetNetwork(const CallContext& call, const Name& allocation,
                              const std::string& interface, bool open);
-  // Replaces the ports of the network of the interface; with "" of the only
-  // one.
+  // Replaces the ports of the network of the interface. With "" it is the only
+  // network.
   Result<NetworkStatus> UpdatePorts(const CallContext& call,
                                     const Name& allocation,
                                     const std::string& interface,
                                     const std::vector<PortMapping>& ports);
   // Returns whether the rules of the allocation's owner now grant the network
-  // and its ports (Networks::Events). False if the owner, or a group that would
-  // make the difference, cannot be read. Called on any thread.
+  // and its ports (Networks::Events). False if the owner cannot be read, or if
+  // the user database does not answer and the answer depends on it. Called on
+  // any thread.
   bool GrantsPorts(const NetworkRecord& record) const;
   // Removes one network; "" removes all.
   Result<void> TeardownNetwork(const CallContext& call, const Name& allocation,

@@ -15,10 +15,11 @@ Result<bool> NodeVerbs::OwnsSomething() {
   MOUNTD_ASSIGN(const auto plugins, parts_.state.plugins.ListPlugins());
   MOUNTD_ASSIGN(const auto volumes, parts_.state.volumes.ListVolumes());
   MOUNTD_ASSIGN(const auto owed, parts_.state.owed.ListOwed());
-  // mountd retries these without a pending record.
+  // mountd retries these tear-downs, and has no pending record of them.
   MOUNTD_ASSIGN(const auto anchors, parts_.boot.anchors.ListAnchors());
   MOUNTD_ASSIGN(const auto quarantine, parts_.boot.networks.ListQuarantine());
-  // Nobody would watch a lease of a scope that has no allocation yet.
+  // A lease counts too, because a lease of a scope may have no allocation yet,
+  // and without mountd nobody would watch the lease.
   MOUNTD_ASSIGN(const auto leases, parts_.state.leases.ListLeases());
   return !allocations.empty() || !plugins.empty() || !volumes.empty() ||
          !leases.empty() || !owed.empty() || !anchors.empty() ||

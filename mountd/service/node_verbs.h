@@ -11,7 +11,7 @@
 
 namespace mountd {
 
-// Owns nothing; serves whoever operates the node: configuration and pending
+// Owns nothing. Serves the operator of the node: configuration and pending
 // tear-downs. Runs on workers. Never logs an error that it returns.
 class NodeVerbs {
  public:
@@ -20,8 +20,9 @@ class NodeVerbs {
       : parts_(parts), access_(access), teardowns_(teardowns) {}
 
   // Puts the configuration's file in force: all of it, or nothing on an error.
-  // Returns the sections that take effect only when mountd starts again, which
-  // it does right after. For root and administrators.
+  // Returns the sections that take effect only after a restart of mountd. If
+  // there are any, mountd restarts right after the call. For root and
+  // administrators.
   Result<std::vector<std::string>> Reload(const CallContext& call);
   Result<std::vector<OwedRecord>> ListOwed(const CallContext& call);
   // Retries one pending tear-down with its owner's rights, if it is still
@@ -30,7 +31,7 @@ class NodeVerbs {
     const CurrentUser user(owed.uid);
     return teardowns_.Retry(owed);
   }
-  // Returns whether there is any object of any user to look after.
+  // Returns whether mountd has any object of any user to look after.
   Result<bool> OwnsSomething();
 
  private:

@@ -7,9 +7,9 @@
 
 namespace mountd {
 
-// Returns a call of the owner's, for work that mountd does without a call of
-// the owner's. The user database is asked only here, because a record holds no
-// groups and a rule may name one of the owner's. Unavailable as GroupsOf.
+// Returns a call as if from the owner, for work that mountd does without one.
+// Asks the user database for the owner's groups, because records hold no groups
+// and a rule may name one. Unavailable as GroupsOf.
 Result<CallContext> OwnersCall(const AllocationRecord& owner);
 
 }  // namespace mountd

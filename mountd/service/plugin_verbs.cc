@@ -21,7 +21,7 @@ Result<csi::PluginRegistration> PluginVerbs::RegisterPlugin(
   if (const auto known = parts_.plugins.Get(record.id)) {
     MOUNTD_TRY(access_.PolicyFor(call).MayUse(call.caller, known->record.uid,
                                               "plugin " + record.id));
-    // A registration by an administrator does not change the owner.
+    // If an administrator registers the plugin, its owner stays the same.
     record.uid = known->record.uid;
     is_new = std::none_of(known->instances.begin(), known->instances.end(),
                           [&](const csi::PluginInstance& one) {
@@ -36,7 +36,8 @@ Result<csi::PluginRegistration> PluginVerbs::RegisterPlugin(
                 parts_.plugins.Register(record));
   Result<void> usable = owner ? access_.leases().CheckUsable(*owner) : Ok();
   if (!usable) {
-    // The lease lapsed during the call.
+    // The lease lapsed during the call, so undo a registration that this call
+    // made.
     if (is_new) {
       IgnoreBecauseBestEffort(parts_.plugins.Unregister(
           record.id, {record.type, record.allocation}));

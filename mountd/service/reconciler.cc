@@ -24,8 +24,8 @@ Result<std::vector<ReconcileEntry>> Reconciler::Reconcile(
   std::vector<ReconcileEntry> entries;
   std::set<std::string> missing = spec.wanted;
   std::vector<std::string> unwanted;
-  // Watch before reading the records, so that no allocation is missed that is
-  // prepared in between.
+  // Begin to watch before reading the records, so that no allocation that is
+  // prepared in between is missed.
   const PreparedMeanwhile::Watch prepared(prepared_);
   MOUNTD_ASSIGN(
       const std::vector<AllocationRecord> records,
@@ -49,8 +49,8 @@ Result<std::vector<ReconcileEntry>> Reconciler::Reconcile(
   return entries;
 }
 
-// Records the epoch before anything is released, so that an older agent is
-// refused from now on.
+// Records the epoch before it releases anything, so that calls of an older
+// agent are refused from now on.
 Result<void> Reconciler::EnterEpoch(const CallContext& call,
                                     const ReconcileSpec& spec) {
   std::uint64_t highest = spec.epoch;
@@ -72,7 +72,7 @@ Result<void> Reconciler::EnterEpoch(const CallContext& call,
                        std::to_string(highest));
 }
 
-// Returns the first error of a sweep. The other sweeps have gone on.
+// Returns the first error of any sweep. The other sweeps ran to their end.
 Result<void> Reconciler::SweepAll(const Sweeping& sweeping, Strands& strands,
                                   const std::vector<std::string>& unwanted,
                                   std::vector<ReconcileEntry>* entries) {
@@ -96,13 +96,13 @@ Result<void> Reconciler::SweepAll(const Sweeping& sweeping, Strands& strands,
                                   ScopeOf(sweeping.spec), "was cancelled");
     }
   }
-  // Failed releases are pending now.
+  // Failed releases are pending now, so let mountd retry them.
   parts_.on_owed();
   return outcome;
 }
 
-// Runs on the allocation's strand. Earlier calls there have ended, and later
-// ones find the outcome.
+// Runs on the allocation's strand, so earlier calls there have ended, and later
+// calls see the outcome.
 Result<ReconcileEntry> Reconciler::Sweep(const Sweeping& sweeping,
                                          const std::string& allocation) {
   ReconcileEntry entry{allocation, Outcome::kReleased, "", {}, {}};
@@ -118,7 +118,7 @@ Result<ReconcileEntry> Reconciler::Sweep(const Sweeping& sweeping,
     entry.reason = "another call prepared it meanwhile";
     return entry;
   }
-  // A release in progress has already passed this check.
+  // A release that has begun has already passed this check.
   if (record->state == AllocationState::kPrepared &&
       Lives(sweeping.call, *record, &entry)) {
     return entry;
@@ -142,8 +142,8 @@ Result<Outcome> Reconciler::OutcomeOf(const AllocationRecord& record,
   if (owed) {
     return Outcome::kOwed;
   }
-  // An error of the store says nothing about tasks. After another error nothing
-  // is removed: a process has copies, or may have.
+  // An error of the store says nothing about tasks. The other errors here mean
+  // that nothing was removed, because a process has copies or may have some.
   if (error.op != "store" &&
       (error.code == Code::kBusy || error.code == Code::kUnavailable ||
        error.code == Code::kDeadlineExceeded)) {
@@ -152,7 +152,8 @@ Result<Outcome> Reconciler::OutcomeOf(const AllocationRecord& record,
   return error;
 }
 
-// Returns true also if a search cannot tell.
+// Returns whether the allocation has live processes. True also if a search
+// cannot tell.
 bool Reconciler::Lives(const CallContext& call, const AllocationRecord& record,
                        ReconcileEntry* entry) {
   Result<std::optional<LiveProcesses>> live = FindLiveProcesses(parts_, record);
@@ -173,7 +174,8 @@ bool Reconciler::Lives(const CallContext& call, const AllocationRecord& record,
   return true;
 }
 
-// Returns the parts that the agent must make again, as far as the records show.
+// Returns which parts of the allocation the agent must make again, as far as
+// the records show.
 Result<ReconcileEntry> Reconciler::JudgeWanted(const AllocationRecord& record) {
   ReconcileEntry entry{record.id, Outcome::kPresent, "", {}, {}};
   if (record.state == AllocationState::kReleasing) {

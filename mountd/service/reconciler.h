@@ -12,9 +12,10 @@
 
 namespace mountd {
 
-// Owns nothing; releases the allocations of a scope that its agent no longer
-// wants. Runs on a worker, and releases each allocation on its own strand.
-// Never releases an allocation that has, or may have, live processes.
+// Owns nothing. Releases those allocations of a scope that the scope's agent no
+// longer wants. Runs on a worker, and releases each allocation on the
+// allocation's own strand. Never releases an allocation that has, or may have,
+// live processes.
 class Reconciler {
  public:
   Reconciler(const ServiceParts& parts, const CallerAccess& access,
@@ -26,10 +27,10 @@ class Reconciler {
 
   // Releases the allocations of the caller's scope that are not wanted, except
   // those that have, or may have, live processes. Returns one entry for each
-  // allocation, in the order of their names. Not on any allocation's strand,
-  // because it waits for those. One at a time for each user. FailedPrecondition
-  // for an older epoch. After an error the released allocations stay released,
-  // and the caller repeats the call.
+  // allocation, in the order of their names. Never runs on an allocation's
+  // strand, because it waits for these strands. Only one runs at a time for
+  // each user. FailedPrecondition for an older epoch. After an error the
+  // released allocations stay released, and the caller repeats the call.
   Result<std::vector<ReconcileEntry>> Reconcile(const CallContext& call,
                                                 const ReconcileSpec& spec,
                                                 Strands& strands);
@@ -46,8 +47,8 @@ class Reconciler {
                         std::vector<ReconcileEntry>* entries);
   Result<ReconcileEntry> Sweep(const Sweeping& sweeping,
                                const std::string& allocation);
-  // Returns the outcome of a release that failed with `error`; `error` if the
-  // entry has none.
+  // Returns the outcome for an allocation whose release failed with `error`;
+  // `error` itself if no outcome fits.
   Result<ReconcileOutcome> OutcomeOf(const AllocationRecord& record,
                                      const Error& error);
   bool Lives(const CallContext& call, const AllocationRecord& record,

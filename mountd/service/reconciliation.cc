@@ -12,8 +12,8 @@
 namespace mountd {
 namespace {
 
-// A Reconcile runs at most this many releases at once, each on one thread. A
-// release that hangs delays the others only once this many hang.
+// The most releases that a Reconcile runs at once, each on one thread. Releases
+// that hang delay the others only if this many hang.
 constexpr std::size_t kReleasesAtOnce = 8;
 
 struct UnderWay {
@@ -79,7 +79,7 @@ void ForEachOnStrand(Strands& strands,
                      const std::function<void(std::size_t)>& job) {
   const auto under_way = std::make_shared<UnderWay>();
   const std::uint32_t uid = CurrentUser::Get();
-  // The operation waits for its jobs, so its trace outlives them.
+  // The operation waits for these jobs, so its trace outlives them.
   OperationTrace* const trace = CurrentTrace::Get();
   for (std::size_t i = 0; i < allocations.size(); ++i) {
     under_way->AwaitLessThan(kReleasesAtOnce);

@@ -19,8 +19,8 @@
 // The request and the answer of Reconcile.
 namespace mountd {
 
-// Enough for a high limits.allocations_per_uid. The size of a message bounds it
-// before.
+// Enough even for a high limits.allocations_per_uid. The size of a D-Bus
+// message allows less.
 inline constexpr std::size_t kMaxWanted = 100'000;
 
 struct ReconcileSpec {
@@ -35,7 +35,7 @@ enum class ReconcileOutcome {
   kMissing,   // is wanted and does not exist
   kReleased,  // was not wanted and is removed
   kUnwanted,  // a dry run; would have been released
-  kLive,      // was not wanted and is kept, because something of it lives
+  kLive,      // was not wanted and is kept, because it has live processes
   kOwed,      // its release is pending
 };
 
@@ -46,7 +46,7 @@ struct ReconcileEntry {
   std::string allocation;
   ReconcileOutcome outcome = ReconcileOutcome::kPresent;
   std::string reason;  // "" if there is none
-  // kPresent: parts that the agent must make again
+  // kPresent: the parts that the agent must make again.
   std::vector<std::string> needs;
   std::optional<HolderReport> holders;  // kLive
 };
@@ -54,7 +54,7 @@ struct ReconcileEntry {
 // Remembers which allocations were prepared during a Reconcile. Thread-safe.
 class PreparedMeanwhile {
  public:
-  // Sees allocations that are prepared after its construction.
+  // Knows which allocations were prepared since its construction.
   class Watch {
    public:
     explicit Watch(PreparedMeanwhile& all);
@@ -68,7 +68,7 @@ class PreparedMeanwhile {
     std::uint64_t since_ = 0;
   };
 
-  // Notes the allocation, if there is a Watch.
+  // Notes that the allocation was prepared, if there is a Watch.
   void Note(const std::string& allocation);
 
  private:
@@ -78,9 +78,9 @@ class PreparedMeanwhile {
   std::map<std::string, std::uint64_t> all_;  // mutex_
 };
 
-// Runs `job` for each allocation on its strand, some at a time, and waits for
-// all of them. Begins no further job once `stop` returns true. Runs on a
-// worker, never on an allocation's strand.
+// Runs `job` for each allocation on the allocation's strand, some at a time,
+// and waits for all of them. Begins no further job once `stop` returns true.
+// Runs on a worker, never on an allocation's strand.
 void ForEachOnStrand(Strands& strands,
                      const std::vector<std::string>& allocations,
                      const std::function<bool()>& stop,

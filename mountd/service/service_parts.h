@@ -35,17 +35,19 @@ struct ServiceParts {
   csi::Controller& controller;
   const MountRoom& room;
   const MountHealths& healths;
-  // Called when more tear-downs may be pending than before. From any thread.
+  // Called from any thread when there may be more pending tear-downs than
+  // before.
   std::function<void()> on_owed = [] {};
-  std::vector<std::string> stores_set_aside{};  // by this start
-  // As NodeVerbs::Reload. Called on a worker, one call at a time.
+  // Stores that this start set aside.
+  std::vector<std::string> stores_set_aside{};
+  // Called by NodeVerbs::Reload on a worker, one call at a time.
   std::function<Result<std::vector<std::string>>()> reload = [] {
     return std::vector<std::string>{};
   };
-  // Called when leases were acquired or released. From any thread.
+  // Called from any thread when leases were acquired or released.
   std::function<void()> on_leases = [] {};
-  // Called when these allocations may be used again, because a lease of theirs
-  // was acquired. From any thread.
+  // Called from any thread when these allocations may be used again, because a
+  // lease of theirs was acquired.
   std::function<void(const std::vector<std::string>& allocations)> on_usable =
       [](const auto&) {};
   LeaseClocks lease_clocks{};

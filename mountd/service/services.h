@@ -27,10 +27,10 @@
 
 namespace mountd {
 
-// Owns the API's verbs without D-Bus, one small class a subject, and what these
-// classes share. Each verb asks the policy and then calls the domains. Each
-// verb is idempotent and is either done or undone; an undo that fails becomes
-// pending.
+// Owns the API's verbs without D-Bus, one small class for each subject, and the
+// objects that these classes share. Each verb asks the policy and then calls
+// the domains. Each verb is idempotent, and is either done or undone. An undo
+// that fails becomes pending.
 //
 // Verbs block and run on workers. A verb that names an allocation runs on the
 // allocation's strand, one that names a plugin on the plugin's. Never logs an

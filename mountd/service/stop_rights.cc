@@ -17,7 +17,7 @@ bool Names(const RuleConfig& rule, std::uint32_t gid) {
   return std::find(rule.gids.begin(), rule.gids.end(), gid) != rule.gids.end();
 }
 
-// Returns the user without any group.
+// Returns the user without any group, so that only rules with the uid match.
 Caller UserAlone(std::uint32_t uid) {
   Caller user;
   user.uid = uid;
@@ -25,8 +25,8 @@ Caller UserAlone(std::uint32_t uid) {
   return user;
 }
 
-// Returns the user with those groups that some of these rules name, because a
-// plan has room for few.
+// Returns the user with only those groups that some of the `is_meant` rules
+// name, because a plan has room for few groups.
 Result<Caller> UserWithGroups(const ServiceParts& parts, const Config& config,
                               std::uint32_t uid, const RuleTest& is_meant) {
   MOUNTD_ASSIGN(UserGroups groups, GroupsOf(uid, parts.user_database));
@@ -42,7 +42,7 @@ Result<Caller> UserWithGroups(const ServiceParts& parts, const Config& config,
   return user;
 }
 
-// Returns the caller's group by which a rule grants it.
+// Returns a group of the caller for which a rule grants the stop.
 std::uint32_t GroupThatGrants(const Config& config, const Caller& caller,
                               const RuleTest& grants) {
   std::vector<std::uint32_t> gids = caller.groups;

@@ -7,22 +7,24 @@
 #include "mountd/policy/policy.h"
 #include "mountd/service/service_parts.h"
 
-// The right to stop tasks of a lease. The kernel says which groups a caller
-// has. A fence has no caller, so it knows the groups of the user database
-// alone. mountd asks the database only if a rule's group decides, because the
-// database may be slow or away.
+// The right of a lease to stop tasks. For a caller the kernel says which groups
+// it has. A fence has no caller, so mountd can only ask the user database. It
+// asks only if a rule's group decides, because the database may be slow or
+// away.
 namespace mountd {
 
-// Ok if a rule lets the caller stop the cgroup's tasks so, and the fence of a
-// lease finds such a rule again. `policy` is that of the call.
-// FailedPrecondition if only a group grants it that the user database does not
-// list for the user. Unavailable if that database cannot be read.
+// Ok if a rule lets the caller stop the cgroup's tasks in this way, and the
+// lease's fence can find such a rule later without the caller. `policy` is the
+// policy of the call. FailedPrecondition if only a group grants the stop, and
+// the user database does not list that group for the user. Unavailable if the
+// database cannot be read.
 Result<void> MayFence(const ServiceParts& parts, const Policy& policy,
                       const Caller& caller, const std::string& cgroup,
                       exec::TaskStop how);
 
-// Stops the tasks of the fence in the name of the lease's user. The errors are
-// those of Executor::StopTasks, and Unavailable as above.
+// Stops the tasks of the fence in the name of the lease's user. Returns the
+// errors of Executor::StopTasks. Unavailable if the user database cannot be
+// read.
 Result<exec::StopTasksState> StopFenced(const ServiceParts& parts,
                                         const FenceRecord& fence);
 

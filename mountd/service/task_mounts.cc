@@ -7,8 +7,8 @@
 namespace mountd {
 namespace {
 
-// Returns "" if the task's mount has the requested propagation, or what is
-// wrong.
+// Returns what is wrong with the propagation of the task's mount; "" if it is
+// as requested.
 std::string LostPropagation(const MountRecord& record,
                             const exec::TaskMount& seen,
                             bool has_own_user_namespace) {
@@ -37,7 +37,7 @@ std::string LostPropagation(const MountRecord& record,
                "rootfsPropagation is slave";
 }
 
-// Returns "" if the mount has all requested attributes, or which it lacks.
+// Returns which requested attributes the task's mount lacks; "" if it has all.
 std::string MissingAttributes(const MountRecord& record,
                               const exec::TaskMount& seen) {
   std::string missing;

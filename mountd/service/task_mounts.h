@@ -16,8 +16,9 @@ struct TaskMountVerdict {
   std::string name;
   // "ok", "missing", "covered", "weaker", "lost-propagation", "gone"
   std::string verdict;
-  std::string reason;            // "" for "ok"
-  std::uint64_t attributes = 0;  // MOUNT_ATTR_*, as found, like the next two
+  std::string reason;  // "" for "ok"
+  // MOUNT_ATTR_* as found; so are the next two members.
+  std::uint64_t attributes = 0;
   std::uint64_t peer_group = 0;
   std::uint64_t master = 0;
 };

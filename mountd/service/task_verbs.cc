@@ -39,8 +39,8 @@ Result<HolderReport> TaskVerbs::ListHolders(const CallContext& call,
   return report;
 }
 
-// Adds the processes that have a copy. Such a process keeps more than the mount
-// busy, and can open the mount again at will.
+// Adds the processes that have a copy of the mount, because such a process can
+// open the mount again at any time.
 Result<void> TaskVerbs::AddCopies(const AllocationRecord& record,
                                   const MountRecord& mount,
                                   exec::HolderScope scope,
@@ -72,7 +72,8 @@ Result<HandedOutReport> TaskVerbs::ListHandedOut(const CallContext& call,
                 parts_.state.allocations.GetAllocation(allocation.str()));
   MOUNTD_ASSIGN(std::vector<HandedOutRecord> records,
                 parts_.boot.handed_out.HandedOutOf(allocation.str()));
-  // Another user may have had an allocation of this name before.
+  // Remove records of another user, who may have had an allocation of this name
+  // before.
   std::erase_if(records, [&](const HandedOutRecord& one) {
     return !access_.Sees(call, one.uid);
   });
@@ -116,7 +117,8 @@ Result<TaskReport> TaskVerbs::VerifyTask(const CallContext& call,
     return mount.task != task.str() || !IsOnHost(mount);
   });
   TaskReport report;
-  // Runs once also without mounts, to check that the process may be looked at.
+  // Run the plan once even without mounts, to check that the process may be
+  // looked at.
   std::span<const MountRecord> left = mounts;
   do {
     const auto some = left.first(std::min(left.size(), exec::kMaxTaskMounts));

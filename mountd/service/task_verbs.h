@@ -11,7 +11,7 @@
 
 namespace mountd {
 
-// Owns nothing; shows which processes use an allocation's mounts, and whether a
+// Owns nothing. Shows which processes use an allocation's mounts, and whether a
 // task has its mounts. Runs on workers, on the allocation's strand. Never
 // changes a mount.
 class TaskVerbs {
@@ -26,8 +26,8 @@ class TaskVerbs {
   Result<HolderReport> ListHolders(const CallContext& call,
                                    const Name& allocation, const Name& task,
                                    const Name& name, exec::HolderScope scope);
-  // Returns the allocation's mounts that OpenTree and PrepareInbox handed out
-  // and that a process still has, also after the release. Hides other users'
+  // Returns mounts of the allocation that OpenTree and PrepareInbox handed out
+  // and that a process still has, even after the release. Hides other users'
   // processes as ListHolders does.
   Result<HandedOutReport> ListHandedOut(const CallContext& call,
                                         const Name& allocation);

@@ -40,7 +40,7 @@ std::string_view OwedKindName(OwedKind kind) {
 
 namespace {
 
-// Returns the allocation of the record; for an unstage the plugin.
+// Returns the name of the allocation; for an unstage the name of the plugin.
 std::string FirstPartOf(const OwedRecord& owed) {
   return owed.object.substr(0, owed.object.find('/'));
 }
@@ -76,7 +76,7 @@ Result<void> Teardowns::UnmountAllOf(const AllocationRecord& record,
                                      const Manner& manner) {
   Result<void> outcome = parts_.mounts.UnmountAll(
       record.id, manner.progress,
-      // kIgnore goes on while a mount is used, so it only detaches it.
+      // With kIgnore only detach the mount, because a process may still use it.
       manner.on_tasks == OnTasks::kIgnore ? exec::UnmountMode::kDetach
                                           : exec::UnmountMode::kPlain);
   if (outcome || outcome.error().code != Code::kBusy) {
@@ -103,11 +103,11 @@ Result<void> Teardowns::UnpublishIfUnused(const AllocationRecord& record,
        /*was_looked_for=*/!ignores && publication.mount_id != 0});
 }
 
-// Removes tasks' mounts first, then their sources. Removes networks last, so
-// that a volume whose server is reached through one can still be unmounted. A
-// thing that cannot be removed keeps only the things that it depends on.
-// Returns the first error. Removes nothing if volumes of others need a plugin
-// of this allocation.
+// Removes tasks' mounts first, and then their sources. Removes networks last,
+// because a volume's server may be reachable only through one of them. If an
+// object cannot be removed, the objects that it depends on stay, and all others
+// are removed. Returns the first error. Removes nothing if volumes of other
+// allocations need a plugin of this allocation.
 Result<void> Teardowns::Undo(const AllocationRecord& record,
                              const Manner& manner) {
   const Progress& progress = manner.progress;
@@ -125,7 +125,7 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
   MOUNTD_TRY(NoteUnchecked(parts_, record, unchecked));
   progress.Expect(publications.size() + interfaces.size());
   Result<void> outcome = UnmountAllOf(record, manner);
-  // Later steps go on after a failure, and the first error counts.
+  // After a failure continue with the later steps, and return the first error.
   const auto keep_first = [&outcome](Result<void> next) {
     if (!next && outcome) {
       outcome = std::move(next);
@@ -135,10 +135,12 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
     keep_first(UnpublishIfUnused(record, publication, manner));
     progress.Advance();
   }
-  // Plugins end after the volumes, which may be of the allocation's own plugin.
+  // End plugins after the volumes, because a volume may belong to a plugin of
+  // this allocation.
   Result<void> ended = parts_.plugins.UnregisterOf(record.id);
   for (const std::string& interface : interfaces) {
-    // A plugin that could not end keeps its networks.
+    // If a plugin could not end, keep the networks, because the plugin may need
+    // them.
     if (ended) {
       keep_first(parts_.networks.Teardown(record.id, interface, progress));
     }
@@ -147,17 +149,17 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
   keep_first(std::move(ended));
   progress.At(Step::kWork);
   MOUNTD_TRY(std::move(outcome));
-  // Only an allocation without leftovers loses its directory.
+  // The directory goes last, once nothing of the allocation is left.
   MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));
   return parts_.boot.inboxes.RemoveInboxes(record.id);
 }
 
 namespace {
 
-// Returns whether a search for copies can find this mount's. Without a cgroup a
-// task's copy looks like another user's mount of the same source. Only a tmpfs,
-// which belongs to one mount, and with `volumes_too` a volume that is removed
-// as a whole, can be told apart.
+// Returns whether a search for copies can find those of this mount. Without a
+// cgroup a task's copy looks like another user's mount of the same source. Two
+// sources are exceptions: a tmpfs, because it belongs to one mount, and with
+// `volumes_too` a volume that is removed as a whole.
 bool IsSearched(const AllocationRecord& record, const MountRecord& mount,
                 bool volumes_too) {
   return mount.mount_id != 0 &&
@@ -199,8 +201,8 @@ Result<void> Teardowns::CheckCopies(
   return Ok();
 }
 
-// Searches for copies of all of the allocation's mounts at once, before
-// anything is removed.
+// Searches once for copies of all of the allocation's mounts, before anything
+// is removed.
 Result<void> Teardowns::CheckRelease(const AllocationRecord& record,
                                      const Manner& manner) {
   if (manner.on_tasks == OnTasks::kIgnore) {
@@ -235,8 +237,8 @@ Result<void> Teardowns::CheckReplaceable(const AllocationRecord& record,
   });
 }
 
-// Repeats the check until no task has a copy, because the kernel has no
-// notification about other mount namespaces.
+// Repeats the check until no task has a copy, because the kernel does not
+// notify of changes in other mount namespaces.
 Result<void> Teardowns::Await(const Manner& manner,
                               const std::function<Result<void>()>& look) const {
   using Clock = std::chrono::steady_clock;
@@ -269,7 +271,7 @@ Result<bool> Teardowns::HasUsersOfUnchecked(const AllocationRecord& record) {
 Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
                                          const Manner& manner) {
   if (Result<void> unused = CheckRelease(record, manner); !unused) {
-    // A release that has begun stays pending.
+    // A release that had begun before stays pending.
     if (record.state == AllocationState::kReleasing) {
       MOUNTD_TRY(parts_.state.owed.AddOwed(
           Owed(OwedKind::kRelease, record.id, record.uid, unused.error())));
@@ -296,7 +298,8 @@ Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
                 parts_.state.allocations.FinishAllocation(std::move(receipt)));
   const Result<bool> has_users = HasUsersOfUnchecked(record);
   receipt.has_users = !has_users || *has_users;
-  // After a kill or a failure a start or BeginHistory forgets the lease.
+  // If mountd is killed or this fails, the next start or BeginHistory forgets
+  // the lease.
   IgnoreBecauseBestEffort(leases_.Forget(record.id));
   return receipt;
 }
@@ -360,7 +363,7 @@ Result<void> Teardowns::Unmount(const AllocationRecord& record,
   }
   Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name, mode);
   if (!unmounted && unmounted.error().code == Code::kBusy) {
-    // It is still mounted, so nothing is pending.
+    // The mount is still there, so nothing is pending.
     MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
                   parts_.boot.mounts.GetMount(record.id, task, name));
     return WithHolders(record, mount ? mount->mount_id : 0,
@@ -370,8 +373,8 @@ Result<void> Teardowns::Unmount(const AllocationRecord& record,
                        record.uid, std::move(unmounted));
 }
 
-// Adds the processes that use the mount to the error, because the owner has to
-// end them next. Leaves the error as it is if the search fails.
+// Adds to the error the processes that use the mount, because the owner has to
+// end them next. If the search fails, returns the error unchanged.
 Error Teardowns::WithHolders(const AllocationRecord& record,
                              std::uint64_t mount_id, Error busy) {
   const std::optional<HolderReport> report =
@@ -404,7 +407,7 @@ Result<void> Teardowns::LoseIfLapsed(const AllocationRecord& record,
     lost = parts_.mounts.Lose(spec.allocation, spec.task, spec.name);
   }
   if (!lost) {
-    // Pending now if this fails, too.
+    // If this fails too, the unmount is pending now.
     IgnoreBecauseBestEffort(Unmount(record, spec.task, spec.name,
                                     exec::UnmountMode::kDetach,
                                     {OnTasks::kIgnore}));
@@ -449,8 +452,8 @@ Result<void> Teardowns::OweUnlessDone(OwedKind kind, const std::string& object,
 }
 
 Result<void> Teardowns::Retry(const OwedRecord& owed) {
-  // It may have been done since the list was made, and the same name made
-  // again.
+  // The tear-down may have been done since the list was made, and an object of
+  // the same name made again.
   MOUNTD_ASSIGN(const bool still_owed, parts_.state.owed.IsOwed(owed.id));
   if (!still_owed) {
     return Ok();
@@ -464,7 +467,7 @@ Result<void> Teardowns::Retry(const OwedRecord& owed) {
   }
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.allocations.GetAllocation(allocation));
-  // The allocation is released, and with it all its tear-downs.
+  // The allocation is released, so all of its tear-downs are done.
   if (!record) {
     return parts_.state.owed.RemoveOwed(owed.kind, owed.object);
   }

@@ -17,22 +17,22 @@ namespace mountd {
 // Returns "release", "unpublish", "teardown-network", "unmount" or "unstage".
 std::string_view OwedKindName(OwedKind kind);
 
-// Returns the strand of its work: the allocation's or the volume's.
+// Returns the strand of the tear-down: the allocation's or the volume's.
 std::string StrandOf(const OwedRecord& owed);
 std::string AllocationStrand(const std::string& allocation);
 
 exec::AllocationPlan PlanOf(const AllocationRecord& record);
 
-// How a call wants something undone.
+// How a call wants objects removed.
 struct Manner {
   OnTasks on_tasks = OnTasks::kRefuse;
   Progress progress{};
   CancelToken cancelled = nullptr;
 };
 
-// Undoes an allocation's objects, one of them or all, in the right order.
-// Records a failure as pending with its reason, and retries until it succeeds,
-// the object is requested again, or the allocation is gone.
+// Removes an allocation's objects, one or all of them, in the right order.
+// Records a failure as pending, with the reason. Then retries until the
+// tear-down succeeds, the object is requested again, or the allocation is gone.
 //
 // Methods block. Calls for one allocation come one at a time, on its strand.
 class Teardowns {
@@ -40,21 +40,22 @@ class Teardowns {
   Teardowns(const ServiceParts& parts, Leases& leases)
       : parts_(parts), leases_(leases) {}
 
-  // Busy if tasks have copies of an object to remove
-  // (mountd/executors/task_copies.h). The object is unchanged, and nothing
-  // becomes pending. This holds for each method.
+  // For each method: Busy if tasks have copies of an object to remove
+  // (mountd/executors/task_copies.h). Then the object is unchanged, and nothing
+  // becomes pending.
   Result<ReceiptRecord> Release(const AllocationRecord& record,
                                 const Manner& manner = {});
-  // Busy, with the processes that have them, if tasks have copies of the
-  // allocation's mounts or volumes. Changes nothing.
+  // Busy if tasks have copies of the allocation's mounts or volumes. The error
+  // names the processes with copies. Changes nothing.
   Result<void> CheckCopiesOf(const AllocationRecord& record) {
     return CheckRelease(record, Manner());
   }
-  // Busy, with nothing pending, while a bind mount of the volume is left.
+  // Also Busy while a bind mount of the volume is left. Then nothing is
+  // pending.
   Result<void> Unpublish(const AllocationRecord& record,
                          const std::string& alias, const Manner& manner = {});
-  // Busy, with nothing pending, while something uses the mount. Users of a
-  // mount that is only detached keep it.
+  // Also Busy while a process uses the mount. Then nothing is pending. If the
+  // mount is only detached, processes that use it keep it.
   Result<void> Unmount(const AllocationRecord& record, const std::string& task,
                        const std::string& name,
                        exec::UnmountMode mode = exec::UnmountMode::kPlain,
@@ -66,11 +67,11 @@ class Teardowns {
   // Called after a failed Bind. Adds a pending unmount for a mount that could
   // not be undone.
   Result<void> OweUnlessUndone(const BindMountRequest& spec);
-  // Called after a swap. Detaches the new mount if the lease lapsed meanwhile,
-  // and returns that refusal. The old mount is gone, and mounting it again
-  // would attach something after the lapse. The record stays as lost, so that
-  // the agent finds the mount missing once it may use the allocation again. A
-  // mount that cannot be detached gets a pending unmount.
+  // Called after a swap. If the lease lapsed meanwhile, detaches the new mount
+  // and returns the refusal. Does not mount the old one again, because that
+  // would attach a mount after the lapse. The record stays as lost, so that the
+  // agent sees that the mount is missing once it may use the allocation again.
+  // If the mount cannot be detached, its unmount becomes pending.
   Result<void> LoseIfLapsed(const AllocationRecord& record,
                             const BindMountRequest& spec);
   Result<void> TeardownNetwork(const AllocationRecord& record,
@@ -79,12 +80,13 @@ class Teardowns {
   Result<void> TeardownNetworks(const AllocationRecord& record,
                                 const Progress& progress);
 
-  // Removes the pending tear-down of an object that exists again on request.
+  // Removes the pending tear-down of an object, because the object was
+  // requested again and exists.
   Result<void> Forgive(OwedKind kind, const std::string& object);
   // Retries one tear-down, if it is still pending.
   Result<void> Retry(const OwedRecord& owed);
-  // Adds pending tear-downs for unfinished work. Called after the parts have
-  // recovered.
+  // Adds pending tear-downs for work that an earlier mountd did not finish.
+  // Called after the parts have recovered.
   Result<void> OweCutOff();
 
  private:

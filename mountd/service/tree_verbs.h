@@ -10,9 +10,9 @@
 
 namespace mountd {
 
-// Owns nothing; removes trees of files below a directory that the caller
-// passed, or gives them another owner. Runs on workers, on the strand of the
-// directory. Never follows a path.
+// Owns nothing. Removes trees of files below a directory that the caller
+// passed, or gives these files another owner. Runs on workers, on the strand of
+// the directory. Never follows a path.
 class TreeVerbs {
  public:
   TreeVerbs(const ServiceParts& parts, const CallerAccess& access)

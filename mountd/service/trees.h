@@ -15,11 +15,11 @@ struct TreeResult {
   std::uint64_t left = 0;  // of other owners, unchanged
 };
 
-// Works on the files below a directory that a caller passed, plan after plan
-// until the work is finished. Between plans other callers have their turn, and
-// the work updates its progress (CallContext::progress). Aborted if the call
-// was cancelled; finished parts stay done. Keeps no state: the same call again
-// continues with the rest.
+// Works on the files below a directory that a caller passed, by one plan after
+// the other until the work is finished. Between plans the plans of other
+// callers run, and the work updates its progress (CallContext::progress).
+// Aborted if the call was cancelled; finished parts stay done. Keeps no state,
+// so the same call continues with the rest.
 //
 // Blocks. Runs on a worker, on the strand of the directory.
 Result<TreeResult> RemoveTree(exec::TreeExecutor& executor,

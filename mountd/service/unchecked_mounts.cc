@@ -14,7 +14,8 @@ bool FreesAClaim(const MountRecord& mount) {
          mount.wish.source_kind != exec::SourceKind::kPublishedVolume;
 }
 
-// Returns the cgroup's processes as text; nothing if it has none or is gone.
+// Returns the cgroup's processes as text; nothing if the cgroup has no process
+// or is gone.
 std::optional<std::string> MembersAsText(const ServiceParts& parts,
                                          std::uint64_t cgroup) {
   const Result<exec::HoldersState> found = parts.executor.FindProcesses(
@@ -41,7 +42,8 @@ std::optional<std::string> MembersAsText(const ServiceParts& parts,
 Result<void> Note(const ServiceParts& parts, const AllocationRecord& record) {
   MOUNTD_ASSIGN(std::vector<UncheckedRecord> others,
                 parts.state.unchecked.UncheckedOf(record.id));
-  // An allocation may get one cgroup after another.
+  // An allocation may have had other cgroups before. Forget those without
+  // processes.
   std::erase_if(others, [&](const UncheckedRecord& other) {
     return other.cgroup == record.cgroup;
   });

@@ -19,7 +19,7 @@ namespace mountd {
 
 // Records that processes of the allocation's cgroup may keep one of the mounts.
 // Called before the mounts are removed, on the allocation's strand. Records
-// nothing without a cgroup, or without such a mount.
+// nothing if there is no cgroup, or no mount of these kinds.
 Result<void> NoteUnchecked(const ServiceParts& parts,
                            const AllocationRecord& record,
                            const std::vector<MountRecord>& mounts);
@@ -32,9 +32,9 @@ Result<void> NoteLeftCgroup(const ServiceParts& parts,
                             const AllocationRecord& record);
 
 // Returns the processes that may still use such mounts of the user's
-// allocation, as text; nothing if there are none. Forgets the cgroups that have
-// no process. A cgroup that cannot be looked at counts as one with processes.
-// `records` are those that the store had before the caller knew that no mount
+// allocation, as text; nothing if there are none. Forgets the records whose
+// cgroup has no process. A cgroup that cannot be looked at counts as one with
+// processes. The caller must read `records` before it makes sure that no mount
 // of the allocation is being removed.
 Result<std::optional<std::string>> UsersOfUnchecked(
     const ServiceParts& parts, const std::vector<UncheckedRecord>& records,

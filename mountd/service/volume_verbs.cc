@@ -30,13 +30,14 @@ Result<csi::PublishedVolume> VolumeVerbs::PublishVolume(
   Result<csi::PublishedVolume> outcome =
       parts_.volumes.Publish(spec, secrets, call.cancelled, call.progress);
   if (Result<void> held = access_.leases().CheckHeld(owner); !held) {
-    // The lease lapsed during the call. Also ends a publish whose outcome is
-    // not known, which would otherwise be settled later.
+    // The lease lapsed during the call. Unpublish also ends a publish whose
+    // outcome is unknown; otherwise mountd would repeat it later.
     if (!before) {
       IgnoreBecauseBestEffort(
           teardowns_.Unpublish(owner, spec.alias, {OnTasks::kIgnore}));
     } else if (before->state == PublicationState::kUncertain) {
-      // Tasks may have dead mounts of it, which keep it from being unpublished.
+      // Only take the volume back, because tasks may have dead mounts of it and
+      // these would keep it from being unpublished.
       IgnoreBecauseBestEffort(
           parts_.volumes.TakeBack({spec.allocation, spec.alias}));
     }
@@ -91,7 +92,8 @@ Result<std::int64_t> VolumeVerbs::ExpandVolume(
   MOUNTD_ASSIGN(
       const std::int64_t size,
       parts_.volumes.Expand(spec, secrets, call.cancelled, call.progress));
-  // The lease may have lapsed during the call. A volume cannot shrink again.
+  // Check again, because the lease may have lapsed during the call. The volume
+  // keeps its new size, because a volume cannot shrink.
   MOUNTD_TRY(access_.leases().CheckUsable(owner));
   return size;
 }
@@ -111,7 +113,8 @@ Result<void> VolumeVerbs::RepairOne(const AllocationRecord& owner,
 }
 
 // Swaps the volume's mounts in inboxes. A mount that cannot be swapped stays
-// dead, as do tasks' own binds; the signal MountHealth has notified the owner.
+// dead, and so do tasks' own bind mounts. The signal MountHealth has notified
+// the owner.
 Result<void> VolumeVerbs::RepairMountsOf(const PublicationRecord& publication) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
                 parts_.state.allocations.GetAllocation(publication.allocation));

@@ -15,7 +15,7 @@ namespace mountd {
 struct VolumeStatus {
   VolumeRecord record;
   std::vector<PublicationRecord> users;
-  // As its plugin reported last; nullopt: mountd knows none.
+  // The condition that the plugin reported last; nullopt: unknown.
   std::optional<csi::VolumeCondition> condition{};
 };
 
