@@ -24,8 +24,9 @@ AllocationRecord ReadAllocation(const Row& row) {
 
 Result<void> AllocationTable::AddAllocation(const AllocationRecord& record) {
   return database_->Transaction([&]() -> Result<void> {
-    // A name that is used again begins a new history, so the user's old receipt
-    // goes. A receipt of another user stays, because it is that user's proof.
+    // An allocation that uses a name again begins a new history, so remove the
+    // user's old receipt. Another user's receipt stays, because it is that
+    // user's proof.
     MOUNTD_TRY(
         database_->Run("DELETE FROM receipts WHERE allocation=?1 AND uid=?2",
                        record.id, record.uid));
@@ -98,7 +99,8 @@ Result<std::uint64_t> AllocationTable::RaiseEpoch(std::uint32_t uid,
       highest = *known;
       return Ok();
     }
-    // Inserted again, so that the scope's rowid becomes the highest.
+    // Delete and insert the row again, so that the scope's rowid becomes the
+    // highest.
     MOUNTD_TRY(database_->Run("DELETE FROM scopes WHERE uid=?1 AND scope=?2",
                               uid, scope));
     MOUNTD_TRY(ForgetScopes(uid));
@@ -111,7 +113,7 @@ Result<std::uint64_t> AllocationTable::RaiseEpoch(std::uint32_t uid,
 }
 
 // Makes room for one scope: forgets the oldest scope without an allocation,
-// because Reconcile has nothing to release there.
+// because Reconcile would find nothing to release in it.
 Result<void> AllocationTable::ForgetScopes(std::uint32_t uid) {
   int count = 0;
   MOUNTD_TRY(database_->Query(
@@ -179,14 +181,15 @@ Result<ReceiptRecord> AllocationTable::FinishAllocation(ReceiptRecord receipt) {
               {row.Text(0), row.Text(1), row.Int(2) != 0, row.Int(3) != 0});
         },
         receipt.allocation));
-    // These rows first, because they refer to the allocation (foreign key).
+    // Delete these rows first, because they refer to the allocation (foreign
+    // key).
     MOUNTD_TRY(database_->Run("DELETE FROM detached WHERE allocation=?1",
                               receipt.allocation));
     MOUNTD_TRY(database_->Run("DELETE FROM allocations WHERE id=?1",
                               receipt.allocation));
     MOUNTD_TRY(database_->Run(
-        // An unstage is the plugin's. Its object begins with the plugin's name,
-        // which may be the allocation's too.
+        // An unstage belongs to a plugin. Its object begins with the plugin's
+        // name, and an allocation may have the same name.
         "DELETE FROM owed WHERE kind<>?2 AND (object=?1 OR "
         "substr(object,1,length(?1)+1)=?1||'/')",
         receipt.allocation, static_cast<int>(OwedKind::kUnstage)));

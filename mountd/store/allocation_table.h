@@ -18,8 +18,8 @@ class AllocationTable {
  public:
   explicit AllocationTable(Database& database) : database_(&database) {}
 
-  // AlreadyExists if there is an allocation or another user's receipt of that
-  // name.
+  // AlreadyExists if an allocation has that name, or another user has a receipt
+  // of that name.
   Result<void> AddAllocation(const AllocationRecord& record);
   Result<std::optional<AllocationRecord>> GetAllocation(const std::string& id);
   Result<std::vector<AllocationRecord>> ListAllocations();
@@ -29,10 +29,10 @@ class AllocationTable {
   // Returns the highest epoch that was recorded for the user's scope.
   Result<std::optional<std::uint64_t>> GetEpoch(std::uint32_t uid,
                                                 const std::string& scope);
-  // Raises the epoch to at least `epoch` and returns the resulting epoch. Makes
-  // room if the user has kScopesPerUid scopes, by forgetting the scope without
-  // an allocation that was raised longest ago. ResourceExhausted if every scope
-  // has one.
+  // Raises the epoch to at least `epoch` and returns the resulting epoch. If
+  // the user already has kScopesPerUid scopes, first forgets one: among the
+  // scopes without an allocation, the one whose epoch was raised longest ago.
+  // ResourceExhausted if every scope has an allocation.
   Result<std::uint64_t> RaiseEpoch(std::uint32_t uid, const std::string& scope,
                                    std::uint64_t epoch);
   Result<std::uint32_t> CountAllocations(std::uint32_t uid);
@@ -40,9 +40,9 @@ class AllocationTable {
   Result<void> SetAllocationCgroup(const std::string& id, std::uint64_t cgroup);
   Result<void> SetLeaseRequired(const std::string& id);
   Result<void> SetAllocationGroup(const std::string& id, std::uint32_t group);
-  // Removes the allocation and its pending tear-downs, and keeps `receipt`, in
-  // one transaction. Assigns the receipt's serial and lists every volume that
-  // was ever detached from this allocation. Removes the user's oldest receipts
+  // Removes the allocation and its pending tear-downs, and stores `receipt`, in
+  // one transaction. Gives the receipt a serial, and adds every volume that was
+  // ever detached from this allocation. Removes the user's oldest receipts
   // beyond the limit.
   Result<ReceiptRecord> FinishAllocation(ReceiptRecord receipt);
   Result<std::optional<ReceiptRecord>> GetReceipt(

@@ -15,7 +15,7 @@ Result<void> AnchorTable::PutAnchor(const AnchorKey& key,
                                     std::uint64_t anchor_id) {
   MOUNTD_TRY(database_->Run(
       "INSERT INTO anchors(source_kind,source,anchor_id) VALUES(?1,?2,?3) "
-      // An unchanged id writes no page.
+      // Does not write a page if the id is unchanged.
       "ON CONFLICT DO UPDATE SET anchor_id=?3 WHERE anchor_id<>?3",
       static_cast<int>(key.kind), key.source, anchor_id));
   return Ok();

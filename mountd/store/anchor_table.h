@@ -16,9 +16,9 @@ class AnchorTable {
  public:
   explicit AnchorTable(Database& database) : database_(&database) {}
 
-  // Marks an anchor as doubtful by the id 0: the anchor may be there or not,
-  // and its id is unknown. A plan may have mounted it again and its answer was
-  // lost.
+  // Marks an anchor as doubtful by the id 0: the anchor may exist or not, and
+  // its id is unknown. This happens if a plan may have mounted the anchor and
+  // its answer was lost.
   Result<void> DoubtAnchor(const AnchorKey& key);
   Result<void> PutAnchor(const AnchorKey& key, std::uint64_t anchor_id);
   Result<std::optional<std::uint64_t>> GetAnchor(const AnchorKey& key);

@@ -63,8 +63,8 @@ DROP INDEX mounts_by_uid;
 DROP INDEX mounts_by_id;
 CREATE INDEX mounts_by_id ON mounts(mount_id) WHERE mount_id<>0;
 )sql";
-// The networks' records say which host ports are taken, and mountd keeps those
-// in memory. So the table of ports is not needed.
+// The table of ports is not needed, because mountd keeps in memory which host
+// ports the networks' records use.
 constexpr std::string_view kNetworksByInterface = R"sql(
 DROP TABLE ports;
 ALTER TABLE networks RENAME TO only_networks;
@@ -93,7 +93,8 @@ CREATE TABLE handed_out(
 )sql";
 constexpr std::string_view kTakenOver =
     "ALTER TABLE networks ADD COLUMN taken_over INTEGER NOT NULL DEFAULT 0;";
-// All networks with IPv6 alone have the same IPv4 address, which is none.
+// The key needs both addresses, because all networks with only IPv6 have the
+// same empty IPv4 address.
 constexpr std::string_view kQuarantineByBoth = R"sql(
 ALTER TABLE quarantine RENAME TO ipv4_quarantine;
 CREATE TABLE quarantine(
@@ -109,7 +110,7 @@ CREATE TABLE lease_deadlines(
   uid INTEGER NOT NULL, name TEXT NOT NULL, deadline_boot_us INTEGER NOT NULL,
   PRIMARY KEY(uid, name)) WITHOUT ROWID;
 )sql";
-// An update of ports that is under way; '' is none.
+// The ports of an update that is under way; '' means that there is none.
 constexpr std::string_view kNextPorts =
     "ALTER TABLE networks ADD COLUMN next_ports TEXT NOT NULL DEFAULT '';";
 constexpr std::array<std::string_view, 15> kBootSchema = {
@@ -140,8 +141,8 @@ Result<void> BootStore::AdoptBoot(const std::string& boot_id) {
     if (last_boot == boot_id) {
       return Ok();
     }
-    // Records that name no boot are of the boot that made the file, so keep
-    // them.
+    // Keep records without a boot id, because they are of the boot that made
+    // the file.
     if (!last_boot.empty()) {
       for (const std::string_view statement :
            {"DELETE FROM mounts", "DELETE FROM inboxes", "DELETE FROM anchors",

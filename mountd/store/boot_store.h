@@ -26,9 +26,9 @@ class BootStore {
  public:
   static Result<std::unique_ptr<BootStore>> Open(const std::string& path);
 
-  // Forgets the records of another boot, which exist where /run outlived that
+  // Forgets the records of another boot, which exist if /run outlived that
   // boot. Their mounts and namespaces are gone, and the kernel may have given
-  // their ids to others. Called once, before anything else.
+  // their ids to other objects. Called once, before any other method.
   Result<void> AdoptBoot(const std::string& boot_id);
 
   // Runs the writes of `body` as one commit. The store then has all of them or

@@ -47,7 +47,7 @@ std::vector<std::string> Texts(const json& value, std::size_t index) {
   return texts;
 }
 
-// A damaged address reads as no address.
+// Returns no address if the text in the store is damaged.
 template <typename Address>
 Address AddressFrom(const Result<Address>& parsed) {
   return parsed ? *parsed : Address{};
@@ -89,8 +89,8 @@ StringMap MapFromColumn(std::string_view text) {
   return map;
 }
 
-// Composes the text by hand. With many ports, building their JSON values would
-// take longer than the SQL statement.
+// Composes the text by hand. With many ports, building JSON values would take
+// longer than the SQL statement.
 std::string ToColumn(const std::vector<PortMapping>& ports) {
   std::string text = "[";
   for (const PortMapping& port : ports) {
@@ -221,7 +221,7 @@ json ToRows(std::span<const exec::IdExtent> extents) {
   return value;
 }
 
-// Reads the extents, and returns their number. Too many read as none.
+// Reads the extents, and returns their number. Returns 0 if there are too many.
 std::uint32_t FromRows(
     const json& value,
     std::array<exec::IdExtent, exec::kMaxIdExtents>* extents) {
@@ -238,9 +238,9 @@ std::uint32_t FromRows(
 
 }  // namespace
 
-// Returns "" for most mounts, because they have no id map. The same goes for a
-// tmpfs below. A map of users and groups alike is a list, as older versions
-// wrote it, and any other map is an object with a list for each.
+// Returns "" without a map, because most mounts have none. A map for both users
+// and groups is a list, as older versions wrote it. Any other map is an object
+// with one list for users and one for groups.
 std::string ToColumn(const exec::IdMapPlan& ids) {
   if (ids.count == 0) {
     return "";
@@ -322,7 +322,7 @@ std::string ToColumn(const exec::FileSystemPlan& file_system) {
                      ToBytes(file_system.source)});
 }
 
-// A record of an older version has no source, which reads as "".
+// A record of an older version has no source, so its source reads as "".
 exec::FileSystemPlan FileSystemFromColumn(std::string_view text) {
   exec::FileSystemPlan file_system;
   const json value = Parse(text);

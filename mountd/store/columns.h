@@ -9,8 +9,8 @@
 #include "mountd/store/records.h"
 
 // Stores values that have no SQL type as JSON text in one column. Reading never
-// fails. A value that is not as written (a damaged store) reads as empty, and
-// the state machines then find the kernel different and repair.
+// fails. A value that was damaged in the store reads as empty. mountd then sees
+// that the record and the kernel differ, and repairs.
 namespace mountd::store {
 
 std::string ToColumn(const StringMap& map);
@@ -33,7 +33,7 @@ exec::IdMapPlan IdsFromColumn(std::string_view text);
 std::string ToColumn(const exec::TmpfsPlan& tmpfs);
 exec::TmpfsPlan TmpfsFromColumn(std::string_view text);
 
-// Writes "" if the file system is not known.
+// Writes "" if the file system is unknown.
 std::string ToColumn(const exec::FileSystemPlan& file_system);
 exec::FileSystemPlan FileSystemFromColumn(std::string_view text);
 

@@ -71,7 +71,7 @@ void KeepTheLatest(const std::string& path, const std::string& latest) {
 
 Error Damage(std::string op, std::string what) {
   Error error = MakeError(Code::kInternal, std::move(op), "", std::move(what));
-  // EUCLEAN, as file systems answer if they are damaged.
+  // EUCLEAN is the errno by which file systems report that they are damaged.
   error.sys_errno = EUCLEAN;
   return error;
 }

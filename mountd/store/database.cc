@@ -12,8 +12,8 @@
 namespace mountd::store {
 
 std::string Row::Text(int column) const {
-  // The bytes first and then their size, because a conversion may change the
-  // size (sqlite.org/c3ref/column_blob.html).
+  // Get the bytes before their size, because a conversion may change the size
+  // (sqlite.org/c3ref/column_blob.html).
   const void* bytes = sqlite3_column_blob(statement_, column);
   const int size = sqlite3_column_bytes(statement_, column);
   return bytes == nullptr ? std::string()
@@ -46,7 +46,7 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
 
 Result<std::unique_ptr<Database>> Database::OpenFile(const std::string& path,
                                                      int flags) {
-  // The file must never be readable by others, not even for a moment.
+  // Set the umask first, because others must never be able to read the file.
   const mode_t old_umask = umask(0077);
   sqlite3* raw = nullptr;
   // NOMUTEX, because mutex_ already lets only one thread use the connection
@@ -104,16 +104,17 @@ Result<void> Database::CopyTo(const std::string& path) {
 }
 
 Result<void> Database::Configure(Durability durability) {
-  // Another mountd that is ending may hold the file for a moment.
+  // Wait, because another mountd that is ending may still have the file open.
   sqlite3_busy_timeout(database_.get(), 5000);
   // Use small pages, because SQLite sums and writes every page that a
-  // transaction touches, for records of a hundred bytes. Only a new store takes
-  // the size, and only before it has a log. Set exclusive locking before WAL.
-  // Then the log's index is in this process's memory, and no statement locks
-  // files (sqlite.org/wal.html, section 8). SQLite checks foreign keys only if
-  // it is asked to (sqlite.org/foreignkeys.html, section 2). trusted_schema=OFF
-  // keeps the schema of a changed file from running functions
-  // (sqlite.org/pragma.html).
+  // transaction touches, and a record has a hundred bytes. SQLite takes the
+  // page size only for a new store, and only before the store has a log.
+  //
+  // Set exclusive locking before WAL. Then the log's index is in this process's
+  // memory, and no statement locks files (sqlite.org/wal.html, section 8).
+  // SQLite checks foreign keys only if asked to (sqlite.org/foreignkeys.html,
+  // section 2). trusted_schema=OFF keeps the schema of a changed file from
+  // running functions (sqlite.org/pragma.html).
   std::string settings =
       "PRAGMA page_size=1024; PRAGMA locking_mode=EXCLUSIVE;"
       "PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON;"
@@ -121,7 +122,8 @@ Result<void> Database::Configure(Durability durability) {
   settings += durability == Durability::kPower
                   ? "PRAGMA synchronous=FULL;"
                   // This store is on a tmpfs, so there is no disk to wait for.
-                  // A log that is copied back often reuses its pages.
+                  // Copying the log back often lets SQLite reuse the log's
+                  // pages.
                   : "PRAGMA synchronous=OFF; PRAGMA wal_autocheckpoint=256;";
   const int status = sqlite3_exec(database_.get(), settings.c_str(), nullptr,
                                   nullptr, nullptr);
@@ -135,8 +137,8 @@ Result<void> Database::Configure(Durability durability) {
 // mounts takes some milliseconds.
 Result<void> Database::Check() {
   std::string verdict;
-  // quick_check does not compare indexes with their tables, which takes most of
-  // integrity_check's time (sqlite.org/pragma.html).
+  // Use quick_check, because it does not compare indexes with their tables.
+  // That comparison is most of integrity_check's time (sqlite.org/pragma.html).
   MOUNTD_TRY(Query("PRAGMA quick_check(1)",
                    [&](const Row& row) { verdict = row.Text(0); }));
   return verdict == "ok" ? Ok() : Result<void>(Damage("check store", verdict));
@@ -162,8 +164,8 @@ Result<void> Database::Upgrade(Schema schema) {
   return Migrate(steps, schema.size());
 }
 
-// Makes all statements and the version one transaction, so that a kill leaves
-// the old schema.
+// Runs all statements and sets the version in one transaction, so that after a
+// kill the store still has the old schema.
 Result<void> Database::Migrate(const std::string& statements,
                                std::size_t version) {
   const std::string script = "BEGIN IMMEDIATE;" + statements +
@@ -185,7 +187,7 @@ Result<sqlite3_stmt*> Database::Prepare(std::string_view sql) {
     return found->second.get();
   }
   sqlite3_stmt* raw = nullptr;
-  // PERSISTENT, because the statement is kept for the life of the database.
+  // PERSISTENT, because this object keeps the statement as long as it lives.
   const int status = sqlite3_prepare_v3(
       database_.get(), sql.data(), static_cast<int>(sql.size()),
       SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
@@ -200,7 +202,7 @@ Error Database::Failure(int status, std::string_view sql) const {
   if (status == SQLITE_CORRUPT || status == SQLITE_NOTADB) {
     Error damage = Damage("store", sqlite3_errmsg(database_.get()));
     NoteDamaged(sqlite3_db_filename(database_.get(), "main"));
-    // Noted first, because on_damage_ does not return.
+    // The damage has been noted already, because on_damage_ does not return.
     on_damage_(damage);
     return damage;
   }
@@ -218,15 +220,16 @@ Error Database::Failure(int status, std::string_view sql) const {
              status == SQLITE_IOERR || status == SQLITE_CANTOPEN) {
     code = Code::kUnavailable;
   }
-  // The statement's first word is enough to find it. Values stay out, because
-  // errors are logged.
+  // The statement's first word is enough to find the statement. The error must
+  // not hold values, because errors are logged.
   return MakeError(code, "store", std::string(sql.substr(0, sql.find(' '))),
                    sqlite3_errmsg(database_.get()));
 }
 
 int Database::Bind(sqlite3_stmt* statement, int index, std::string_view text) {
-  // A null pointer would bind NULL instead of the empty text. SQLITE_STATIC
-  // makes no copy; Step clears the binding before the caller's text can go.
+  // Bind "" for a null pointer, because a null pointer would bind NULL.
+  // SQLITE_STATIC makes no copy: Step clears the binding before the caller's
+  // text is destroyed.
   return sqlite3_bind_text64(statement, index,
                              text.data() == nullptr ? "" : text.data(),
                              text.size(), SQLITE_STATIC, SQLITE_UTF8);

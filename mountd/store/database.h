@@ -24,8 +24,8 @@ class Row {
   explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
   std::string Text(int column) const;
   std::int64_t Int(int column) const;
-  // Reads a 64-bit id of the kernel, which SQLite keeps as a signed integer bit
-  // by bit.
+  // Reads a 64-bit id of the kernel. SQLite stores its bits as a signed
+  // integer.
   std::uint64_t Bits(int column) const {
     return static_cast<std::uint64_t>(Int(column));
   }
@@ -35,12 +35,13 @@ class Row {
 };
 
 // Owns an open SQLite database in WAL mode with a versioned schema. Only this
-// class calls SQLite. Prepares statements once and keeps them. Holds the file
-// alone while it is open; another process that opens it gets Unavailable.
+// class calls SQLite. Prepares each statement once and keeps it. Locks the file
+// as long as it is open, so another process that opens it gets Unavailable.
 //
-// Thread-safe: one connection behind one mutex, because with these synchronous
-// modes a thread hop costs more than the commit. Transactions hold the mutex
-// for their whole length, so they never make a kernel call or an RPC.
+// Thread-safe: there is one connection behind one mutex, because passing a
+// statement to another thread would cost more than its commit. A transaction
+// holds the mutex from its beginning to its end, so it never contains a plan or
+// an RPC.
 class Database {
  public:
   enum class Durability {
@@ -48,25 +49,26 @@ class Database {
     kPower,    // synchronous=FULL: survives a power cut too
   };
 
-  // The steps from each version of a schema to the next; the first applies to
-  // an empty file. Steps are only ever added.
+  // The steps from each version of a schema to the next. The first step applies
+  // to an empty file. Later releases only add steps.
   using Schema = std::span<const std::string_view>;
 
-  // Creates the file (0600) if missing, and brings an older store to the newest
-  // version, wholly or not at all. Sets aside a damaged store or a file that is
-  // no store (damaged_store.h), and makes a fresh one. FailedPrecondition for a
-  // newer version, because an older mountd must not guess at it.
+  // Creates the file (0600) if it is missing, and brings an older store to the
+  // newest version, wholly or not at all. Sets aside a damaged store or a file
+  // that is no store (damaged_store.h), and then makes a new store.
+  // FailedPrecondition if the store has a newer version, because an older
+  // mountd does not know what that means.
   static Result<std::unique_ptr<Database>> Open(const std::string& path,
                                                 Durability durability,
                                                 Schema schema);
 
-  // Opens a store with whatever schema it has, and changes nothing. NotFound if
-  // there is no file; Unavailable while another process has it open.
+  // Opens a store with its present schema, and changes nothing. NotFound if
+  // there is no file; Unavailable while another process has the file open.
   static Result<std::unique_ptr<Database>> OpenAsItIs(const std::string& path);
   Result<std::size_t> SchemaVersion();
   // Runs the statements and sets the version in one transaction.
   Result<void> Migrate(const std::string& statements, std::size_t version);
-  // Writes a whole copy of the store into a new file, which has mode 0600.
+  // Writes a copy of the whole store into a new file, which has mode 0600.
   Result<void> CopyTo(const std::string& path);
 
   // Returns whether the file had no schema before Open.
@@ -163,8 +165,8 @@ class Database {
       }
     }
     const int changes = sqlite3_changes(database_.get());
-    // Reset before reporting, because an open statement would keep its locks
-    // and its bound texts.
+    // Reset the statement first, because otherwise it would keep its locks and
+    // its bound texts.
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
     if (status != SQLITE_DONE) {
@@ -173,7 +175,8 @@ class Database {
     return changes;
   }
 
-  // Recursive, because statements in a transaction's body lock it again.
+  // Recursive, because statements in a transaction's body lock this mutex
+  // again.
   std::recursive_mutex mutex_;
   std::unique_ptr<sqlite3, CloseDatabase> database_;
   std::map<std::string, Statement, std::less<>> statements_;

@@ -25,7 +25,8 @@ Error Refusal(const std::string& path, std::string why) {
                    std::move(why));
 }
 
-// Fails unless each step from `found` down to the released schema is known.
+// Fails unless there is a StepDown for each step from `found` down to the
+// released schema.
 Result<void> CheckSteps(const std::string& path, std::size_t found,
                         const ReleasedSchema& released) {
   std::size_t next = found;
@@ -43,7 +44,7 @@ Result<void> CheckSteps(const std::string& path, std::size_t found,
                            "; use the mountd that made the store");
 }
 
-// Returns a name that no file has.
+// Returns a name for the copy that no file has yet.
 std::string NameOfCopy(const std::string& path, std::size_t schema) {
   const std::string name = path + ".schema-" + std::to_string(schema);
   std::string free = name;
@@ -54,7 +55,7 @@ std::string NameOfCopy(const std::string& path, std::size_t schema) {
   return free;
 }
 
-// Gives the copy to the owner of the store, if root makes it, and syncs it.
+// If root made the copy, gives it to the owner of the store. Then syncs it.
 Result<void> Finish(const std::string& copy, const std::string& path) {
   const UniqueFd file(::open(copy.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   struct stat store {};
@@ -101,7 +102,8 @@ Result<Downgrade> Downgrade::Take(const std::string& path,
   return Downgrade(path, released, *std::move(opened), found);
 }
 
-// Copies under another name first, so that no cut-off copy has the final name.
+// Makes the copy under another name first, so that a copy that was cut off
+// never has the final name.
 Result<std::string> Downgrade::Copy() {
   const std::string copy = NameOfCopy(path_, found_);
   const std::string partial = path_ + ".schema-copy";

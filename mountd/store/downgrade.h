@@ -11,32 +11,33 @@
 
 #include "mountd/base/result.h"
 
-// Turns the stores into those of the last release, so that an operator can
-// install its package again. mountd itself never does this.
+// Turns the stores into stores of the last release, so that an operator can
+// install that release's package again. mountd itself never does this.
 namespace mountd::store {
 
 // Undoes one step of a schema.
 struct StepDown {
-  // The schema that has the step to undo. 0: no step of a schema, but values in
-  // columns of the last release that its mountd does not know; undone last.
+  // The schema that this step undoes. 0: no schema has such a step. Instead,
+  // columns of the last release have values that the last release's mountd does
+  // not know. Such a StepDown runs last.
   std::size_t schema = 0;
-  // Selects one text for each fact that the older schema cannot hold, from the
-  // tables as the newest schema has them.
+  // Selects one text for each fact that the older schema cannot hold. Reads the
+  // tables of the newest schema.
   std::string_view lost;
-  // The statements.
+  // The statements that undo the step.
   std::string_view sql;
 };
 
 // The schema of a store in a release, and the steps that lead back to it, the
-// newest first. A store whose schema has grown by a step without its StepDown
-// here cannot go back, and a test fails (tests/unit/mountd/store).
+// newest first. If a schema has got a step and no StepDown here, its store
+// cannot be downgraded. A test fails then (tests/unit/mountd/store).
 struct ReleasedSchema {
   std::size_t schema = 0;
   std::span<const StepDown> steps;
 };
 
-// The last release in CHANGELOG.md. A release sets this to itself and removes
-// all steps.
+// The last release in CHANGELOG.md. Each new release sets this to its own
+// version and removes all steps.
 extern const std::string_view kLastRelease;
 extern const ReleasedSchema kReleasedBoot;
 extern const ReleasedSchema kReleasedState;
@@ -51,12 +52,12 @@ struct DowngradedStore {
 
 class Database;
 
-// Owns one store that nobody else has open, until it is downgraded.
+// Owns one store that no other process has open, until the store is downgraded.
 class Downgrade {
  public:
-  // Takes the store. Unavailable while another process has it open.
-  // FailedPrecondition for a schema without a way back, and for a damaged
-  // store. NotFound if there is no store.
+  // Opens the store. Unavailable while another process has it open.
+  // FailedPrecondition if its schema cannot be downgraded, or the store is
+  // damaged. NotFound if there is no store.
   static Result<Downgrade> Take(const std::string& path,
                                 const ReleasedSchema& released);
 
@@ -85,8 +86,8 @@ struct StoreToDowngrade {
   ReleasedSchema released;
 };
 
-// Takes all of these stores before it changes one, and calls `report` for each
-// store that is done. Goes on if a store is not there, as after a reboot.
+// Opens all of these stores before it changes one, and calls `report` for each
+// store that is done. Skips a store that does not exist, as after a reboot.
 Result<void> DowngradeStores(
     std::span<const StoreToDowngrade> stores,
     const std::function<void(const DowngradedStore&)>& report);

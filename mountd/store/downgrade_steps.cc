@@ -10,8 +10,8 @@ namespace mountd::store {
 namespace {
 
 constexpr std::array kBootSteps = {
-    // The mountd of 0.1.0 puts the ports of the record right, those from before
-    // the update.
+    // After the downgrade the mountd of 0.1.0 sets the ports of the record,
+    // which are those from before the update.
     StepDown{15,
              "SELECT 'network ' || allocation || '/' || interface || ': that "
              "an update of its ports is under way' FROM networks WHERE "
@@ -21,10 +21,11 @@ constexpr std::array kBootSteps = {
              "SELECT 'lease ' || name || ' of uid ' || uid || ': its deadline' "
              "FROM lease_deadlines",
              "DROP TABLE lease_deadlines;"},
-    // The mountd of 0.1.0 gives each network an IPv4 address, so it could not
-    // read the record of a network without. It then removes the network as one
-    // that it finds without a record. The network's rules stay, because 0.1.0
-    // does not know rules of IPv6 alone (mountd.service(8)).
+    // The mountd of 0.1.0 gives each network an IPv4 address, so it cannot read
+    // the record of a network without one. This step removes the record. 0.1.0
+    // then finds the network without a record and removes it. The network's
+    // rules stay, because 0.1.0 does not know rules for only IPv6
+    // (mountd.service(8)).
     StepDown{
         13,
         "SELECT 'network ' || allocation || '/' || interface || ': the "
@@ -53,12 +54,16 @@ constexpr std::array kBootSteps = {
              "mount_id || ' was handed out as a descriptor' FROM handed_out",
              "DROP TABLE handed_out;"},
     // The executors of 0.1.0 refuse a plan with an attribute that they do not
-    // know. They know the lowest three (mountd/plan/attributes.h). They do not
-    // know the source 5 either, SourceKind::kDirectory, nor users and groups
-    // that are mapped apart. The mountd of 0.1.0 removes such a mount as one
-    // that it finds without a record. The executors also refuse a network with
-    // a port of no protocol, even to delete it. A port that was to be mapped
-    // only if it is free has seven columns, and perhaps no protocol.
+    // know. They know the lowest three (mountd/plan/attributes.h), so this step
+    // clears all others. They also do not know the source 5,
+    // SourceKind::kDirectory, and maps with different users and groups. This
+    // step removes such a record, so the mountd of 0.1.0 finds the mount
+    // without a record and removes the mount.
+    //
+    // The executors also refuse a network that has a port without a protocol,
+    // even to delete it. A port that was to be mapped only if it is free has
+    // seven columns, and perhaps no protocol. This step removes the seventh
+    // column, and each port without a protocol.
     StepDown{0,
              "SELECT 'mount ' || allocation || '/' || task || '/' || name || "
              "': that it is nosymfollow' FROM mounts WHERE attributes & 8 <> 0 "
@@ -100,15 +105,16 @@ constexpr std::array kStateSteps = {
              "ALTER TABLE leases DROP COLUMN request_id;"
              "ALTER TABLE fences DROP COLUMN traceparent;"
              "ALTER TABLE fences DROP COLUMN request_id;"},
-    // The mountd of 0.1.0 frees claims that such a process may still use.
+    // The mountd of 0.1.0 does not know of these processes, so it frees claims
+    // that they may still use.
     StepDown{13,
              "SELECT DISTINCT 'allocation ' || allocation || ': that processes "
              "may use mounts that were removed' FROM unchecked ORDER BY 1",
              "DROP TABLE unchecked;"
              "DROP INDEX fences_by_uid;"
              "CREATE INDEX fences_by_uid ON fences(uid, state, done_wall_us);"},
-    // The executors of 0.1.0 refuse a directory that lets a group pass, so its
-    // mountd does not prepare the allocation again (mountd.service(8)).
+    // The executors of 0.1.0 refuse a directory that lets a group pass. So the
+    // mountd of 0.1.0 cannot prepare the allocation again (mountd.service(8)).
     StepDown{12,
              "SELECT 'allocation ' || id || ': that group ' || group_id || "
              "' passes through its directory' FROM allocations WHERE group_id "

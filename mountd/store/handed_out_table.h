@@ -12,14 +12,13 @@
 
 namespace mountd::store {
 
-// Queries mounts that callers hold as fds, in the order in which mountd handed
-// them out. Thread-safe. Never has a mount without a unique id.
+// Queries mounts that callers have as fds. Lists them in the order in which
+// mountd handed them out. Thread-safe. Never has a mount without a unique id.
 class HandedOutTable {
  public:
   explicit HandedOutTable(Database& database) : database_(&database) {}
 
-  // Mounts that callers hold as fds, in the order in which mountd handed them
-  // out.
+  // Each returns the mounts in the order in which mountd handed them out.
   Result<void> PutHandedOut(const HandedOutRecord& record);
   Result<std::vector<HandedOutRecord>> HandedOutOf(
       const std::string& allocation);

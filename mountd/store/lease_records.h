@@ -8,12 +8,12 @@
 #include "mountd/plan/values.h"
 
 // The records of leases and of fences. state.db keeps them, so they outlive the
-// boot. Times named `boot_us` are microseconds of CLOCK_BOOTTIME, which counts
-// while the machine is suspended and never jumps, of the boot `boot_id`. Times
-// named `wall_us` are microseconds since the epoch.
+// boot. A time `boot_us` is in microseconds of CLOCK_BOOTTIME, in the boot
+// `boot_id`. This clock counts while the machine is suspended, and never jumps.
+// A time `wall_us` is in microseconds since the epoch.
 namespace mountd {
 
-// A user's lease. Another user may have one of the same name.
+// A user's lease. Another user may have a lease of the same name.
 struct LeaseKey {
   std::uint32_t uid = 0;
   std::string name;
@@ -37,7 +37,7 @@ enum class LeaseState : int { kHeld = 1, kLapsed = 2 };
 
 struct LeaseRecord {
   LeaseKey key;
-  // One of both: an allocation, or a scope of the user's allocations.
+  // Either one allocation, or a scope of the user's allocations.
   std::string allocation;
   std::string scope;
   LeaseKind kind = LeaseKind::kPipe;
@@ -46,8 +46,9 @@ struct LeaseRecord {
   exec::TaskStop stop_tasks = exec::TaskStop::kNo;
   LeaseState state = LeaseState::kHeld;
   std::string boot_id;  // of the times below
-  // kHeartbeat: when it lapses. kPipe: after a restart of mountd, when it
-  // lapses unless its holder acquires it again; 0: while the pipe lives.
+  // kHeartbeat: the time when the lease lapses. kPipe: after a restart of
+  // mountd, the time when it lapses unless the agent acquires it again; 0: no
+  // restart since.
   std::uint64_t deadline_boot_us = 0;
   std::string reason;  // kLapsed: why
   // The names of the last call that acquired the lease; "": it gave none.
@@ -62,7 +63,7 @@ struct FenceTime {
 };
 
 enum class FenceState : int {
-  kBegun = 1,  // an intent: mountd goes on with it until it is done
+  kBegun = 1,  // an intent: mountd repeats the steps until the fence is done
   kDone = 2,   // a receipt
 };
 
@@ -76,20 +77,20 @@ struct FenceRecord {
   exec::TaskStop stop_tasks = exec::TaskStop::kNo;
   std::uint64_t cgroup = 0;  // of the tasks to stop, in the boot `boot_id`
   FenceState state = FenceState::kBegun;
-  // The lease was acquired again since, so that the allocation may be used.
+  // True if the lease was acquired again, so that the allocation may be used.
   bool lifted = false;
   std::string lapse_reason;
   FenceTime lapsed;
   FenceTime tasks_stopped;
   FenceTime searched;  // for tasks' copies
   FenceTime done;
-  bool had_tasks = false;  // processes were there to be stopped
+  bool had_tasks = false;  // there were processes to stop
   std::string copies;      // processes with copies, as text; "": none found
   std::uint32_t handed_out = 0;  // descriptors that processes still have
   bool volumes_detached = false;
   std::string error;  // kBegun: why the last try failed
   std::uint32_t attempts = 0;
-  // Those of the lease.
+  // The names of the call that acquired the lease.
   std::string traceparent = {};
   std::string request_id = {};
 };

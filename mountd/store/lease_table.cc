@@ -125,8 +125,9 @@ Result<void> LeaseTable::PutFence(const FenceRecord& fence) {
   if (fence.state != FenceState::kDone) {
     return Ok();
   }
-  // The row that was written last has the highest rowid. Times of another boot
-  // do not compare, and a wall clock may be set back.
+  // Orders by rowid, because the row that was written last has the highest.
+  // Times are no help: those of different boots cannot be compared, and a wall
+  // clock may be set back.
   MOUNTD_TRY(database_->Run(
       "DELETE FROM fences WHERE uid=?1 AND state=?2 AND rowid<=(SELECT rowid "
       "FROM fences WHERE uid=?1 AND state=?2 ORDER BY rowid DESC LIMIT 1 "

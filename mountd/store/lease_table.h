@@ -30,24 +30,25 @@ class LeaseTable {
   // Records the lapse and the intents of its fences, in one transaction.
   Result<void> BeginFences(const LeaseRecord& lease,
                            const std::vector<FenceRecord>& fences);
-  // Writes the fence, as one that is not told. Removes the user's oldest
-  // receipts beyond kFencesPerUid.
+  // Writes the fence as not yet reported. Removes the user's oldest receipts
+  // beyond kFencesPerUid.
   Result<void> PutFence(const FenceRecord& fence);
   Result<std::optional<FenceRecord>> GetFence(const std::string& allocation);
   // Returns the fences that are not lifted, done or not.
   Result<std::vector<FenceRecord>> ListFences();
-  // Lets the user use the allocations of its fences again: acquires `lease` and
-  // lifts these fences, in one transaction.
+  // Writes the acquired `lease` and lifts the fences of these allocations, in
+  // one transaction. The user may use the allocations again.
   Result<void> PutLeaseAndLift(const LeaseRecord& lease,
                                const std::vector<std::string>& allocations);
   Result<void> RemoveFence(const std::string& allocation);
-  // Returns the users with a fence that is done and that SetTold does not know.
+  // Returns the users with a fence that is done and not yet reported (SetTold).
   Result<std::set<std::uint32_t>> UsersToTell();
-  // Returns such fences of the user, the oldest first, at most `most`.
+  // Returns at most `most` of the user's fences that are done and not yet
+  // reported, the oldest first.
   Result<std::vector<FenceRecord>> ListUntold(std::uint32_t uid,
                                               std::size_t most);
-  // Records that mountd has sent FenceDone to a subscriber of the lease's user.
-  // Leaves a later fence of the same allocation alone.
+  // Records that mountd has sent FenceDone for these fences to a subscriber of
+  // the lease's user. Does not change a later fence of the same allocation.
   Result<void> SetTold(const std::vector<FenceRecord>& fences);
 
  private:
@@ -62,8 +63,8 @@ class LeaseDeadlineTable {
 
   Result<void> PutDeadline(const LeaseKey& key, std::uint64_t deadline_boot_us);
   Result<std::optional<std::uint64_t>> GetDeadline(const LeaseKey& key);
-  // Returns whether the user has acquired a lease in this boot that nobody has
-  // released since, whatever its kind.
+  // Returns whether the user has acquired a lease of any kind in this boot and
+  // not released it since.
   Result<bool> HasAny(std::uint32_t uid);
   Result<void> RemoveDeadline(const LeaseKey& key);
 

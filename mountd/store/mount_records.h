@@ -16,9 +16,9 @@ enum class MountRecordState : int {
   kAttaching = 1,
   kAttached = 2,
   kDetaching = 3,
-  kLost = 4,       // was ours; another mount or none is there now
-  kReplacing = 5,  // mountd was swapping it for another
-  kFound = 6,      // there without a record; its source is unknown
+  kLost = 4,       // was mountd's; the target now has another mount or none
+  kReplacing = 5,  // a swap by another mount was under way
+  kFound = 6,      // was found without a record; its source is unknown
 };
 
 struct MountRecord {
@@ -42,21 +42,21 @@ struct InboxRecord {
 
 enum class HandedOutKind : int { kDetached = 1, kInbox = 2, kNamespace = 3 };
 
-// A mount, or a network namespace by the mount of its pin, that a caller has
-// as an fd. No unmount removes it from processes that
-// hold it. So the record outlives the allocation, and mountd removes it when no
-// process holds the mount.
+// A mount that a caller has as an fd, or a network namespace that a caller has
+// as an fd; then `mount` is the mount of its pin. No unmount removes it from
+// processes that have the fd. So the record outlives the allocation, and mountd
+// removes the record when no process has the mount.
 struct HandedOutRecord {
   exec::HandedOutMount mount;
   std::string allocation;
   std::uint32_t uid = 0;  // the allocation's owner
   HandedOutKind kind = HandedOutKind::kDetached;
   exec::SourceKind source_kind = exec::SourceKind::kHostVolume;  // kDetached
-  std::string name{};  // of the source or the task; "" for a namespace
+  std::string name{};  // the source's or the task's name; "" for a namespace
 };
 
-// A mount that mountd made once for all its users: a host volume's anchor, or a
-// file system.
+// A mount that mountd made once for all users of a source: a host volume's
+// anchor, or a file system.
 struct AnchorKey {
   exec::SourceKind kind = exec::SourceKind::kHostVolume;
   std::string source;

@@ -39,7 +39,8 @@ MountRecord ReadMount(const Row& row) {
 
 Result<void> MountTable::PutMount(const MountRecord& record) {
   MOUNTD_TRY(database_->Run(
-      // tmpfs_bytes is a column of its own, so that TmpfsBytesOf can sum it.
+      // tmpfs_bytes has a column of its own, so that TmpfsBytesOf can sum it
+      // up.
       "INSERT OR REPLACE INTO mounts(allocation,task,name,source_kind,source,"
       "propagation,attributes,task_path,tmpfs,tmpfs_bytes,id_map,state,"
       "mount_id,peer_group,master,source_group,uid,target_kind,directory) "

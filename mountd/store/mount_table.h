@@ -30,14 +30,14 @@ class MountTable {
   Result<std::optional<MountRecord>> FindMount(std::uint64_t mount_id);
   Result<std::vector<MountRecord>> ListMounts();
   Result<std::vector<MountRecord>> MountsOf(const std::string& allocation);
-  // Counts read every row of the allocation or user.
+  // The counts read every row of the allocation or user.
   Result<std::uint32_t> CountMounts(const std::string& allocation);
   // Returns the sum over all tmpfs mounts of the allocation.
   Result<std::uint64_t> TmpfsBytesOf(const std::string& allocation);
   Result<std::uint32_t> CountMountsOfUser(std::uint32_t uid);
-  // Counts the user's mounts of its own directories where later mounts arrive.
-  // Counts a found mount that follows another one, too, because its source is
-  // unknown.
+  // Counts the user's mounts of own directories into which later mounts
+  // propagate. Also counts each found mount that has a master, because its
+  // source is unknown and may be such a directory.
   Result<std::uint32_t> CountPropagatedDirectories(std::uint32_t uid);
   Result<bool> HasMountsOf(const AnchorKey& key);
   // Returns whether the store had a record.

@@ -8,10 +8,10 @@
 
 namespace mountd {
 
-// Everything that a caller chooses about a mount, beside its name. The request,
-// the record and the answer hold it, and two calls ask for the same if their
-// wishes are equal. A new option of BindMount is a member here, or a row of
-// exec::kAttributes if the option is an attribute.
+// All that a caller chooses about a mount, apart from its name. The request,
+// the record and the answer contain it. Two calls ask for the same mount if
+// their wishes are equal. A new option of BindMount becomes a member here, or a
+// row of exec::kAttributes if the option is an attribute.
 struct MountWish {
   exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
   // The host volume's or file system's name, the alias, or the path of a
@@ -23,9 +23,10 @@ struct MountWish {
   exec::IdMapPlan ids{};
   std::string task_path{};
   exec::TargetKind target_kind = exec::TargetKind::kInbox;
-  // kDirectory: the directory's path when the caller passed it. kContainer: the
-  // inode of the container's mount namespace. In an inbox, with a directory as
-  // source: that directory's device and inode. mountd never opens it.
+  // kDirectory: the path that the directory had when the caller passed it.
+  // kContainer: the inode of the container's mount namespace. kInbox, with a
+  // directory as source: that directory's device and inode. mountd never opens
+  // this path.
   std::string place{};
   friend bool operator==(const MountWish&, const MountWish&) = default;
 };

@@ -18,10 +18,11 @@ struct PortMapping {
   std::uint16_t host_port = 0;
   std::uint16_t container_port = 0;
   std::uint8_t protocols = 0;  // exec::Protocol bits
-  std::uint16_t count = 1;     // so many consecutive host and container ports
+  // The number of consecutive host and container ports.
+  std::uint16_t count = 1;
   netns::HostIp host_address{};
   // Protocols that the caller wants only if they are free. In a record,
-  // `protocols` has those of them that are mapped.
+  // `protocols` contains only those that are mapped.
   std::uint8_t if_free = 0;
   friend bool operator==(const PortMapping&, const PortMapping&) = default;
 };
@@ -30,18 +31,18 @@ enum class NetworkRecordState : int {
   kCreating = 1,
   kCreated = 2,
   kDeleting = 3,
-  kFound = 4,  // there without a record; removed by its link's name
+  kFound = 4,  // was found without a record; removed by the name of its link
 };
 
 enum class NetworkMode : int {
-  kNone = 1,    // a namespace with its loopback
+  kNone = 1,    // a new namespace with only a loopback interface
   kHost = 2,    // the host's own
   kBridge = 3,  // a routed veth
   kDriver = 4,  // a namespace that the task's driver made
   kCni = 5,     // made by the plugins of a CNI network
 };
 
-// The interface name of a record that is only a namespace, or the host's
+// The interface name in a record that is only a namespace, or the host's
 // network.
 inline constexpr char kLoopbackInterface[] = "lo";
 
@@ -69,7 +70,7 @@ struct NetworkFiles {
   friend bool operator==(const NetworkFiles&, const NetworkFiles&) = default;
 };
 
-// A request to CNI's plugins, besides ports and name servers.
+// A request to CNI's plugins, apart from ports and name servers.
 struct CniSettings {
   StringMap args{};                   // CNI_ARGS
   std::string mac{};                  // "02:..."; "": any
@@ -92,11 +93,12 @@ struct CniResult {
   netns::Ipv6 gateway6{};
   std::string mac{};
   DnsSettings dns{};
-  bool makes_resolv_conf = false;  // of `dns`; else the agent's settings count
+  // Use `dns` for resolv.conf; otherwise the agent's settings count.
+  bool makes_resolv_conf = false;
   friend bool operator==(const CniResult&, const CniResult&) = default;
 };
 
-// One network of an allocation, named by its interface. All networks of an
+// One network of an allocation. Its interface identifies it. All networks of an
 // allocation share one namespace.
 struct NetworkRecord {
   std::string allocation;
@@ -109,15 +111,16 @@ struct NetworkRecord {
   std::vector<PortMapping> ports{};
   NetworkRecordState state = NetworkRecordState::kCreating;
   std::uint64_t netns_inode = 0;
-  bool netns_given = false;  // the caller's; mountd does not remove it
-  NetworkFiles files{};      // mountd writes them with the network
-  CniSettings cni{};         // kCni only
-  CniResult cni_result{};    // kCni only, once created
+  // The caller passed it, so mountd does not remove it.
+  bool netns_given = false;
+  NetworkFiles files{};    // mountd writes them with the network
+  CniSettings cni{};       // kCni only
+  CniResult cni_result{};  // kCni only, once created
   // The ports of an update that is under way, or whose outcome is unknown.
   // `ports` has the old ones until the update is done.
   std::optional<std::vector<PortMapping>> next_ports{};
-  // A call took over this network, which had lost its record. So its allocation
-  // may have lost other records, too.
+  // True if this network was found without a record and a call took it over. So
+  // other records of the allocation may be lost, too.
   bool taken_over = false;
 };
 
@@ -126,7 +129,7 @@ struct QuarantineRecord {
   std::string network;
   netns::Ipv4 ipv4{};
   netns::Ipv6 ipv6{};
-  std::string allocation;  // had the addresses before
+  std::string allocation;  // the allocation that had the addresses before
   std::uint64_t netns_inode = 0;
 };
 

@@ -6,7 +6,7 @@
 namespace mountd::store {
 namespace {
 
-// Reads an address's text; a damaged one reads as no address.
+// Reads an address's text. Returns no address if the text is damaged.
 netns::Ipv4 ReadIpv4(const Row& row, int column) {
   const Result<netns::Ipv4> address = netns::ParseIpv4(row.Text(column));
   return address ? *address : netns::Ipv4{};
@@ -74,7 +74,8 @@ Result<std::vector<NetworkRecord>> NetworkTable::NetworksOf(
 }
 
 Result<std::vector<NetworkRecord>> NetworkTable::ListNetworks() {
-  // Always true, and uses the argument that SelectNetworks binds.
+  // This condition is always true. It only uses the argument that
+  // SelectNetworks binds.
   return SelectNetworks("?1=''", "");
 }
 
@@ -117,8 +118,8 @@ Result<void> NetworkTable::RemoveNetwork(const NetworkRecord& record) {
 }
 
 Result<void> NetworkTable::QuarantineNetwork(const NetworkRecord& record) {
-  // One transaction, because an address without either row would be given out
-  // while its link still exists.
+  // Use one transaction, because mountd would give out an address that has
+  // neither row, while its link still exists.
   return database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(RemoveNetwork(record));
     MOUNTD_TRY(database_->Run(

@@ -23,13 +23,13 @@ class NetworkTable {
   Result<std::vector<NetworkRecord>> NetworksOf(const std::string& allocation);
   Result<std::vector<NetworkRecord>> ListNetworks();
   // Returns the networks of one of these allocations or with one of these
-  // addresses, as text. With `ipv6_alone` also all networks that have an IPv6
-  // address and no IPv4 address.
+  // addresses, as text. With `ipv6_alone` also returns all networks that have
+  // only an IPv6 address.
   Result<std::vector<NetworkRecord>> NetworksWith(
       const std::vector<std::string>& allocations_and_addresses,
       bool ipv6_alone = false);
-  // Updates the columns that creating or removing the network changes, not the
-  // caller's request.
+  // Updates the columns that change when the network is made or removed. Does
+  // not change the caller's request.
   Result<void> SetNetworkState(const NetworkRecord& record);
   Result<void> SetNetworkPorts(const NetworkRecord& record);
   Result<void> RemoveNetwork(const NetworkRecord& record);

@@ -15,7 +15,8 @@ Result<void> OwedTable::AddOwed(const OwedRecord& record) {
 }
 
 Result<void> OwedTable::RemoveOwed(OwedKind kind, const std::string& object) {
-  // If nothing is pending, there is nothing to remove.
+  // The last list was empty and nothing was added since, so there is nothing to
+  // remove.
   if (nothing_owed_at_ == owed_added_) {
     return Ok();
   }
@@ -43,7 +44,8 @@ Result<bool> OwedTable::IsOwed(OwedKind kind, const std::string& object) {
 
 Result<std::vector<OwedRecord>> OwedTable::ListOwed() {
   std::vector<OwedRecord> all;
-  // Read before the query, so that a record added meanwhile still counts.
+  // Read the counter before the query, so that a record added meanwhile still
+  // counts.
   const std::uint64_t added = owed_added_;
   MOUNTD_TRY(database_->Query(
       "SELECT id,kind,object,uid,reason,attempts,since_us FROM owed "

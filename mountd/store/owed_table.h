@@ -27,9 +27,9 @@ class OwedTable {
 
  private:
   Database* const database_;
-  // Let RemoveOwed skip its statement. Each mount that succeeds calls
-  // RemoveOwed, and there is nearly always nothing to remove. The two are equal
-  // if a list was empty and nothing was added since.
+  // Let RemoveOwed skip its statement, because each mount that succeeds calls
+  // RemoveOwed and nearly always nothing is pending. The two are equal if the
+  // last list was empty and nothing was added since.
   std::atomic<std::uint64_t> owed_added_ = 0;
   std::atomic<std::uint64_t> nothing_owed_at_ = UINT64_MAX;
 };

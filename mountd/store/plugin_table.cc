@@ -5,8 +5,8 @@
 
 namespace mountd::store {
 
-// Checks that no release has begun, because a release looks for the
-// allocation's plugins only once.
+// Checks that no release of the allocation has begun, because a release looks
+// for the allocation's plugins only once.
 Result<void> PluginTable::CheckPrepared(const std::string& allocation) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> found,
                 allocations_.GetAllocation(allocation));
@@ -49,7 +49,7 @@ Result<std::uint64_t> PluginTable::PutPlugin(const PluginRecord& record) {
 }
 
 Result<void> PluginTable::BeginPluginRemoval(const std::string& id) {
-  // One statement looks and marks, so no volume can be added in between.
+  // One statement checks and marks, so no volume can be added in between.
   MOUNTD_ASSIGN(
       const int changed,
       database_->Run("UPDATE plugins SET removing=1 WHERE id=?1 AND "
@@ -81,7 +81,8 @@ Result<void> PluginTable::CancelPluginRemoval(const std::string& id) {
 
 Result<void> PluginTable::RemovePlugin(const std::string& id) {
   return database_->Transaction([&]() -> Result<void> {
-    // The instances first, because they refer to the plugin (foreign key).
+    // Delete the instances first, because they refer to the plugin (foreign
+    // key).
     MOUNTD_TRY(
         database_->Run("DELETE FROM plugin_instances WHERE plugin=?1", id));
     MOUNTD_TRY(database_->Run("DELETE FROM plugins WHERE id=?1", id));

@@ -26,19 +26,20 @@ class PluginTable {
   // not prepared.
   Result<std::uint64_t> PutPlugin(const PluginRecord& record);
   // Forbids new volumes of the plugin until the removal is finished or
-  // cancelled. The next start of mountd cancels it too. Busy if the plugin has
+  // cancelled. The next start of mountd cancels it, too. Busy if the plugin has
   // a volume.
   Result<void> BeginPluginRemoval(const std::string& id);
   Result<void> CancelPluginRemoval(const std::string& id);
-  // Returns whether the store has a volume of the plugin that this allocation
-  // does not use alone: others use it, or its unstage is pending.
+  // Returns whether the plugin has a volume that this allocation does not use
+  // alone, because others use it, too, or because its unstage is pending.
   Result<bool> HasVolumesOfOthers(const std::string& plugin,
                                   const std::string& allocation);
   // Removes the plugin with all its instances.
   Result<void> RemovePlugin(const std::string& id);
   // Removes one instance. The plugin stays even without instances.
   Result<void> RemovePluginInstance(std::uint64_t serial);
-  // `former_node_ids`: those that the instance said before, the newest first.
+  // `former_node_ids` are the ids that the instance reported before, the newest
+  // first.
   Result<void> SetFingerprint(std::uint64_t serial,
                               const csi::Fingerprint& fingerprint,
                               const std::vector<std::string>& former_node_ids);
@@ -48,10 +49,11 @@ class PluginTable {
   // Returns the former node ids by the instances' serials. Instances without
   // any are absent.
   Result<std::map<std::uint64_t, std::vector<std::string>>> ListFormerNodeIds();
-  // Sets the node ids that removed instances of the plugin have said.
+  // Sets the node ids that removed instances of the plugin have reported.
   Result<void> SetRemovedNodeIds(const std::string& id,
                                  const std::vector<std::string>& node_ids);
-  // Returns these node ids by plugin. Plugins without such an id are missing.
+  // Returns the node ids of removed instances, by plugin. Plugins without such
+  // an id are absent.
   Result<std::map<std::string, std::vector<std::string>>> ListRemovedNodeIds();
   // Returns all instances, the oldest of each plugin first. A plugin without
   // instances has one record with serial 0.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-// The records that mountd keeps, as plain values. A record carries its intent
-// as a state if making or undoing its object takes more than a store write.
-// mountd writes that state before the plan or RPC. At the start mountd
-// finishes, adopts or rolls back each record in such a state.
+// The records that mountd keeps, as plain values. If making or undoing an
+// object takes more than a store write, the record's state says that this has
+// begun: the state is the intent. mountd writes that state before the plan or
+// RPC. At its start mountd finishes, adopts or rolls back each record in such a
+// state.
 //
 // This header includes the records of every subject.
 #include "mountd/store/allocation_records.h"

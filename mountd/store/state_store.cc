@@ -70,8 +70,8 @@ CREATE TABLE departed(
   key TEXT NOT NULL REFERENCES volumes(key), allocation TEXT NOT NULL,
   target_left INTEGER NOT NULL, PRIMARY KEY(key, allocation));
 )sql";
-// Rows have ascending rowids, so the scope whose epoch was raised last comes
-// last.
+// Rowids ascend, so the scope whose epoch was raised last has the highest
+// rowid.
 constexpr std::string_view kScopes = R"sql(
 CREATE TABLE scopes(
   uid INTEGER NOT NULL, scope TEXT NOT NULL, epoch INTEGER NOT NULL,
@@ -113,13 +113,14 @@ CREATE INDEX fences_by_uid ON fences(uid, state, done_wall_us);
 constexpr std::string_view kFormerNodeIds = R"sql(
 ALTER TABLE plugin_instances ADD COLUMN former_node_ids TEXT NOT NULL DEFAULT '';
 )sql";
-// An earlier mountd told each fence that was done, if no kill came between. 2
-// is FenceState::kDone.
+// Marks old fences as reported, because the mountd that made this store
+// reported each fence that was done, unless it was killed. 2 is
+// FenceState::kDone.
 constexpr std::string_view kFencesTold = R"sql(
 ALTER TABLE fences ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
 UPDATE fences SET told=1 WHERE state=2;
 )sql";
-// No foreign key, because a row outlives its allocation.
+// There is no foreign key, because a row outlives its allocation.
 constexpr std::string_view kUnchecked = R"sql(
 CREATE TABLE unchecked(
   serial INTEGER PRIMARY KEY AUTOINCREMENT, allocation TEXT NOT NULL,
@@ -159,15 +160,15 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
   MOUNTD_ASSIGN(
       std::unique_ptr<Database> database,
       Database::Open(path, Database::Durability::kPower, kStateSchema));
-  // A removal that was cut off has not happened.
+  // A removal that was cut off does not count, so the plugin stays.
   MOUNTD_TRY(database->Run("UPDATE plugins SET removing=0"));
   std::string last_boot;
   MOUNTD_TRY(database->Query("SELECT value FROM meta WHERE name='boot_id'",
                              [&](const Row& row) { last_boot = row.Text(0); }));
   if (last_boot != boot_id) {
     MOUNTD_TRY(database->Transaction([&]() -> Result<void> {
-      // Keep kUnpublishing. Otherwise the volume could be published again, and
-      // the pending tear-down would unpublish that.
+      // Keep kUnpublishing. Otherwise somebody could publish the volume again,
+      // and the pending tear-down would unpublish that new use.
       MOUNTD_TRY(database->Run(
           "UPDATE publications SET state=iif(state=?2,?2,?1), mount_id=0, "
           "device=0, was_published=0, file_system=''",
@@ -177,10 +178,10 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
                                static_cast<int>(VolumeState::kUncertain)));
       MOUNTD_TRY(database->Run("UPDATE allocations SET cgroup=0, group_id=0"));
       MOUNTD_TRY(database->Run("UPDATE departed SET cgroup=0, file_system=''"));
-      // Each process ended with the boot.
+      // All processes ended with the earlier boot.
       MOUNTD_TRY(database->Run("DELETE FROM unchecked"));
-      // Mounts and networks ended with the boot, so their tear-downs are done.
-      // Calls to a plugin and answers to an agent are still pending.
+      // Mounts and networks ended with the earlier boot, so their tear-downs
+      // are done. Calls to a plugin and answers to an agent are still pending.
       MOUNTD_TRY(database->Run("DELETE FROM owed WHERE kind IN (?1,?2)",
                                static_cast<int>(OwedKind::kUnmount),
                                static_cast<int>(OwedKind::kTeardownNetwork)));

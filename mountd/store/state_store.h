@@ -25,11 +25,11 @@ namespace mountd::store {
 class StateStore {
  public:
   // If `boot_id` differs from the last writer's, Open makes all published and
-  // staged volumes uncertain, because their mounts are gone. Volumes being
-  // unpublished stay so. Open also forgets cgroups, because the kernel counts
-  // their ids from the beginning again, the tasks that may have kept mounts,
-  // and pending tear-downs of mounts and networks, because those ended with the
-  // boot.
+  // staged volumes uncertain, because their mounts are gone. A volume that is
+  // being unpublished keeps that state. Open also forgets cgroups, because the
+  // kernel may use their ids again. It forgets which tasks may have kept
+  // mounts, and pending tear-downs of mounts and networks, because all of these
+  // ended with the boot.
   static Result<std::unique_ptr<StateStore>> Open(const std::string& path,
                                                   const std::string& boot_id);
 

@@ -11,18 +11,19 @@
 namespace mountd::store {
 
 // Queries the cgroups whose processes may still use mounts that are gone from
-// the host. Thread-safe. Outlives the allocation, until AllocationTable forgets
-// its receipt.
+// the host. Thread-safe. A record outlives its allocation, until
+// AllocationTable forgets the allocation's receipt.
 class UncheckedTable {
  public:
   explicit UncheckedTable(Database& database) : database_(&database) {}
 
-  // Adds the record, with a new serial even if there is one like it.
+  // Adds the record with a new serial, even if the same cgroup has a record
+  // already.
   Result<void> PutUnchecked(const UncheckedRecord& record);
   // Returns the records of all allocations of this name.
   Result<std::vector<UncheckedRecord>> UncheckedOf(
       const std::string& allocation);
-  // Leaves a record that was put again since.
+  // Removes the record. Does nothing if it was put again since.
   Result<void> RemoveUnchecked(const UncheckedRecord& record);
 
  private:

@@ -19,16 +19,18 @@ struct PluginRecord {
   std::string type;  // "node", "controller", "monolith"
   std::uint32_t uid = 0;
   std::string allocation;
-  // Where its task sees its directory; "": as the host does.
+  // The path of the plugin's directory inside the plugin's task; "": the same
+  // as on the host.
   std::string mount_dir;
-  // Where its task sees staging/ and publish/, if not in its directory.
+  // The path of staging/ and publish/ inside the plugin's task, if they are not
+  // in its directory.
   std::string stage_publish_base_dir{};
   // True if the plugin publishes plain directories instead of mounts.
   bool bare_directories = false;
   std::uint64_t health_timeout_ms = 0;  // 0: the configuration's
   bool declared = false;  // by root's configuration: mountd starts it
-  // Grows with every instance. 0: this record is the plugin itself, which has
-  // lost its last instance and stays because of its volumes.
+  // Each new instance gets a higher serial. 0: this record is the plugin
+  // itself, which has no instance any more and stays because of its volumes.
   std::uint64_t serial = 0;
 };
 
@@ -41,7 +43,8 @@ enum class VolumeState : int {
   kUncertain = 4,
 };
 
-// Data that a stage needs and no store may hold. Only the agent has it.
+// Data that a stage needs and that no store may hold. Only the agent has such
+// data.
 enum VolumeNeeds : std::uint32_t {
   kNeedsSecrets = 1U << 0U,
   kNeedsMountFlags = 1U << 1U,
@@ -54,8 +57,8 @@ struct VolumeRecord {
   VolumeState state = VolumeState::kStaging;
   int access_mode = 1;
   std::string fs_type;
-  // Digest of fs_type and mount_flags. Flags may be secret, so mountd can only
-  // compare a second user's flags with it.
+  // A digest of fs_type and mount_flags. mountd compares a second user's flags
+  // only by this digest, because flags may be secret.
   std::string capability_digest;
   StringMap publish_context;
   StringMap volume_context;
@@ -81,20 +84,21 @@ struct PublicationRecord {
   PublicationState state = PublicationState::kPublishing;
   std::uint64_t mount_id = 0;  // 0: a bare directory or a device node
   std::uint64_t device = 0;    // of a block device, as st_rdev; 0: not one
-  bool was_published = false;  // in this boot, so tasks may have mounts of it
-  // The file system that was mounted there when unpublishing began, in this
-  // boot.
+  // Published in this boot, so tasks may have mounts of it.
+  bool was_published = false;
+  // The file system that was mounted there when unpublishing began, if that was
+  // in this boot.
   exec::FileSystemPlan file_system{};
 };
 
-// An allocation that no longer uses a volume while the plugin, which was away,
-// still has calls pending for it.
+// An allocation that no longer uses a volume although calls to the plugin are
+// still pending, because the plugin was away.
 struct DepartedRecord {
   VolumeKey key;
   std::string allocation;
-  bool target_left = false;  // NodeUnpublishVolume has not been answered
-  // Used to find tasks that still have copies of the volume. Both are of this
-  // boot.
+  bool target_left = false;  // the plugin has not answered NodeUnpublishVolume
+  // mountd uses these two to find tasks that still have copies of the volume.
+  // Both are of this boot.
   std::uint64_t cgroup = 0;
   exec::FileSystemPlan file_system{};
 };

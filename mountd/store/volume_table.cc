@@ -38,7 +38,7 @@ Result<std::optional<T>> First(Result<std::vector<T>> rows) {
   return rows->empty() ? std::optional<T>() : std::optional<T>((*rows)[0]);
 }
 
-// `condition` filters p, the publications.
+// Returns publications. `condition` filters them by the alias p.
 template <typename... Args>
 Result<std::vector<PublicationRecord>> SelectPublications(
     Database& database, std::string_view condition, const Args&... arguments) {
@@ -186,7 +186,7 @@ Result<void> VolumeTable::NoteDetached(const std::string& allocation,
                                        const VolumeKey& key, bool unstaged,
                                        bool owed) {
   MOUNTD_TRY(database_->Run(
-      // Copies plugin and volume id, because the volume's row may go.
+      // Copies plugin and volume id, because the volume's row may be deleted.
       "INSERT OR REPLACE INTO detached(allocation,plugin,volume_id,unstaged,"
       "owed) SELECT ?1,plugin,volume_id,?2,?3 FROM volumes WHERE key=?4",
       allocation, static_cast<int>(unstaged), static_cast<int>(owed),
@@ -198,7 +198,7 @@ Result<void> VolumeTable::RemovePublication(
     const PublicationRecord& publication, bool volume_too) {
   return database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(DeletePublication(publication));
-    // A publication that never existed is not reported as detached.
+    // Do not report a publication as detached that was never published.
     if (publication.state != PublicationState::kPublishing) {
       MOUNTD_TRY(NoteDetached(publication.allocation, publication.key,
                               volume_too, /*owed=*/false));
@@ -206,8 +206,8 @@ Result<void> VolumeTable::RemovePublication(
     if (!volume_too) {
       return Ok();
     }
-    // This unstage also finishes the calls pending for users who departed
-    // earlier.
+    // This unstage also completes the calls that are pending for users who
+    // departed earlier.
     MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                   GetVolume(publication.key));
     if (volume) {
@@ -278,8 +278,8 @@ Result<void> VolumeTable::SettleDeparted(const VolumeRecord& volume,
   return Ok();
 }
 
-// Updates both the allocation's list and its receipt, because the allocation
-// may have been released since.
+// Updates the allocation's list and its receipt, because the allocation may
+// have been released since.
 Result<void> VolumeTable::SettleReceipt(const std::string& allocation,
                                         const VolumeRecord& volume,
                                         bool unstaged) {

@@ -39,7 +39,8 @@ class VolumeTable {
   Result<std::vector<PublicationRecord>> UsersOf(const VolumeKey& key);
   Result<void> SetPublicationState(const PublicationRecord& publication);
   // Removes the user's row, its pending tear-down, and with `volume_too` the
-  // volume's row, in one transaction. Notes a published volume for the receipt.
+  // volume's row, in one transaction. If the volume was published, notes it for
+  // the receipt.
   Result<void> RemovePublication(const PublicationRecord& publication,
                                  bool volume_too);
   // Removes the user's row and adds `owed` for the remaining calls, in one
@@ -49,7 +50,7 @@ class VolumeTable {
                                 const OwedRecord& owed);
   Result<std::vector<DepartedRecord>> DepartedFrom(const VolumeKey& key);
   Result<void> SetTargetGone(const DepartedRecord& departed);
-  // Clears the pending mark in the receipts of all departed users. With
+  // Removes the pending mark from the receipts of all users who departed. With
   // `unstaged` removes the volume's record too.
   Result<void> FinishDeparted(const VolumeRecord& volume, bool unstaged);
 
