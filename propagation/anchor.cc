@@ -45,8 +45,9 @@ Result<bool> HasMountsBelow(const Context& context, const Source& source,
   return false;
 }
 
-// Returns whether the source needs an anchor or has one. Not on a mount that
-// somebody else made, nor over mounts that an anchor would hide.
+// Returns whether the source needs an anchor or has one. False for a mount that
+// somebody else made, and for a directory with mounts that an anchor would
+// hide.
 Result<bool> NeedsAnchor(const Context& context, const UniqueFd& markers,
                          const std::string& volume, const std::string& path,
                          const Source& source) {
@@ -158,8 +159,8 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
                    "move_mount", volume));
   undo->Add(
       [&context, volume, marker] { UndoAnchor(context, volume, marker); });
-  // Below a private mount the kernel does not share what is attached, so ask
-  // for it.
+  // If the parent mount is private, the kernel does not share a mount that is
+  // attached to it, so share the clone here.
   MOUNTD_TRY(
       Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SHARED}),
             "mount_setattr", volume));
@@ -185,7 +186,7 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
                               const std::string& volume,
                               const std::string& path, const std::string& name,
                               Source* source, exec::Undo* undo) {
-  // No mount can lie below a file, so an anchor of a file gathers nothing.
+  // No mount can lie below a file, so a file needs no anchor.
   if (!S_ISDIR(source->file.mode)) {
     return Ok();
   }

@@ -28,9 +28,9 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
 // Unmounts the anchor if it is still `plan.anchor_id`; with anchor_id 0,
 // unmounts the anchor that the marker names. Works for volumes that the
 // configuration no longer declares. An anchor that is already gone is success.
-// Busy if anything holds the anchor or is mounted in it, because the unmount is
-// never lazy (except in a mount namespace of mountd's own, where all mounts in
-// the anchor are copies of the host's). FailedPrecondition if another mount
+// Busy if a process uses the anchor or a mount lies in it, because the unmount
+// is never lazy (except in a mount namespace of mountd's own, where all mounts
+// in the anchor are copies of the host's). FailedPrecondition if another mount
 // lies on top of the anchor.
 Result<void> ReleaseHostVolume(const Context& context,
                                const exec::AnchorPlan& plan);

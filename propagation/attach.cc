@@ -57,9 +57,10 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
                    "move_mount", way.spec.object));
   undo->Add([&kernel, &target = way.target, clone = made.file] {
     // If mountd gave this plan up, it may have detached this mount and attached
-    // another one here. So unmount only what is surely ours. Before Linux 6.8
-    // the other mount may have the same id, so compare device and inode, too:
-    // those differ as long as this executor holds its own source (LetGo).
+    // another one here. So unmount only a mount that is surely this plan's.
+    // Before Linux 6.8 the other mount may have the same id, so compare device
+    // and inode, too: those differ as long as this executor holds its own
+    // source (LetGo).
     const exec::Sys<FileFacts> top =
         kernel.Stat(target.task.get(), target.name);
     if (top && top->mount_id == clone.mount_id && top->device == clone.device &&

@@ -17,9 +17,10 @@ using exec::MountState;
 using exec::Named;
 using exec::Propagation;
 
-// A clone of a shared mount begins in its peer group (mount_namespaces(7)).
-// MS_PRIVATE takes it out. MS_SLAVE keeps the way in and ends the way back.
-// MS_SHARED keeps both.
+// A clone of a shared mount begins in that mount's peer group
+// (mount_namespaces(7)). MS_PRIVATE takes the clone out of the group. With
+// MS_SLAVE the clone still receives the group's mounts, and sends none. With
+// MS_SHARED it receives and sends.
 std::uint64_t PropagationFlag(Propagation asked) {
   switch (asked) {
     case Propagation::kHostToTask:
@@ -100,8 +101,8 @@ Result<void> FollowSource(const Context& context, const Source& source,
   const UniqueFd& peer = clone.valid() ? clone : source.fd;
   MOUNTD_TRY(
       Named(kernel.JoinGroup(peer.get(), tree.get()), "move_mount", object));
-  // JoinGroup has put the mount into the source's group. MS_SLAVE ends the way
-  // back, so that the source does not receive the task's mounts.
+  // JoinGroup has put the mount into the source's group. MS_SLAVE keeps the
+  // mount from sending, so that the source does not receive the task's mounts.
   return Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SLAVE}),
                "mount_setattr", object);
 }

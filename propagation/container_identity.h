@@ -15,8 +15,9 @@
 //   - a root directory of its own: not this executor's, init's or the caller's
 //     under any path, nor another mount of the same directory
 //
-// A process that lacks one of these may well run a setuid program of its own or
-// of the host, with files that the caller mounted over the files it reads.
+// A process that lacks one of these may run a setuid program of its own or of
+// the host. The caller could mount its own files over files that the program
+// reads.
 namespace mountd::propagation {
 
 // The root directories that a container's root must differ from.

@@ -145,8 +145,8 @@ Result<void> UnmountTree(const Context& context, int dir,
     return UnmountPrivate(context, dir, name, top, below, object);
   }
   MOUNTD_ASSIGN(UniqueFd fd, OpenTop(context, dir, name, top, object));
-  // This clone stays in the peer group, as the way back. The unmount needs no
-  // way back, so it goes on without one.
+  // This clone stays in the peer group, so that JoinAgain can put the mount
+  // back. If the clone fails, the unmount continues without it.
   const exec::Sys<UniqueFd> peer = context.kernel.CloneTree(fd.get(), false);
   MOUNTD_TRY(LeaveGroup(context, fd, object));
   fd.reset();  // an open descriptor keeps the mount busy

@@ -10,12 +10,12 @@ namespace mountd::propagation {
 // bidirectional target first leaves its peer group, so that the mounts below it
 // stay in the source. A target that is gone already is success.
 //
-// Busy while the target is in use, unless the plan's mode says more; some
-// mounts below it may then be gone. A bidirectional target then joins its peer
-// group again, if the kernel allows it; the mounts below it that are left stay
-// private. FailedPrecondition if another mount is there. If the server of a
-// file system below is dead, the target and all mounts below it go even while
-// in use, because no path leads to them any more.
+// Busy while the target is in use, unless the plan's mode detaches it all the
+// same; some mounts below it may then be gone. A bidirectional target then
+// joins its peer group again, if the kernel allows it; the mounts below it that
+// are left stay private. FailedPrecondition if another mount is there. If the
+// server of a file system below is dead, the target and all mounts below it are
+// detached even while in use, because no path leads to them any more.
 Result<void> Detach(const Context& context, const exec::DetachPlan& plan);
 
 // Unmounts the top mount at (dir, name), which must be `mount_id`, with the

@@ -28,8 +28,9 @@ std::string TextOf(std::span<const exec::IdExtent> extents) {
   return text;
 }
 
-// The kernel does not say which file system cannot map ids. A clone of the top
-// mount alone tells whether it is the source's own or one below it.
+// Returns the error if some file system of the tree cannot map ids. The kernel
+// does not say which one, so this function tries a clone of the top mount
+// alone. That shows whether it is the source's own file system or one below it.
 Error Unmappable(const Context& context, const Source& source,
                  const exec::MountChange& change, const std::string& object) {
   exec::Kernel& kernel = context.kernel;

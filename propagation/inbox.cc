@@ -43,8 +43,8 @@ Result<void> RemoveTask(const Context& context, const UniqueFd& allocation,
                         const std::string& task, const std::string& object) {
   const exec::Sys<void> removed =
       context.kernel.RemoveDirectory(allocation.get(), task);
-  // rmdir(2) names a directory with entries ENOTEMPTY, and each mount's place
-  // is an entry.
+  // rmdir(2) fails with ENOTEMPTY if the directory has entries, and each mount
+  // in it has an entry as its mountpoint.
   if (exec::FailedWith(removed, ENOTEMPTY)) {
     return MakeError(Code::kBusy, "rmdir", object,
                      "a mount is still in it; unmount it first");

@@ -61,8 +61,9 @@ constexpr std::array<std::string_view, 41> kTypes = {"autofs",
                                                      "qibfs",
                                                      "infinibandeventfs"};
 
-// FailedPrecondition for the first such mount beneath `root`, a path in this
-// namespace. A mount without a known path counts as beneath it.
+// FailedPrecondition, naming the first one, if one of `mounts` is of a file
+// system of the kernel and lies beneath `root`, a path in this namespace. A
+// mount without a known path counts as beneath it.
 Result<void> CheckAll(const std::vector<MountFacts>& mounts,
                       const std::string& root, const std::string& object) {
   for (const MountFacts& mount : mounts) {

@@ -10,9 +10,9 @@ namespace mountd::propagation {
 // The clone goes with its last fd, and mountd keeps nothing else for it. Its
 // flags are locked (lock_tree.h). FailedPrecondition if
 //   - the source is read-only
-//   - the clone would be a slave of an anchor (anchor.h), because mountd
-//   removes
-//     an anchor that no recorded mount needs, and keeps no record of the clone.
+//   - the clone would be a slave of an anchor (anchor.h), because mountd keeps
+//     no record of the clone and removes an anchor that no recorded mount
+//     needs.
 Result<UniqueFd> OpenTree(const Context& context,
                           const exec::OpenTreePlan& plan,
                           exec::HandedOutMount* mount);

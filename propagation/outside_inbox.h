@@ -43,7 +43,7 @@ Result<std::shared_ptr<Place>> ClaimPlace(const Context& context,
                                           exec::Undo* undo);
 
 // Returns a placeholder of the clone, with a device if the kernel reuses mount
-// ids. The caller adds what the caller knows.
+// ids. The caller fills in the other fields.
 Placeholder PlaceholderOf(const Source& source, const Clone& clone);
 
 // Writes the placeholder. Its undo detaches the mount that the placeholder

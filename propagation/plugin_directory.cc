@@ -94,7 +94,7 @@ Result<MountState> FinishPlugin(const Context& context, const Base& base,
   if (!file.mount_root || !IsOwnMount(base, mount, name)) {
     return ForeignOnPlugin(name);
   }
-  // Also for a mount that an interrupted try has left private.
+  // Share the mount, even if an interrupted try has left it private.
   if (mount.peer_group == 0) {
     MOUNTD_TRY(
         Named(kernel.SetMount(own.get(), false, {.propagation = MS_SHARED}),

@@ -92,7 +92,8 @@ Command StartCommand(const std::string& plugin, const PluginConfig& config) {
       "--description=CSI plugin " + plugin + " of mountd",
       "--slice=mountd-plugins.slice", "--property=Restart=" + config.restart,
       "--property=RestartSec=1s",
-      // No limit, because the plugin may wait for something.
+      // No limit of starts, because the plugin may fail until something that it
+      // needs is there.
       "--property=StartLimitIntervalSec=0",
       "--setenv=CSI_ENDPOINT=unix://" + directory + "/" + paths::kCsiEndpoint,
       "--", config.command.front()};

@@ -79,8 +79,8 @@ Result<void> CheckPeer(const Context& context, int socket, const ucred& peer,
       peer.pid == 0
           ? Result<Process>(MakeError(Code::kNotFound, "find", name))
           : OpenProcess(context, static_cast<std::uint32_t>(peer.pid));
-  // Open first, then check that the process is alive: only in this order is
-  // what was opened by the pid surely that process's.
+  // Open the process's directory first, and then check that the process is
+  // alive. Only in this order does the directory surely belong to that process.
   if (!process || !IsAlive(context, socket)) {
     return MakeError(
         Code::kPermissionDenied, "connect", name,

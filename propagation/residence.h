@@ -27,8 +27,8 @@ enum class Side {
 // group, so the executor mounts that file on itself, as private, first. Other
 // executors enter the pinned namespace.
 //
-// FailedPrecondition if the configuration asks for the other way while anything
-// is in the base.
+// FailedPrecondition if the configuration asks for the other of the two
+// namespaces while the base is in use.
 class Residence {
  public:
   // Finds or makes the namespace and enters it. A later call only enters it,

@@ -5,10 +5,10 @@
 
 #include "propagation/source.h"
 
-// Checks of a source whose files of root's show as the caller's
-// (exec::ShowsRoot). The caller can make setuid programs and file capabilities
-// of root's on such a source's disk, so the checks keep them from having an
-// effect where this node mounts the source.
+// Checks of a source that shows root's files as the caller's (exec::ShowsRoot).
+// The caller can make setuid programs of root and file capabilities on such a
+// source's disk. So the checks make sure that these have no effect where this
+// node mounts the source.
 namespace mountd::propagation {
 
 // Checks a host volume before it is anchored. FailedPrecondition unless the

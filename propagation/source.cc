@@ -150,7 +150,7 @@ Result<std::string> PathOfSource(const Context& context, const Source& source,
   if (source.file.mount_root) {
     return source.mount.point;
   }
-  // Only the kernel knows it.
+  // Only the kernel knows the path.
   return Named(
       context.kernel.ReadLink(
           exec::kFromRoot, "/proc/self/fd/" + std::to_string(source.fd.get())),

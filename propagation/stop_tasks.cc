@@ -77,8 +77,8 @@ Result<void> CheckIsOthers(const Context& context, const Cgroup& cgroup) {
              : Ok();
 }
 
-// The cgroup's state after its removal is that of no processes. ENODEV: the
-// cgroup was removed after its file was opened.
+// A cgroup that was removed has no processes. ENODEV means that it was removed
+// after its file was opened.
 bool IsRemoved(int error) { return error == ENOENT || error == ENODEV; }
 
 // Writes with the rights of the file's owner, because a user owns the cgroups
@@ -133,8 +133,9 @@ Result<exec::StopTasksState> StopTasks(const Context& context,
   }
   MOUNTD_TRY(CheckIsOthers(context, cgroup));
   state.had_processes = events.populated ? 1 : 0;
-  // The kernel has a notification, poll(2), but no bound for the processes that
-  // join the cgroup later, so this function writes again.
+  // Write again and again, because processes may join the cgroup after a write,
+  // and the kernel does not limit how many. So poll(2) on the file is not
+  // enough.
   for (std::chrono::milliseconds pause(1);;
        pause = std::min(2 * pause, kMostPause)) {
     MOUNTD_TRY(WriteStop(context, cgroup, plan.how));

@@ -8,7 +8,7 @@ namespace mountd::propagation {
 
 // Freezes or kills all processes of a cgroup and of the cgroups beneath it, and
 // returns once cgroup.events says so (cgroups(7), the kernel's cgroup-v2.rst).
-// Kills again what joins the cgroup meanwhile.
+// Also kills processes that join the cgroup meanwhile.
 //
 // The errors are those of OpenCgroup. PermissionDenied unless one rule of the
 // plan's owner grants both the cgroup and this way to stop tasks. A cgroup
