@@ -17,10 +17,10 @@ struct CallerDirectory {
 
 enum class Ownership {
   kCallers,
-  // Also accepts a directory of root's right in a directory of the caller's, as
-  // an executor leaves it that took it and was killed (tree_removal.h). The
-  // caller could do to such a directory, through its parent, all that mountd
-  // may do.
+  // Also accepts a directory of root's that lies right in a directory of the
+  // caller's. A killed executor leaves such a directory, because it takes a
+  // directory over before it removes the content (tree_removal.h). Through the
+  // parent the caller could do to such a directory all that mountd may do.
   kCallersOrTaken,
 };
 

@@ -7,9 +7,9 @@
 namespace mountd::propagation {
 
 // Sets the owner of everything below a directory that a caller passed to
-// plan.uid and plan.gid, as far as `bound` allows. The answer says where to
-// continue, and the next plan brings that back. Both ids must be the caller's
-// own or lie in `ids` of a rule for the caller; PermissionDenied otherwise.
+// plan.uid and plan.gid, as far as `bound` allows. The answer has the position
+// where the next plan must continue. Both ids must be the caller's own or lie
+// in `ids` of a rule for the caller; PermissionDenied otherwise.
 //
 // Changes only files that belong to the caller or to such an id now, because a
 // task can make a hard link to any file of the host's on the same file system
