@@ -71,7 +71,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
                      "another mount is at its place; unmount it");
   }
-  // Also for a mount that an interrupted try has left private.
+  // Share the mount, even if an interrupted try has left it private.
   if (mount.peer_group == 0) {
     MOUNTD_TRY(
         Named(kernel.SetMount(base.get(), false, {.propagation = MS_SHARED}),
@@ -86,7 +86,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
   for (const char* name :
        {paths::kAllocations, paths::kPlugins, paths::kAnchors,
         paths::kFilesystems, paths::kNetworks, paths::kNetworkFiles}) {
-    Undo nothing;  // kept, because the base is checked as a whole
+    Undo nothing;  // a directory stays even if a later step fails
     MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kBaseMode, kObject,
                                &nothing));
     nothing.Commit();

@@ -38,12 +38,13 @@ Result<UniqueFd> EnsurePassage(const Context& context, int dir,
                                const std::string& name, const Passage& passage,
                                const std::string& object, exec::Undo* undo);
 
-// Lets them pass the existing directory that the O_PATH descriptor `fd` refers
-// to. FailedPrecondition as for EnsurePassage.
+// Lets the user and the group of `passage` pass the existing directory that the
+// O_PATH descriptor `fd` refers to. FailedPrecondition as for EnsurePassage.
 Result<void> LetPass(const Context& context, int fd, const Passage& passage,
                      const std::string& object);
 
-// Returns whom EnsurePassage let pass; the uid 0 if there is none.
+// Returns the user and the group that EnsurePassage let pass; uid 0 if there is
+// no such user.
 Passage PassageOf(const Context& context, int fd);
 
 }  // namespace mountd::propagation
