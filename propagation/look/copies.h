@@ -6,13 +6,13 @@
 
 namespace mountd::propagation {
 
-// Finds the processes that can still use what the plan names, through mounts
-// that stay when mountd detaches its own. Such a mount is a *copy*. This file
-// knows a copy by device and root in /proc/<pid>/mountinfo (proc(5)), never by
-// an id, because a runtime's bind is another mount of the same file system. A
-// mount that goes with one of mountd's by propagation is not a copy: its parent
-// follows the parent of mountd's mount, at the same place
-// (mount_namespaces(7)).
+// Finds the processes that have a copy of a mount or volume of the plan. A
+// *copy* is a mount that stays when mountd detaches its own mount. This file
+// recognises a copy by device and root in /proc/<pid>/mountinfo (proc(5)),
+// never by an id, because a runtime's bind is another mount of the same file
+// system. A mount that propagation removes together with mountd's mount is not
+// a copy. The parent of such a mount follows the parent of mountd's mount, at
+// the same place (mount_namespaces(7)).
 //
 // For the file system of a volume or of a mount (root "/"), also finds
 // processes that hold a file, a directory or a mapping of a tree that is

@@ -82,8 +82,8 @@ void CopySearch::IndexOwn() {
   groups_.erase("");
 }
 
-// Returns whether the copy came by propagation from one of mountd's mounts.
-// Such a copy goes when mountd unmounts its own.
+// Returns whether the mount came by propagation from one of mountd's mounts.
+// The kernel removes such a mount when mountd unmounts its own.
 bool CopySearch::Goes(const MountNamespace& space, const MountFacts& copy) {
   const MountFacts* const parent = ParentOf(space, copy);
   const auto ours =

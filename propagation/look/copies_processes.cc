@@ -31,8 +31,9 @@ bool HasThreadEnded(const Context& context, int dir) {
 
 }  // namespace
 
-// Forgets what `look` missed if `holds_nothing` returns true after it. The
-// kernel answers EACCES for a process or thread that ends during a call.
+// Calls `look`. If `holds_nothing` then returns true, forgets the errors of
+// `look`, because the kernel answers EACCES for a process or thread that ends
+// during a call.
 void CopySearch::Forgive(const std::function<void()>& look,
                          const std::function<bool()>& holds_nothing) {
   exec::HoldersState& holders = state_.holders;

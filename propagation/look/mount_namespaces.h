@@ -39,8 +39,9 @@ class MountNamespaces {
   exec::Sys<void> ReadOthers(const std::function<bool()>& is_over);
 
   const MountNamespace& own() const { return own_; }
-  // The kernel gives a number of /proc/<pid>/ns/mnt that is free to the next
-  // namespace, and an id never again.
+  // Names a namespace. The number of /proc/<pid>/ns/mnt is only a second
+  // choice, because the kernel gives a free number to the next namespace. It
+  // never uses an id again.
   struct Key {
     std::uint64_t id = 0;     // 0 before Linux 6.11
     std::uint64_t inode = 0;  // 0 if the id is known

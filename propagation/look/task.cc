@@ -31,8 +31,8 @@ bool IsCovered(const std::vector<MountFacts>& all, const MountFacts& mount) {
   });
 }
 
-// Returns how much a mount of the task has in common with ours. Compare takes
-// the mount with most in common for the copy.
+// Returns how much a mount of the task has in common with mountd's mount.
+// Compare takes the mount with most in common for the copy.
 auto Likeness(const Context& context, const std::vector<MountFacts>& all,
               const MountFacts& ours, const MountFacts& theirs) {
   const bool same =
