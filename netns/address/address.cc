@@ -154,8 +154,8 @@ bool Overlap(const Ipv6Range& a, const Ipv6Range& b) {
 }
 
 Result<Ipv4Range> ParseIpv4Range(std::string_view text) {
-  // A /30 is the smallest range with an address for an allocation. The other
-  // three are the range's own, the host's and the broadcast.
+  // A /30 is the smallest range with an address for an allocation. Its other
+  // three addresses are the range's own, the host's and the broadcast.
   return ParseRange<Ipv4>(text, AF_INET, 8, 30);
 }
 

@@ -85,15 +85,15 @@ bool IsNone(const Ipv4& address);
 bool IsNone(const Ipv6& address);
 
 // Names derived from an allocation's IPv4 address: the host end "md" + 8 hex
-// digits, the MAC 02:4d + address. They are derived so that callers choose no
-// name on the host, and so that nobody has to flush neighbours when an address
-// is used again.
+// digits, and the MAC 02:4d + address. Because they are derived, callers choose
+// no name on the host, and nobody has to flush neighbours when an address is
+// used again.
 std::string HostLinkName(const Ipv4& address);
 Mac LinkMac(const Ipv4& address);
-// The same for the addresses of a network. A network with IPv6 alone has a name
-// of "md" + 13 digits of base 32, from a hash of the address, because the
-// address does not fit into a link's name. The kernel makes no second link of a
-// name.
+// The same for the addresses of a network. The IPv6 address does not fit into a
+// link's name. So a network with only IPv6 has the name "md" + 13 digits of
+// base 32, from a hash of the address. The kernel refuses a second link of the
+// same name.
 std::string HostLinkName(const Ipv4& ipv4, const Ipv6& ipv6);
 Mac LinkMac(const Ipv4& ipv4, const Ipv6& ipv6);
 // Returns whether the name may be that of a network with IPv6 alone.

@@ -26,8 +26,7 @@ std::uint64_t WordAt(std::span<const std::uint8_t> bytes) {
 
 // Returns the SipHash-2-4 of the address (Aumasson and Bernstein, 2012), under
 // a key that is the same on each machine. A caller may choose the address, so
-// the hash has to be one in which nobody finds the address that another name
-// belongs to.
+// it must be hard to find two addresses with the same hash.
 std::uint64_t HashOf(const Ipv6& address) {
   constexpr std::uint64_t kKey0 = 0x6d6f756e74642d6eULL;
   constexpr std::uint64_t kKey1 = 0x65746e732d697076ULL;
