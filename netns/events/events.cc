@@ -89,8 +89,8 @@ void TakeAddress(const Attributes& attributes, int type, unsigned char family,
   }
 }
 
-// Returns whether the neighbour is as an executor makes it: permanent, with a
-// MAC of ours.
+// Returns whether the neighbour is as an executor makes it: permanent, and with
+// one of mountd's MACs.
 bool IsOurNeighbour(const ndmsg& header, const Attributes& attributes) {
   const auto mac = attributes.Value<Mac>(NDA_LLADDR);
   if ((header.ndm_state & NUD_PERMANENT) == 0 || !mac) {
@@ -151,9 +151,9 @@ void TakeLinkEvent(int type, int flags, Payload payload, LinkEvents* events) {
   }
 }
 
-// Returns whether the object is the operators' or was made by the kernel for
-// one rule (a set or chain named "__..."). The kernel reports the rule itself,
-// too, so a change of ours is still seen.
+// Returns whether the object belongs to the operators, or is a set or chain
+// "__..." that the kernel made for one rule. The kernel also reports the rule
+// itself, so a change of mountd's rules is still seen.
 bool IsOperators(int message, const Attributes& attributes) {
   constexpr std::string_view kOfARule = "__";
   switch (message) {

@@ -18,7 +18,7 @@ namespace mountd::netns {
 // them.
 struct LinkEvents {
   std::set<std::string> links;  // host ends that are gone or changed
-  // Allocations whose host end has a name that is not one of ours, or whose
+  // Allocations whose host end has a name that mountd did not give, or whose
   // namespace has lost its name.
   std::set<std::string> allocations;
   std::set<Ipv4> ipv4;  // their route or neighbour is gone or changed
