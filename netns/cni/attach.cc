@@ -34,7 +34,7 @@ Result<Json> AnswerOfResult(const Record& record, bool existing) {
                   {"existing", existing}});
 }
 
-// Fails before the first plugin runs if one of the list is missing.
+// Fails before the first plugin runs if a program of the list is missing.
 PluginOutcome<void> CheckAllInstalled(const PluginPrograms& plugins,
                                       const NetworkList& list) {
   for (const Json& plugin : list.plugins) {
@@ -44,7 +44,8 @@ PluginOutcome<void> CheckAllInstalled(const PluginPrograms& plugins,
 }
 
 milliseconds WithJitter(milliseconds time) {
-  // Runs that failed at the same time must not meet again.
+  // Add a random time, so that runs that failed at the same moment do not
+  // collide again.
   std::random_device random;
   std::uniform_int_distribution<milliseconds::rep> jitter(0, time.count());
   return time + milliseconds(jitter(random));
@@ -75,7 +76,7 @@ class Attaching {
         return std::move(*answer);
       }
       const PluginError error = answer.error();
-      // Report the first error, because later ones may only follow from it.
+      // Report the first error, because later errors may only follow from it.
       first = first.value_or(error);
       // The runner has to end now. The record stays, so that DEL can undo the
       // attempt.
@@ -114,8 +115,8 @@ class Attaching {
     return answer;
   }
 
-  // Undoes the attempt, with the last known result: a plugin such as firewall
-  // cannot undo without it.
+  // Undoes the attempt, with the last known result, because a plugin such as
+  // firewall needs the result to undo its work.
   std::vector<PluginError> Undo() {
     return Detach(context_, state_, record_, tried_, context_.deadline);
   }

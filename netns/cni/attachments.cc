@@ -51,8 +51,8 @@ bool IsNetnsThere(const Context& context, const Record& record) {
          CheckNetns(netns, record.netns_inode).has_value();
 }
 
-// Returns the record that an ADD would have now. DEL uses it if no record is
-// there: after a reboot, or to be sure.
+// Returns the record that an ADD would make now. DEL uses it if it can read no
+// record and --recorded is not set.
 Result<Record> RecordOfConfig(const Context& context, const Request& request) {
   Record record;
   MOUNTD_ASSIGN(record.list,
@@ -76,9 +76,9 @@ std::optional<Record> KnownRecord(const StateDir& state,
 }
 
 // Runs DEL of an ADD that was cut off. A plugin that was killed half way may
-// fail forever over something that it did not get to make (bridge, over its
-// chain of iptables). So if DEL fails, runs ADD once more: a plugin that has
-// completed its work can undo it.
+// fail forever, because its DEL expects an object that ADD had not made yet
+// (bridge expects its chain of iptables). So if DEL fails, this function runs
+// ADD once more, because a plugin that has completed its work can undo it.
 std::vector<PluginError> DetachCutOff(const Context& context,
                                       const StateDir& state, Record record) {
   const std::size_t all = record.list.plugins.size();
@@ -124,8 +124,9 @@ PluginOutcome<Json> TryAdd(const Context& context, const Request& request) {
   return Attach(context, held.state, std::move(record));
 }
 
-// Tells a plugin that looked and found a difference, mostly with a code of its
-// own (999), from a plugin that could not look.
+// Turns the error of CHECK into FailedPrecondition if the plugin looked and
+// found a difference; such a plugin mostly gives a code of its own (999). Other
+// errors mean that the plugin could not look.
 PluginError AsFinding(PluginError error) {
   constexpr int kFirstOwn = 100;
   const bool found =
@@ -143,8 +144,8 @@ PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(std::optional<Record> record,
                 NoPlugins(held.state.Load(request.attachment)));
   if (!record || record->earlier_boot) {
-    // An earlier DEL removed the lock's file and Lock made it again. No further
-    // DEL comes to remove it.
+    // An earlier DEL removed the lock's file and Lock made it again. Remove it
+    // here, because no further DEL will.
     held.state.ForgetLock(request.attachment);
     return Failure(MakeError(Code::kNotFound, "CHECK",
                              request.attachment.ToText(), "is not attached"));
@@ -169,8 +170,8 @@ PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
 
 PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(const Held held, NoPlugins(Hold(context, request)));
-  // A record that cannot be read still counts as recorded, but it must not
-  // block DEL, which then goes by the configuration.
+  // A record that cannot be read still counts as recorded. It must not block
+  // DEL, so DEL then uses the configuration.
   Result<std::optional<Record>> loaded = held.state.Load(request.attachment);
   const bool is_recorded = !loaded || loaded->has_value();
   std::optional<Record> record = loaded ? std::move(*loaded) : std::nullopt;
@@ -195,9 +196,9 @@ PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
   }
   const bool was_cut_off = is_known && !record->complete && !record->detaching;
   if (record->complete) {
-    // Written before the first plugin runs, because an ADD after this DEL must
-    // not answer that the attachment is there. A full /run must not keep the
-    // attachment.
+    // Save this before the first plugin runs, because an ADD after this DEL
+    // must not answer that the attachment exists. If /run is full, continue
+    // without it, because the attachment must be removed all the same.
     record->complete = false;
     record->detaching = true;
     IgnoreBecauseBestEffort(held.state.Save(*record));

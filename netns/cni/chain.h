@@ -41,12 +41,12 @@ class Chain {
   PluginOutcome<void> Add(const Deadline& deadline, const Progress& progress,
                           std::size_t& tried) const;
 
-  // Runs CHECK, in order, up to the first plugin that finds something.
+  // Runs CHECK, in order, up to the first plugin that reports an error.
   PluginOutcome<void> Check(const Deadline& deadline) const;
 
-  // Runs DEL of the first `count` plugins in reverse order, whatever fails.
-  // `netns` is empty if the namespace is gone. No plugin may use up the others'
-  // time.
+  // Runs DEL of the first `count` plugins in reverse order, and continues after
+  // a failure. `netns` is empty if the namespace is gone. Each plugin gets only
+  // a part of the time, so that the others have some left.
   std::vector<PluginError> Del(std::size_t count, const std::string& netns,
                                const Deadline& deadline) const;
 

@@ -39,7 +39,7 @@ Result<Pipes> MakePipes() {
   MOUNTD_ASSIGN(pipes.in, MakePipe(""));
   MOUNTD_ASSIGN(pipes.out, MakePipe(""));
   MOUNTD_ASSIGN(pipes.err, MakePipe(""));
-  // Our ends must not block, because one loop serves all three.
+  // This process's ends must not block, because one loop serves all three.
   for (const UniqueFd* ours :
        {&pipes.in.write, &pipes.out.read, &pipes.err.read}) {
     if (::fcntl(ours->get(), F_SETFL, O_NONBLOCK) != 0) {
@@ -99,8 +99,9 @@ bool TakeStandardFds(const Pipes& pipes) {
   if (::getppid() != parent) {
     ::_exit(kNotExecuted);
   }
-  // Entering here is as good as CLONE_INTO_CGROUP, because only this code runs
-  // before; and a filter of system calls may refuse clone3(2).
+  // Entering the cgroup here is as good as CLONE_INTO_CGROUP, because only this
+  // code runs before. A filter of system calls may refuse clone3(2), which has
+  // that flag.
   cgroup.Enter();
   ResetSignals();
   ::umask(S_IWGRP | S_IWOTH);
@@ -177,8 +178,8 @@ class Running {
     return outcome.out.size() <= max_output_;
   }
 
-  // Reads and drops what is beyond `limit`, so that the child never waits for
-  // us.
+  // Reads and drops output beyond `limit`, so that the child never waits for
+  // this process.
   static bool ReadSome(UniqueFd& fd, std::size_t limit, std::string& text) {
     std::array<char, 16384> buffer{};
     const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
@@ -200,16 +201,18 @@ class Running {
     if (put > 0) {
       input_.remove_prefix(static_cast<std::size_t>(put));
     }
-    // A child that does not read its input has ended, or its answer says why.
+    // If the child does not read its input, it has ended, or its answer will
+    // say why.
     if ((put < 0 && errno != EAGAIN && errno != EINTR) || input_.empty()) {
       in_.reset();
     }
   }
 
   // Kills the child and every process that it started, and reads its last
-  // output. Kills the cgroup first, because the kernel kills that at once,
-  // however fast the child forks. Kills the session's group before it reaps the
-  // child, because until then no other process can have that number.
+  // output. Kills the cgroup first, because the kernel kills the whole cgroup
+  // at once, even if the child forks fast. Kills the session's group before it
+  // reaps the child, because until then no other process can have the group's
+  // number.
   void Finish(ChildOutcome& outcome) {
     cgroup_.Kill();
     ::kill(-pid_, SIGKILL);

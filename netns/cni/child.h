@@ -32,7 +32,8 @@ struct ChildOutcome {
   std::string out;
   // The beginning of stderr.
   std::string err;
-  // The child, or a process that it started, does not die.
+  // True if the child, or a process that it started, does not end after
+  // SIGKILL.
   bool stuck = false;
 };
 

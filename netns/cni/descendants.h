@@ -3,12 +3,12 @@
 
 #include <chrono>
 
-// Ends everything that a plugin started, however it was started: the kernel
-// gives this process the orphans (PR_SET_CHILD_SUBREAPER, prctl(2)).
+// Ends every process that a plugin started, in whatever way. The kernel makes
+// this process the parent of orphans (PR_SET_CHILD_SUBREAPER, prctl(2)).
 namespace mountd::cni {
 
-// Makes this process adopt orphans. Returns false if the kernel refuses;
-// orphans then go to init.
+// Makes this process adopt orphans. Returns false if the kernel refuses. Then
+// orphans go to init.
 bool AdoptOrphans();
 
 // Kills and reaps every descendant. Returns false if one is left after `grace`,

@@ -7,12 +7,12 @@
 
 namespace mountd::cni {
 
-// Runs `body` in a child with a session of its own. Returns its exit status, or
-// EXIT_FAILURE if the child was killed. There are two processes so that no
-// plugin is left behind when SIGKILL ends either of them: the other one adopts
-// what is left. If this process dies or gets SIGTERM, SIGINT or SIGHUP, the fd
-// that `body` gets becomes readable; `body` must then kill what it runs, and
-// end. Both processes end the cgroup.
+// Runs `body` in a child with a session of its own. Returns the child's exit
+// status, or EXIT_FAILURE if the child was killed. If SIGKILL ends one of the
+// two processes, the other one adopts the plugins that are left and kills them.
+// If this process dies or gets SIGTERM, SIGINT or SIGHUP, the fd that `body`
+// gets becomes readable. Then `body` must kill what it runs, and end. Both
+// processes end the cgroup.
 //
 // SIGPIPE is ignored in `body`.
 int RunGuarded(const PluginCgroup& cgroup,

@@ -17,7 +17,7 @@
 namespace mountd::cni {
 namespace {
 
-// As long as Nomad gives a plugin to report its version.
+// Nomad gives a plugin the same time to report its version.
 constexpr std::chrono::milliseconds kVersionTime(3000);
 
 // Returns whether the request is about this network.
@@ -116,9 +116,9 @@ void TellPlugins(const Context& context, const Request& request,
   }
 }
 
-// Returns how long GC waits for the lock. With --recorded not at all, because
-// the caller has made its list just now, and an attachment made while GC waits
-// would not be on it.
+// Returns how long GC waits for the lock. With --recorded it does not wait,
+// because the caller has just made its list. If an attachment were made while
+// GC waits, the list would not have it, and GC would remove it.
 Deadline TimeForLock(const Context& context) {
   return context.options.recorded
              ? Deadline::After(std::chrono::milliseconds(0))

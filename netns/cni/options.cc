@@ -139,7 +139,8 @@ Result<std::chrono::milliseconds> TimeOf(const char* text) {
   return std::chrono::milliseconds(number);
 }
 
-// Takes a bound once only, because one of two would have no effect.
+// Accepts each bound only once, because with two of them one would have no
+// effect.
 Result<void> TakeName(const char* value, bool (*is_name)(std::string_view),
                       std::string& name) {
   if (!name.empty() || !is_name(value)) {

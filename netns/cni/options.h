@@ -11,8 +11,8 @@
 
 namespace mountd::cni {
 
-// The command line. It comes from the program that starts the runner, and the
-// runner believes it, unlike the request.
+// The command line. The runner trusts it, because it comes from the program
+// that starts the runner. The runner does not trust the request.
 struct Options {
   bool help = false;
   std::string verb;
@@ -23,7 +23,7 @@ struct Options {
   // The path of the pinned namespace; "" if there is none any more.
   std::string netns;
   std::uint64_t netns_inode = 0;  // 0: not given
-  // With this, DEL and GC go by the records only, never by the configuration.
+  // If true, DEL and GC use only the records, never the configuration.
   bool recorded = false;
   RequestBounds bounds;
   std::chrono::milliseconds deadline{30000};

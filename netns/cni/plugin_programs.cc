@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kPath[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
 
-// Makes an error that this plugin caused.
+// Returns the error with this plugin as its cause.
 PluginError Blame(const std::string& type, Error error, bool may_retry) {
   PluginError failure(std::move(error));
   failure.plugin = type;

@@ -37,12 +37,12 @@ class PluginPrograms {
   Result<std::string> Find(const std::string& type) const;
 
   // Checks that all programs that a plugin's configuration names are installed,
-  // also its IPAM plugin.
+  // including its IPAM plugin.
   PluginOutcome<void> CheckInstalled(const Json& config) const;
 
   struct Call {
     std::string verb;
-    // Both are empty for verbs that concern no attachment.
+    // Both are empty for verbs without an attachment.
     Attachment attachment;
     std::string netns;
     std::string args;

@@ -39,8 +39,9 @@ struct Record {
   bool detaching = false;  // a DEL of the complete attachment began
   // The last answer of a plugin; null until there is one.
   Json result;
-  // Not written. Only what plugins keep on disk is left of such an attachment.
-  // A namespace of the same name or inode is another one.
+  // True after a reboot; not written to disk. Only what plugins keep on disk is
+  // then left of the attachment. If a namespace has the same name or inode now,
+  // it is another namespace.
   bool earlier_boot = false;
 };
 

@@ -13,7 +13,7 @@
 namespace mountd::cni {
 
 // The bounds of a request. The program that starts the runner sets them,
-// because nobody vouches for the request.
+// because the request itself is not trusted.
 struct RequestBounds {
   // "": any.
   std::string network;
@@ -26,12 +26,12 @@ struct RequestBounds {
 // the text is no such list.
 std::optional<std::vector<NumberRange>> ParsePorts(std::string_view text);
 
-// Returns the request as `verb` may have it: GC of all networks becomes GC of
+// Returns the request within the bounds. A GC of all networks becomes a GC of
 // the one network. PermissionDenied if the request is outside the bounds.
 //
-// The host ports bound ADD only. DEL and CHECK bring the mappings of their ADD
-// and open no port by them. They must not be refused because the rules grant
-// fewer ports now.
+// The host ports bound only ADD. DEL and CHECK contain the mappings of their
+// ADD, and open no port. Refusing them because the rules now grant fewer ports
+// would be wrong.
 Result<Request> Bounded(const RequestBounds& bounds, const std::string& verb,
                         Request request);
 

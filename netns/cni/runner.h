@@ -8,7 +8,7 @@ namespace mountd::cni {
 
 // Reads the request from fd `in`, carries out the operation of the options, and
 // writes the answer to fd `out`. Returns the exit status. Plugins run in
-// `cgroup`. A readable `stop` ends it.
+// `cgroup`. A readable `stop` ends the operation.
 int RunOperation(const Options& options, const PluginCgroup& cgroup, int in,
                  int out, int stop);
 

@@ -41,7 +41,7 @@ std::optional<Attachment> AttachmentOf(const std::string& file) {
              : std::nullopt;
 }
 
-// Writes the whole file, or leaves the one that was there.
+// Writes the whole file, or leaves the old file unchanged.
 Result<void> Replace(int directory, const Record& record, bool on_disk) {
   const std::string name = FileOf(record.attachment);
   const std::string object = record.attachment.ToText();

@@ -24,8 +24,9 @@ namespace mountd::cni {
 //
 //   <container id>@<ifname>           the Record before its first plugin ran
 //
-// The runner writes this second record once and to the disk. Plugins' answers
-// are not in it, because they describe what goes with the boot.
+// The runner writes this second record once, and syncs it to the disk. The
+// record does not contain plugins' answers, because these describe objects that
+// end with the boot.
 class StateDir {
  public:
   // Makes both directories, mode 0700. If `kept` is "", nothing outlives the
@@ -39,7 +40,7 @@ class StateDir {
   bool IsOfEarlierBoot(const Attachment& attachment) const;
   Result<void> Save(const Record& record) const;
   // Writes the second record. Call this before the first Save and before any
-  // plugin.
+  // plugin runs.
   Result<void> Keep(const Record& record) const;
   // Removes both records. Missing ones are success.
   Result<void> Remove(const Attachment& attachment) const;
@@ -56,8 +57,8 @@ class StateDir {
 
   // Removes the lock's file. The caller holds the lock.
   void ForgetLock(const Attachment& attachment) const;
-  // Removes locks without a record, whose holders were killed. The caller has
-  // locked everything alone.
+  // Removes locks without a record, whose holders were killed. The caller holds
+  // the shared lock alone.
   Result<void> ForgetLocksWithoutRecords() const;
 
  private:
