@@ -26,7 +26,8 @@ Spellings SpellingsOf(const Json& object) {
 
 void DecodeInto(Json* place, Json&& next);
 
-// Adds a member, or decodes it into the one of the same folded name.
+// Adds a member. If there is a member with the same folded name, decodes the
+// value into that one.
 void PutMember(Json* object, Spellings* spellings, const std::string& key,
                Json&& value) {
   const auto [at, is_new] = spellings->emplace(FoldedName(key), key);

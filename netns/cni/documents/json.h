@@ -22,8 +22,9 @@ using Json = nlohmann::json;
 Result<Json> ParseObject(std::string_view text, const TextBounds& bounds,
                          const std::string& object);
 
-// The parts of ParseObject, for another parser: checks that the text is JSON
-// within the bounds, and returns the error of a document that is no object.
+// The two parts of ParseObject, for another parser. CheckText checks that the
+// text is JSON within the bounds. NotAnObject returns the error of a document
+// that is no object.
 Result<void> CheckText(std::string_view text, const TextBounds& bounds,
                        const std::string& object);
 Error NotAnObject(const std::string& object);
@@ -44,8 +45,9 @@ bool IsAbsent(const Json& object, const char* key);
 // writes.
 const Json* FindExact(const Json& object, const char* key);
 
-// Reads the members of an object in which none may be unknown. Keeps the first
-// error, and returns empty values after it. The caller asks Finish().
+// Reads the members of an object that must have no unknown member. Keeps the
+// first error, and returns empty values after it. The caller must call
+// Finish().
 class MemberReader {
  public:
   // `where` names the object in errors; `object` outlives this.

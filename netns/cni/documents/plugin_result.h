@@ -16,10 +16,10 @@ namespace mountd::cni {
 inline constexpr std::size_t kMaxResultInterfaces = 64;
 inline constexpr std::size_t kMaxResultIps = 64;
 inline constexpr std::size_t kMaxResultRoutes = 256;
-// For each of the lists of dns.
+// Bounds for each of the lists of dns.
 inline constexpr std::size_t kMaxResultTexts = 32;
 inline constexpr std::size_t kMaxResultTextBytes = 255;
-// For the whole answer to an ADD.
+// Bounds the whole answer to an ADD.
 inline constexpr std::size_t kMaxAddAnswerBytes = 256U << 10U;
 
 struct ResultInterface {
@@ -50,9 +50,9 @@ struct ResultDns {
 
 // The answer to an ADD (CNI 1.1, section 5), checked: counts and sizes are
 // bounded, addresses are addresses, indices point at interfaces, and texts are
-// UTF-8 without control characters. Not checked are the families of addresses
-// and the forms of texts: a MAC address, an interface's name and a name
-// server's address are whatever the plugin gave as such.
+// UTF-8 without control characters. The families of addresses and the forms of
+// texts are not checked. So a MAC address, an interface's name and a name
+// server's address may be any text.
 struct PluginResult {
   std::string version;
   std::vector<ResultInterface> interfaces;

@@ -46,8 +46,8 @@ std::string ReadArguments(MemberReader& reader) {
   return args;
 }
 
-// Reads one port that a plugin is to bind on the host. Checked strictly,
-// because its parts also go into iptables' command line.
+// Reads one port that a plugin must bind on the host. Checks it strictly,
+// because its parts also become arguments of iptables.
 Result<Json> ReadPortMapping(const Json& item) {
   constexpr std::uint64_t kMaxPort = 65535;
   MemberReader reader(item, "port_mappings");
