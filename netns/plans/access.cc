@@ -56,7 +56,8 @@ Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
                                Channel* inside, exec::Undo* undo) {
   const Result<VethIndexes> made = CreateVeth(route, veth, home);
   if (!made && made.error().sys_errno == EEXIST) {
-    // EEXIST does not say which of the two names is taken.
+    // EEXIST does not say whether the host end's name or the interface's name
+    // is taken.
     MOUNTD_ASSIGN(const LinkFacts link, FindLink(route, veth.host_name));
     return link.index != 0 ? LinkIsThere(veth.object)
                            : ErrnoError(EEXIST, "RTM_NEWLINK", veth.object,

@@ -7,7 +7,7 @@
 #include "netns/plans/pin.h"
 #include "netns/plans/veth.h"
 
-// Holds what every plan of one network works with.
+// The facts and sockets that every plan of one network needs.
 namespace mountd::netns {
 
 struct Access {

@@ -128,8 +128,8 @@ Result<UniqueFd> RunCniProgram(exec::Kernel& kernel, const Config& config,
         "the configuration has no [cni] section, which CNI networks need");
   }
   MOUNTD_ASSIGN(std::string program, FindProgram(kernel));
-  // The executor passes the answer on unread, so the answer must not depend on
-  // a server: a memfd.
+  // The answer is a memfd, because no server can delay a memfd. The executor
+  // passes the answer on unread.
   MOUNTD_ASSIGN(UniqueFd answer,
                 exec::Named(kernel.MakeMemory({}), "memfd_create", object));
   Command command = CommandOf(config, plan, std::move(program));

@@ -47,7 +47,7 @@ struct Element {
 // links that may talk to each other.
 std::vector<Element> ElementsOf(const exec::NetworkPlan& plan);
 
-// Returns those of them that have the link's name in their key, so that no
+// Returns those elements of the plan that have the link's name in their key. No
 // other network can have them.
 std::vector<Element> LinkElementsOf(const exec::NetworkPlan& plan);
 
@@ -80,9 +80,9 @@ Result<std::vector<bool>> FindElements(Channel* nft,
 Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object);
 
-// Deletes `gone` and adds `added`, all or nothing. An element of both with
-// other data is replaced. AlreadyExists as AddElements. The outcome is unknown
-// if the kernel's answer is lost.
+// Deletes `gone` and adds `added`, all or nothing. Replaces an element that
+// both have with different data. AlreadyExists as AddElements. The outcome is
+// unknown if the kernel's answer is lost.
 Result<void> ChangeElements(Channel* nft, const std::vector<Element>& gone,
                             const std::vector<Element>& added,
                             const std::string& object);

@@ -54,8 +54,9 @@ Message DeleteBySource(int tuple, const Address& container) {
   return message;
 }
 
-// Linux 6.1 leaves out exactly the IPv6 addresses that match, so the executor
-// selects these by itself.
+// Returns the request for a list of connections. Filters only IPv4 addresses,
+// because Linux 6.1 filters IPv6 wrongly: it leaves out exactly the addresses
+// that match. So the executor selects IPv6 connections by itself.
 template <typename Address>
 Message ListConnections(int tuple, const Address& container) {
   constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);
@@ -111,10 +112,11 @@ void Flush(Channel* nft, std::vector<Message>* deletions) {
   }
 }
 
-// Lists the connections once and names each. A filter for each port would take
-// longer, because the kernel goes through its whole table for each filter, and
-// the plans for all other networks wait meanwhile. The list has a socket of its
-// own, because an exchange passes over the answers of another one.
+// Lists the connections once, and asks the kernel to delete each that is
+// wanted. A filter for each port would take longer, because the kernel goes
+// through its whole table for each filter, and meanwhile the plans for all
+// other networks wait. The list has a socket of its own, because the answers to
+// the deletions must not mix with the list's.
 template <typename Address, typename Wanted>
 void ForgetIf(const Context& context, Channel* nft, int tuple,
               const Address& container, const Wanted& wanted) {
@@ -210,7 +212,8 @@ void ForgetConnectionsOf(const Context& context, Access* access,
       ForgetIf(context, access->netfilter, tuple, plan.ipv6, all);
     }
   }
-  // Kept for UpdatePorts alone, which asks at each change of a port.
+  // Close this socket here, because only UpdatePorts keeps it from plan to
+  // plan.
   context.kept.connections.reset();
 }
 

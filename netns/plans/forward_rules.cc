@@ -98,9 +98,9 @@ Result<FoundRules> FindOwnOnce(Channel* nft, const Family& family) {
   return found;
 }
 
-// Reads the chain again after an interrupted dump, until some readings in a row
-// agree, because the kernel marks dumps so for changes of any table
-// (ReadTable).
+// Reads the chain. Repeats an interrupted dump until some readings in a row
+// agree, because the kernel also calls a dump interrupted if another table
+// changed (ReadTable).
 Result<OwnRules> FindOwn(Channel* nft, const Family& family) {
   constexpr int kTries = 16;
   constexpr int kAgreeing = 3;
@@ -125,7 +125,8 @@ std::string Where(const Family& family) {
 
 std::string Insertion(const Family& family, const char* match,
                       std::string_view comment) {
-  // Insert at the beginning: at the end the rule comes after those that drop.
+  // Insert at the beginning, because at the end the rule would come after rules
+  // that drop the packets.
   return "insert" + Where(family) + match +
          " \"md*\" counter accept comment \"" + std::string(comment) + "\"\n";
 }
@@ -137,7 +138,7 @@ Result<void> PrepareForwardRules(exec::Kernel& kernel, Channel* nft,
   std::string commands;
   for (const Family& family : kFamilies) {
     MOUNTD_ASSIGN(const bool there, HasChain(nft, family));
-    // Without the chain nothing drops these packets.
+    // Without the chain no rule drops these packets.
     if (!there) {
       continue;
     }

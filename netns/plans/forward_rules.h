@@ -7,11 +7,11 @@
 
 namespace mountd::netns {
 
-// Keeps two rules in iptables' chain FORWARD. Docker and others make that chain
-// drop what no rule accepts, and no other table can let such a packet pass. The
-// two rules stand at the chain's beginning, in the table `filter` of IPv4 and
-// IPv6, and accept packets from and to allocations, so that mountd's own table
-// decides about these.
+// Keeps two rules in iptables' chain FORWARD. Docker and other programs make
+// that chain drop each packet that none of its rules accepts, and no other
+// table can let such a packet pass. The two rules are at the chain's beginning,
+// in the table `filter` of IPv4 and IPv6. They accept packets from and to
+// allocations, so that mountd's own table decides about these.
 //
 // With `wanted`, adds the rules where they are missing; otherwise removes them.
 // Changes no other rule, and makes no chain. Knows its rules by their comments.

@@ -226,17 +226,19 @@ Result<Table> ReadTableOnce(Channel* nft) {
 
 // Reads the table until no transaction came meanwhile, or until some readings
 // in a row agree. The kernel notices only some of the changes during a dump
-// (NLM_F_DUMP_INTR), and none between the dumps of two sets, so that a live map
-// could be missing. A transaction on another program's table also raises the
-// generation and marks the dumps, but leaves this table alone, so that readings
-// agree however often such transactions come. Two that agree are not enough: an
-// element that goes during a dump of several parts, and comes back between two
-// dumps, could hide the same live map in both.
+// (NLM_F_DUMP_INTR), and none between the dumps of two sets, so that an
+// existing map could be missing. A transaction on another program's table also
+// raises the generation and marks the dumps. But it does not change this table,
+// so the readings agree however often such transactions come.
+//
+// Two readings that agree are not enough. An element may be removed during a
+// dump of several parts and be added again between two dumps, and could hide
+// the same map in both.
 Result<Table> ReadTable(Channel* nft, const Config& config) {
   constexpr int kTries = 16;
   constexpr int kAgreeing = 3;
   if (config.networks.empty()) {
-    return Table{};  // no table of ours then, perhaps no nf_tables
+    return Table{};  // then there is no table of mountd's, perhaps no nf_tables
   }
   std::optional<Table> last;
   int agreeing = 0;
@@ -283,9 +285,9 @@ void PutRows(FoundNetwork row, const std::vector<PortMap>& ports,
   } while (at < ports.size());
 }
 
-// Reads the addresses of a link. Returns false if the name is none that an
-// executor derives from them. The name of a link with IPv6 alone does not say
-// the address, so the table has to have it.
+// Reads the addresses of a link. Returns false if no executor gives a link such
+// a name. The name of a link with only IPv6 does not contain the address, so
+// the table must have it.
 bool ReadAddresses(const Table& table, const std::string& link,
                    FoundNetwork* row) {
   row->ipv4 = AddressOf(link).value_or(Ipv4{});

@@ -16,8 +16,8 @@ namespace mountd::netns {
 // For each port of a plan the protocols that are not mapped.
 using Unmapped = std::array<std::uint8_t, exec::kMaxPorts>;
 
-// Removes from the plan of a network that may be there already the protocols
-// of which the network has no element.
+// For the plan of a network that may exist already. Removes from the plan the
+// protocols for which the network has no element.
 Result<void> KeepMappedPorts(Channel* nft, exec::NetworkPlan* plan,
                              Unmapped* unmapped);
 

@@ -29,10 +29,10 @@ class NamespacePool {
   // networks.
   void Start();
   bool WantsMore() const { return ready_.size() < target_; }
-  // Makes one more.
+  // Makes one more namespace.
   Result<void> Add(exec::Kernel& kernel);
-  // Drops half of what is above kLeast. Called when no namespace was taken for
-  // a while.
+  // Drops half of the namespaces above kLeast. Called when no namespace was
+  // taken for a while.
   void Shrink();
 
   std::size_t size() const { return ready_.size(); }

@@ -170,8 +170,8 @@ Result<int> Channel::Transact(const std::vector<Message>& batch) {
   for (;;) {
     MOUNTD_ASSIGN(const bool complete, Collect(sent, &answers));
     // The kernel may acknowledge nothing of a batch that it refuses as a whole,
-    // so that the first error is the outcome. Collect passes over what else the
-    // kernel says of this batch, by its sequence numbers.
+    // so the first error is the outcome. A later Collect ignores further
+    // messages about this batch, by their sequence numbers.
     const int refusal = FirstError(answers);
     if (complete || refusal != 0) {
       return refusal;
@@ -195,8 +195,8 @@ Result<bool> Channel::Collect(const Sent& sent, std::vector<Answer>* answers) {
   auto* header = reinterpret_cast<nlmsghdr*>(buffer_.get());
   bool complete = false;
   for (; nlmsg_ok(header, left) != 0; header = nlmsg_next(header, &left)) {
-    // A message of another exchange has a number outside; the subtraction wraps
-    // for a smaller one.
+    // A message of another exchange has a number outside of this one's. If that
+    // number is smaller, the subtraction wraps around to a large one.
     const std::size_t index = header->nlmsg_seq - sent.first;
     if (index >= sent.count) {
       continue;

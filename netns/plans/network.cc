@@ -259,8 +259,9 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& asked,
     veth = VethFor(plan, *declared);
   }
   const std::string name = NameOf(plan);
-  // A plan that mountd gave up ends before this one looks, so it cannot undo
-  // the links and elements that this one makes (Context::markers).
+  // With the lock, a plan that mountd gave up ends before this plan looks. So
+  // it cannot undo the links and elements that this plan makes
+  // (Context::markers).
   MOUNTD_TRY(exec::Locked(context.kernel, context.markers, name));
   MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
   MOUNTD_ASSIGN(const Before before, LookBefore(context, &access, plan));
@@ -272,7 +273,8 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& asked,
     return tell({before.pin.inode, before.link.index, 1, 0, unmapped});
   }
   MOUNTD_TRY(CheckIsFree(plan, before));
-  // Look before anything is made, so that a taken port leaves nothing to undo.
+  // Look before the plan makes anything, so that there is nothing to undo if a
+  // port is taken.
   plan = asked;
   unmapped = {};
   MOUNTD_TRY(KeepFreePorts(context, access.netfilter, passed.kept, {}, &plan,
@@ -302,19 +304,21 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   if (HasAddress(plan)) {
     MOUNTD_ASSIGN(link, FindLink(access.route, LinkNameOf(plan)));
   }
-  // Elements go first, so that no port leads to a network that is going.
+  // Delete elements first, so that no port leads to a network that is being
+  // removed.
   MOUNTD_TRY(DeleteAddressed(context, &access, plan, pin, link));
   const bool keeps_name = plan.origin == exec::NamespaceOrigin::kExisting;
   const bool foreign = !keeps_name && pin.inode != 0 && plan.netns_inode != 0 &&
                        (!pin.ours || pin.inode != plan.netns_inode);
-  // RemovePin takes away only the marker if the name is another program's.
+  // If the name is another program's, RemovePin removes only the marker.
   if (!keeps_name && (!foreign || !pin.ours)) {
     MOUNTD_TRY(RemovePin(context.kernel, access.place, pin));
   }
   const bool link_dies = plan.origin == exec::NamespaceOrigin::kNew &&
                          pin.ours && pin.inode != 0 && !foreign;
   if (link.index != 0 && !IsOfAnother(link, plan) && !link_dies) {
-    // The namespace stays, or it lost its name earlier and something holds it.
+    // Delete the link itself, because the namespace stays, or because it lost
+    // its name earlier and a process keeps it.
     MOUNTD_TRY(DeleteLink(access.route, LinkNameOf(plan)));
   }
   if (foreign) {
@@ -340,7 +344,9 @@ Result<NetworkState> InspectNetwork(const Context& context,
   }
   state.host_ifindex = link.index;
   if (link.index == 0) {
-    return state;  // elements come after the link and go before it
+    // Without a link there are no elements: they are added after it and removed
+    // before it.
+    return state;
   }
   MOUNTD_ASSIGN(const std::vector<bool> found,
                 FindElements(access.netfilter, ElementsOf(plan), NameOf(plan)));

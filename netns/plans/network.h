@@ -36,19 +36,20 @@ struct Context {
   const Config& config;
   Kept& kept;
   // base/n, which names the pins that are mountd's (netns/plans/pin.h). A plan
-  // holds its lock while it makes or deletes a network, because links and
-  // elements go by name: a plan that mountd gave up must not undo those of the
-  // next attempt.
+  // holds the lock of base/n while it makes or deletes a network, because links
+  // and elements are found by name. A plan that mountd gave up must not undo
+  // the links and elements of the next attempt.
   int markers;
 };
 
 // Prepares /run/netns, the ruleset, forwarding and the host's own addresses.
-// Idempotent: leaves alone what is right and restores what somebody removed.
-// With the flag, also restores rules that somebody changed.
+// Idempotent: restores what somebody removed, and changes nothing else. If the
+// argument is true, also restores rules that somebody changed.
 Result<void> PrepareNetworks(const Context& context, bool anew);
 
-// The sockets, by inode, of a process of the caller's own, and their user. They
-// keep a port for the allocation, so they do not block its port map.
+// The sockets, by inode, of a process of the caller, and the user of that
+// process. These sockets keep a port for the allocation, so they do not prevent
+// its port map.
 struct KeptSockets {
   std::uint32_t uid = 0;
   std::set<std::uint64_t> inodes{};
@@ -69,16 +70,16 @@ struct Passed {
 Result<void> CheckHostPorts(const Context& context,
                             const exec::NetworkPlan& plan,
                             const KeptSockets& kept);
-// The same. For protocols that the plan maps only if they are free (if_free),
-// sets their bits in `listened` instead of the error.
+// Does the same check. For a protocol that the plan maps only if it is free
+// (if_free), sets its bit in `listened` instead of failing.
 Result<void> CheckHostPorts(
     const Context& context, const exec::NetworkPlan& plan,
     const KeptSockets& kept,
     std::array<std::uint8_t, exec::kMaxPorts>* listened);
 
-// Makes the network, all or nothing. The same plan again answers with what is
-// there. Leaves out protocols that the plan maps only if they are free, and
-// that are not.
+// Makes the network, all or nothing. The same plan again answers with the
+// existing network. Leaves out the protocols that the plan maps only if they
+// are free, where they are not free.
 //
 // AlreadyExists if
 //   - a host port is mapped already; the error names the port
@@ -92,10 +93,10 @@ Result<void> CreateNetwork(const Context& context,
                            const exec::Tell<exec::NetworkState>& tell);
 
 // Deletes the network from any partial state. If the executor made the
-// namespace (kNew), the link goes soon after it; if something still holds the
-// namespace, a second call deletes the link itself. If the namespace stays
-// (kGiven, kExisting), this call deletes the link; with kExisting the name
-// stays, too. A namespace or file at the name that is not mountd's stays.
+// namespace (kNew), the link ends soon after the namespace. If a process still
+// keeps the namespace, a second call deletes the link itself. If the namespace
+// stays (kGiven, kExisting), this call deletes the link; with kExisting the
+// name stays, too. A namespace or file at the name that is not mountd's stays.
 // FailedPrecondition, with everything else done, if the plan names a namespace
 // and another one is there.
 Result<void> DeleteNetwork(const Context& context,

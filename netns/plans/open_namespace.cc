@@ -44,8 +44,9 @@ Result<UniqueFd> OpenNamespace(const Context& context,
     return IsGone(name);
   }
   if (facts.mount_id_is_unique) {
-    // Only the unique id. The pin is attached in the host's mount namespace,
-    // so every process there would count as a holder of the reusable id.
+    // Give only the unique id, not the reusable one. The pin is attached in the
+    // host's mount namespace, so every process there would count as a holder of
+    // the reusable id.
     mount->mount_id = facts.mount_id;
   }
   return fd;

@@ -48,7 +48,7 @@ Result<Pin> FindPin(exec::Kernel& kernel, const PinPlace& place);
 Result<void> MakePin(exec::Kernel& kernel, const PinPlace& place, int netns,
                      exec::Undo* undo);
 
-// Removes the pin and its marker as far as they are mountd's.
+// Removes those of the pin and its marker that are mountd's.
 Result<void> RemovePin(exec::Kernel& kernel, const PinPlace& place,
                        const Pin& pin);
 

@@ -22,9 +22,8 @@ Result<bool> IsPairThere(Channel* route, const LinkFacts& link, int home) {
   return LeadsTo(route, link, home);
 }
 
-// Returns the index of the host end if others renamed it; 0 if there is none.
-// Such a link is the peer of the allocation's end and was made for this
-// allocation.
+// Returns the index of the host end if somebody renamed it; 0 if there is none.
+// The renamed link is recognised as the peer of the allocation's end.
 Result<std::uint32_t> FindRenamed(Channel* route, const Veth& veth,
                                   Home* home) {
   MOUNTD_ASSIGN(const LinkFacts end, FindLink(&home->inside, veth.name));

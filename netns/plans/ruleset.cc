@@ -33,12 +33,14 @@ flush chain inet mountd forward
 flush set inet mountd version
 )";
 
-// guard: an allocation reaches no loopback service of the host through its
-// link's route_localnet, and sends from its own addresses only. nat_pre: skips
-// 127/8, because the kernel refuses packets from outside to 127/8 when it
-// routes them, unless a rule has led them elsewhere before. nat_out: skips ::1,
-// because no route leads from ::1 to an allocation. As nobody listens there,
-// the kernel refuses such a connection at once. forward: allocations reach each
+// guard: an allocation cannot reach loopback services of the host, although its
+// link has route_localnet, and it can send only from its own addresses.
+// nat_pre: maps no port for 127/8, because the kernel itself refuses packets
+// from outside to 127/8, but only if no rule has changed their destination.
+// nat_out: maps no port for ::1, because no route leads from ::1 to an
+// allocation. Nobody listens there, so the kernel refuses such a connection at
+// once. forward: allocations reach each other and the outside. The outside
+// reaches them only through port maps.
 // other and the outside; the outside reaches them only through port maps.
 constexpr char kRules[] = R"(table inet mountd {
   chain guard {
@@ -76,10 +78,10 @@ constexpr char kRules[] = R"(table inet mountd {
 }
 )";
 
-// Returns rules that give a packet to a port map, from the host itself or from
-// an allocation, the host's address in the same network. The answer then comes
-// back by the link that the packet went to, whatever other links the allocation
-// has.
+// Returns rules for packets that go through a port map and come from the host
+// itself or from an allocation. The rules make the host's address in the
+// target's network their source. Then the answer comes back by the link that
+// the packet went to, whatever other links the allocation has.
 template <typename Range>
 std::string HostSourceRules(const char* family,
                             const std::vector<Range>& ranges) {
@@ -96,7 +98,7 @@ std::string HostSourceRules(const char* family,
   return rules;
 }
 
-// Do the same for the rest of networks that are no longer declared.
+// The same for what is left of networks that are no longer declared.
 constexpr char kLastHostSourceRules[] = R"(table inet mountd {
   chain nat_post {
     oifname "md*" ct status dnat ip saddr 127.0.0.0/8 masquerade
@@ -129,8 +131,8 @@ std::string MasqueradeRules(const char* family, const std::vector<Range>& own,
   return rules + rule + from + "masquerade\n";
 }
 
-// Returns the text's FNV-1a hash, so that any change of the text is another
-// version.
+// Returns the text's FNV-1a hash as the ruleset's version, so that any change
+// of the text gives another version.
 std::uint32_t Fnv1a(const std::string& text) {
   std::uint32_t hash = 2166136261U;
   for (const char c : text) {

@@ -9,17 +9,17 @@
 
 namespace mountd::netns {
 
-// The table's text for nft(8) for these address ranges, with the number in its
-// set `version`. Loading it keeps the elements and the chain `admin`, which
-// belongs to the operator.
+// The text of mountd's table for nft(8), for these address ranges. The table's
+// set `version` has this number. Loading the text keeps the elements and the
+// chain `admin`, which belongs to the operator.
 struct Ruleset {
   std::uint32_t version = 0;
   std::string commands;
 };
 Ruleset RulesetFor(const Config& config);
 
-// Loads the ruleset unless exactly this version is loaded; with the flag,
-// always.
+// Loads the ruleset unless this version is loaded already. If the last argument
+// is true, always loads it.
 Result<void> PrepareRuleset(exec::Kernel& kernel, Channel* nft,
                             const Config& config, bool anew);
 

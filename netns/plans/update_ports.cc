@@ -58,7 +58,8 @@ std::vector<Element> MapsOf(const NetworkPlan& plan) {
   return elements;
 }
 
-// Returns those of `elements` that the table has, or has not.
+// If `there` is true, returns the elements that the table has; otherwise those
+// that it lacks.
 Result<std::vector<Element>> Those(Channel* nft, std::vector<Element> elements,
                                    bool there, const std::string& object) {
   MOUNTD_ASSIGN(const std::vector<bool> found,
@@ -72,10 +73,10 @@ Result<std::vector<Element>> Those(Channel* nft, std::vector<Element> elements,
   return some;
 }
 
-// Returns the plan with only the protocols of ports that are not all mapped, so
-// that a socket which was bound later, or which keeps the port for the
-// allocation, does not count against a port that the network has already. The
-// maps `own` may lead to other ports of the container.
+// Returns the plan with only the protocols of ports that are not all mapped. So
+// a socket that was bound later, or that keeps the port for the allocation, is
+// no conflict with a port that the network already has. The maps `own` may lead
+// to other ports of the container.
 Result<NetworkPlan> OnlyNew(Channel* nft, const ElementKeys& own,
                             const NetworkPlan& plan) {
   NetworkPlan fresh = plan;
@@ -108,8 +109,8 @@ Result<NetworkPlan> OnlyNew(Channel* nft, const ElementKeys& own,
 struct Change {
   std::vector<Element> gone;
   std::vector<Element> added;
-  // Those of the old ports that are not to stay, whether they are there or an
-  // update that was cut off has removed them already.
+  // The old ports that must not stay. An update that was cut off may have
+  // removed some of them already.
   std::vector<Element> forgotten;
 };
 
@@ -165,8 +166,9 @@ Result<void> UpdatePorts(const Context& context, const exec::PortsPlan& plan,
           ChangeElements(access.netfilter, change.added, change.gone, name));
     });
   }
-  // Tell before the commit. If mountd no longer takes the answer, it compares
-  // what is there with its record, and the old ports are there.
+  // Tell before the commit. If mountd no longer takes the answer, the undo
+  // restores the old ports, and mountd then finds these when it compares the
+  // network with its record.
   MOUNTD_TRY(tell(state));
   undo.Commit();
   ForgetConnections(context, &access, change.forgotten, wanted);

@@ -6,10 +6,10 @@
 
 namespace mountd::netns {
 
-// Replaces the port maps of a network that is there, in one transaction of
-// nf_tables: afterwards the network has all ports of the plan and none of the
+// Replaces the port maps of an existing network, in one transaction of
+// nf_tables. Afterwards the network has all ports of the plan and none of the
 // old ones, or nothing has changed. Ports that stay keep their connections. The
-// kernel forgets those of ports that go.
+// kernel forgets the connections of ports that were removed.
 //
 // FailedPrecondition if the namespace or the link is not the allocation's, or
 // if the link's own elements are missing. Those elements show that the plan's

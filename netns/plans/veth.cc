@@ -201,7 +201,7 @@ Result<VethIndexes> CreateVeth(Channel* host, const Veth& veth, int netns) {
 
 Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
                               std::uint32_t index, bool again) {
-  // Addresses and routes of an earlier call may be there.
+  // Addresses and routes of an earlier call may exist already.
   const int flags = again ? NLM_F_CREATE | NLM_F_REPLACE : kMake;
   std::vector<Message> messages;
   if (again) {

@@ -62,7 +62,7 @@ struct VethIndexes {
   std::uint32_t allocation = 0;
 };
 Result<VethIndexes> CreateVeth(Channel* host, const Veth& veth, int netns);
-// With `again`, also corrects what is there already.
+// With `again` true, also corrects what an earlier call has made.
 Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
                               std::uint32_t index, bool again = false);
 Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth,
@@ -71,7 +71,8 @@ Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth,
 // work (linkwatch) gets the end ready that was raised first. Returns after 50
 // ms in any case, because root inside may have taken its end down.
 Result<void> AwaitCarrier(Channel* host, const Veth& veth, std::uint32_t index);
-// The kernel adds and removes lo's addresses, 127.0.0.1 and ::1, with it.
+// The kernel adds lo's addresses, 127.0.0.1 and ::1, when lo goes up, and
+// removes them when lo goes down.
 Result<void> RaiseLoopback(Channel* inside, const std::string& object);
 Result<void> LowerLoopback(Channel* inside, const std::string& object);
 Result<bool> IsLoopbackUp(Channel* inside);
@@ -84,9 +85,9 @@ Result<bool> IsHostEndRight(Channel* host, const Veth& veth,
 // `index`.
 Result<bool> IsRoutedElsewhere(Channel* host, const Ipv6& address,
                                std::uint32_t index);
-// Adds what is missing at the allocation's end and leaves what is there.
-// Corrects only the MAC, which root inside may have changed, because nothing
-// reaches the allocation without it. Returns whether there was something to do.
+// Adds what is missing at the allocation's end, and changes nothing else except
+// the MAC. root inside may have changed the MAC, and without the right one no
+// packet reaches the allocation. Returns whether there was something to do.
 Result<bool> CompleteAllocationEnd(Channel* inside, const Veth& veth);
 
 // Deletes the link, also if a process holds its namespace. A missing link is

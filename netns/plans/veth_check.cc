@@ -64,7 +64,8 @@ bool IsHostRoute(const Answer& answer, std::uint32_t index,
          attributes.Value<std::uint32_t>(RTA_OIF) == index;
 }
 
-// Judges an answer by its place in the order that IsHostEndRight asks in.
+// Checks one answer. Its number says which of IsHostEndRight's questions it
+// answers.
 bool IsRight(const Answer& answer, const Veth& veth, std::uint32_t index) {
   if (answer.request == 0) {
     return answer.type == RTM_NEWLINK && IsHostLinkRight(answer.payload);
