@@ -39,7 +39,7 @@ Result<void> CheckVolumeId(std::string_view volume_id);
 
 bool IsValidUtf8(std::string_view text);
 
-// The name of the staging directory of one volume of one plugin. It is 32
+// The name of the staging directory of one volume of one plugin. The name is 32
 // lower-case hex digits of a hash of plugin and volume id. So no id becomes a
 // path component, and no two volumes share a directory.
 class VolumeKey {
@@ -58,10 +58,10 @@ class VolumeKey {
   std::array<char, kHexDigits> hex_{};
 };
 
-// Names one instance of a plugin, and is part of its socket's name. It is 16
-// lower-case hex digits of a hash of the allocation and the type. It is all "0"
-// for a node or monolith plugin without an allocation, because such a plugin
-// has only one instance.
+// Names one instance of a plugin, and is part of its socket's name. The key is
+// 16 lower-case hex digits of a hash of the allocation and the type. The key is
+// all "0" for a node or monolith plugin without an allocation, because such a
+// plugin has only one instance.
 class InstanceKey {
  public:
   static constexpr std::size_t kHexDigits = 16;

@@ -5,8 +5,9 @@ namespace mountd {
 
 // Makes the process end by SIGABRT, with a line on stderr, from now on whenever
 // operator new finds no memory. So std::bad_alloc is never thrown. Half-done
-// work is then an intent in a store, or undone by the process that waits for
-// this one, exactly as after SIGKILL. `program` outlives the process.
+// work is then handled as after SIGKILL: it is an intent in a store, or the
+// process that waits for this process undoes it. `program` outlives the
+// process.
 void EndWhenOutOfMemory(const char* program);
 
 }  // namespace mountd

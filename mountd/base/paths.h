@@ -4,8 +4,9 @@
 #include <string>
 #include <string_view>
 
-// The paths that mountd uses. They are fixed, because the executor's invariants
-// are about these places. Tests get them in a mount namespace of their own.
+// The paths that mountd uses. These paths are fixed, because the executor's
+// invariants are about these places. Tests make the same paths in a mount
+// namespace of their own.
 //
 //   /run/mountd/                root 0755   only root can rename entries in it
 //     bus                       the peer-to-peer D-Bus socket

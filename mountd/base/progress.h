@@ -11,8 +11,8 @@
 
 namespace mountd {
 
-// The step that an operation is at. It is one word of this list, so it never
-// holds text of a caller or a plugin.
+// The step that an operation is at. A step is one word of this list, so it
+// never holds text of a caller or a plugin.
 enum class Step : std::uint8_t {
   kQueue,       // earlier work on the same object
   kWork,        // work without a step of its own
@@ -42,7 +42,7 @@ enum class Step : std::uint8_t {
 std::string_view StepName(Step step);
 
 // The progress of an operation. The workers of the operation write it, on any
-// thread, and anybody may read it. It notifies nobody and costs next to
+// thread, and anybody may read it. A change notifies nobody and costs next to
 // nothing. Copies belong to the same operation.
 class Progress {
  public:

@@ -75,8 +75,8 @@ class WorkerPool {
 
 // Runs jobs of one key one after the other, in the order they came, and jobs of
 // different keys side by side on the pool. Jobs with an empty key have no
-// order. They are short and run on `quick` if there is one, so that they run
-// even while all threads of the pool are busy.
+// order. Such jobs are short and run on `quick` if there is one, so that they
+// run even while all threads of the pool are busy.
 //
 // Thread-safe. The pools outlive the strands.
 class Strands {
