@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // mountd-closer owns the files that peers of mountd made, and receives the fds
-// that peers send. It closes them in threads of its own, so that no other
-// process waits (closer.h). systemd starts one mountd-closer for each
-// connection from mountd (mountd-closer.socket).
+// that peers send. mountd-closer closes these files in threads of its own, so
+// that no other process waits (closer.h). systemd starts one mountd-closer for
+// each connection from mountd (mountd-closer.socket).
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

@@ -16,9 +16,9 @@ namespace {
 constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 20U;
 
 // Returns whether the fd is a sealed memory file of at most kMostMemory.
-// fcntl(2) knows seals only of tmpfs and hugetlbfs files. Those have no server,
-// so fstat(2) cannot hang on them. Blocks beyond the file's end count too
-// (FALLOC_FL_KEEP_SIZE).
+// fcntl(2) knows seals only of tmpfs and hugetlbfs files. Such files have no
+// server, so fstat(2) cannot hang on them. Blocks beyond the file's end count
+// too (FALLOC_FL_KEEP_SIZE).
 bool IsSmallSealedMemory(int fd) {
   const int seals = fcntl(fd, F_GET_SEALS);
   struct stat file {};

@@ -56,7 +56,7 @@ std::optional<std::uint64_t> CgroupIdOf(int fd) {
     return std::nullopt;
   }
   struct statfs filesystem {};
-  // Call fstatfs(2) only for a file of kernfs. It asks the file system's
+  // Call fstatfs(2) only for a file of kernfs. The call asks the file system's
   // server, and kernfs has no server.
   if (fstatfs(fd, &filesystem) != 0 ||
       filesystem.f_type != CGROUP2_SUPER_MAGIC) {
