@@ -12,7 +12,7 @@ struct LimitsConfig {
   std::uint32_t allocations_per_uid = 1000;
   std::uint32_t operations_per_uid = 64;  // running at once
   std::uint32_t plugins_per_uid = 64;
-  // RPCs of the Node service that one user may have under way at once.
+  // How many RPCs of one plugin's Node service a user may have under way.
   std::uint32_t rpcs_per_plugin = 32;
   std::uint32_t mounts_per_uid = 10'000;
   std::uint32_t mounts_per_allocation = 256;
