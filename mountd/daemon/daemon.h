@@ -44,8 +44,8 @@ struct DaemonOptions {
   std::string config_path;
   bool system_bus = true;
   // mountd ends after this time without a connection or an object to look
-  // after. systemd keeps mountd's sockets and starts it again at the next call.
-  // 0: never.
+  // after. The process that holds mountd's sockets, such as systemd, starts
+  // mountd again at the next call. 0: never.
   std::chrono::seconds exit_when_idle{0};
 };
 

@@ -9,13 +9,13 @@
 
 namespace mountd {
 
-// Writes one line for each operation, and one more for each call that joined
-// it with a traceparent or request id of its own. The line has the caller,
-// method, object, the rules of the configuration that decided, the caller's
-// names of the call, and the outcome. The level is info for an operation that
-// changes something, debug for one that only reads, and warning for a failed
-// one. A read of other users' objects by an administrator is info, too, and the
-// line names these users ("others="), or says "all".
+// Writes one line for each operation. Writes one more line for each call that
+// joined the operation with a traceparent or request id of its own. The line
+// has the caller, method, object, the rules of the configuration that decided,
+// the caller's names of the call, and the outcome. The level is info for an
+// operation that changes something, debug for one that only reads, and warning
+// for a failed one. A read of other users' objects by an administrator is info,
+// too, and the line names these users ("others="), or says "all".
 //
 // Calls that mountd cannot decode, and connections that mountd refuses, have a
 // line each like a failed operation, with the pid of the process that connected
