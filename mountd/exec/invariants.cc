@@ -129,10 +129,10 @@ Result<void> CheckTargetKind(const AttachPlan& plan) {
   return Invalid("target kind");
 }
 
-// Checks a file system that is made for this mount alone. It must be private,
-// because no other mount shares it. It must not replace another mount, because
-// after a swap that was cut off the executor could not tell one tmpfs from the
-// other.
+// Checks a file system that is made for this mount alone. The mount must be
+// private, because no other mount shares its file system. The mount must not
+// replace another mount, because after a swap that was cut off the executor
+// could not tell one tmpfs from the other.
 Result<void> CheckNew(const AttachPlan& plan) {
   if (plan.replaces != 0) {
     return Invalid("replaces", "is not possible with a tmpfs");
@@ -154,8 +154,8 @@ IdsSource IdsSourceOf(const AttachPlan& plan) {
 // Checks a mount of a caller's own directory. The target must be in an inbox,
 // because the plan's only fd is the directory. The mount must not replace
 // another, because the directory may move, and then the swap cannot be undone.
-// It must not be bidirectional, because the directory is on a mount of the
-// host, and a task must not be a peer of that mount.
+// The mount must not be bidirectional, because the directory is on a mount of
+// the host, and a task must not be a peer of that mount.
 Result<void> CheckDirectorySource(const AttachPlan& plan) {
   if (plan.target_kind != TargetKind::kInbox) {
     return Invalid("target kind", "must be an inbox for a directory");
@@ -377,8 +377,9 @@ Result<void> CheckTree(const Request& request) {
              : Result<void>(Invalid("owner"));
 }
 
-// Each of the next functions checks the plans of one subject. It refuses every
-// kind that it does not name, so that no plan runs without a check.
+// Each of the next functions checks the plans of one subject. Each function
+// refuses every kind that it does not name, so that no plan runs without a
+// check.
 
 Result<void> CheckAloneRequest(const Request& request, const Config& config) {
   return request.kind == PlanKind::kHello

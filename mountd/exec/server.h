@@ -31,7 +31,7 @@ struct Longest {
 //
 // Ends the process by SIGKILL if a request takes longer than `longest`. So it
 // ends a process that waits for a file system's server, because a fatal signal
-// ends that wait. It also ends a stopped process, and frees that process's
+// ends that wait. SIGKILL also ends a stopped process, and frees that process's
 // locks, even if the process was stopped just before it set the request's
 // limit.
 Result<void> Serve(int socket, Dispatcher* dispatcher,
