@@ -47,7 +47,8 @@ class ExecutorPool final : public Executor {
     std::chrono::milliseconds deadline{10'000};
     std::uint32_t max_stuck = 16;  // of one user
     std::chrono::milliseconds slow{250};
-    // The same for CNI. It is longer, because CNI plugins may take any time.
+    // The same for CNI. This time is longer, because CNI plugins may take any
+    // time.
     std::chrono::milliseconds cni_deadline{40'000};
     std::uint32_t cni_lanes = 4;
     // Less than MaxConnections= of mountd-exec.socket.

@@ -50,8 +50,8 @@ void ExecutorLane::Serve(Clock::time_point now) {
     }
     waiting_.Begin(*next);
     running_.emplace(*next, Running{keys_.extract(*next).mapped(), now});
-    // Wake the plans that still wait, too. They must set a new alarm, because
-    // this plan may become slow before all others that they know of.
+    // Wake the plans that still wait, too. Each of them must wait for a shorter
+    // time, because this plan may become slow before all others.
     turn_.notify_all();
   }
 }
