@@ -42,7 +42,7 @@ inline constexpr std::uint64_t kAllMounts = ~std::uint64_t{0};
 // ioctl_nsfs(2), NS_GET_MNTNS_ID (6.11).
 inline constexpr unsigned long kNamespaceId = 0x8008b705;
 
-// ioctl_nsfs(2), NS_MNT_GET_NEXT and NS_MNT_GET_PREV (6.12). They return an fd
+// ioctl_nsfs(2), NS_MNT_GET_NEXT and NS_MNT_GET_PREV (6.12). Both return an fd
 // of the mount namespace with the next id in that direction.
 inline constexpr unsigned long kNextNamespace = 0x8010b70b;
 inline constexpr unsigned long kPreviousNamespace = 0x8010b70c;

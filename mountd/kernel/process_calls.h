@@ -40,7 +40,7 @@ class ProcessCalls {
   // and no process in it.
   virtual Sys<UniqueFd> NewUserNamespace(const std::string& uid_map,
                                          const std::string& gid_map) = 0;
-  // Returns the inode of the user namespace that owns this one
+  // Returns the inode of the user namespace that owns `name_space`
   // (NS_GET_USERNS).
   virtual Sys<std::uint64_t> OwnerOf(int name_space) = 0;
   // Returns the uid of the owner of that user namespace (NS_GET_OWNER_UID).

@@ -291,9 +291,8 @@ Sys<std::vector<OrderedName>> RealKernel::ListAfter(int dir,
 }
 
 Sys<void> RealKernel::Lock(int fd) {
-  // Wait for a bounded time, because a lock's holder may be stuck. The time is
-  // shorter than the one that mountd waits for a plan, so that mountd gets the
-  // reason.
+  // Wait for a bounded time, because a lock's holder may be stuck. mountd waits
+  // longer for a plan, so that mountd gets the reason.
   constexpr std::chrono::seconds kWait(3);
   constexpr std::chrono::milliseconds kPause(2);
   const auto deadline = std::chrono::steady_clock::now() + kWait;

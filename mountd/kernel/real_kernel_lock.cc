@@ -177,7 +177,7 @@ Sys<UniqueFd> RealKernel::LockTree(int tree, std::chrono::milliseconds limit) {
     MOUNTD_ASSIGN(tree_owner_, make(MakeUserNamespace, {}));
   }
   // Copying a mount namespace costs time for each of its mounts. So the
-  // executor makes a bare namespace once, and copies that one.
+  // executor makes a bare namespace once, and copies the bare namespace.
   if (!bare_mounts_.valid()) {
     MOUNTD_ASSIGN(bare_mounts_,
                   make([this] { return EnterBareNamespace(this); }, {}));
