@@ -17,7 +17,7 @@ namespace mountd {
 // Returns the request for ADD of the network.
 std::string CniRequestOf(const NetworkRecord& record);
 
-// Returns the request for CHECK and DEL. It holds only names, because
+// Returns the request for CHECK and DEL. This request holds only names, because
 // mountd-cni-run has recorded ADD's request. So the runner has nothing in it to
 // refuse.
 std::string CniAttachmentOf(const NetworkRecord& record);

@@ -24,9 +24,9 @@ exec::CniPlan PlanOf(exec::CniVerb verb, const NetworkRecord& record) {
 
 // Returns whether CHECK works with the CNI project's portmap of this release.
 // Before 1.3 portmap looks for each port's rules in the tables of both
-// families. It does not find the rules of one family in the table of the other,
-// so its CHECK always fails. Seen with 1.1.1, which Debian builds without a
-// release number.
+// families. portmap does not find the rules of one family in the table of the
+// other, so its CHECK always fails. Seen with 1.1.1, which Debian builds
+// without a release number.
 bool CanCheckPorts(std::string_view release) {
   const std::size_t dot = release.find('.');
   const auto major = ParseNumber<unsigned>(release.substr(0, dot));
@@ -100,9 +100,9 @@ Result<void> CniNetworks::CollectGarbage() {
   MOUNTD_ASSIGN(std::vector<NetworkRecord> valid,
                 store_.networks.ListNetworks());
   // GC must spare this boot's attachments if records of attachments may be
-  // lost. That may be so if the store is empty. It may also be so if recovery
-  // has found a network without a record, even after a call has taken that
-  // network over.
+  // lost. Records may be lost if the store is empty. Records may also be lost
+  // if recovery has found a network without a record, even after a call has
+  // taken that network over.
   const bool may_be_lost =
       valid.empty() ||
       std::any_of(valid.begin(), valid.end(), [](const NetworkRecord& record) {

@@ -32,8 +32,8 @@ class CniNetworks {
   // Detaches the network. Success if it is not attached.
   Result<void> Detach(const NetworkRecord& record);
   // Asks the plugins whether the attachment is unchanged. FailedPrecondition or
-  // NotFound if a plugin says that it changed. Asks nothing if portmap's CHECK
-  // does not work.
+  // NotFound if a plugin says that it changed. Ok without a check if the
+  // network maps ports and the CHECK of the installed portmap does not work.
   Result<void> Check(const NetworkRecord& record);
   // Ok if the network's plugins say that they could attach an allocation now.
   Result<void> Status(const std::string& network);
@@ -42,8 +42,8 @@ class CniNetworks {
   // record, undoes only attachments of an earlier boot. DeadlineExceeded while
   // another operation runs.
   Result<void> CollectGarbage();
-  // Returns the list. It may be as old as kListingIsFresh, because a new list
-  // starts several processes.
+  // Returns the list. The list may be as old as kListingIsFresh, because a new
+  // list starts several processes.
   Result<CniListing> List();
 
  private:

@@ -51,8 +51,8 @@ struct GivenNetns {
   bool valid() const { return fd >= 0; }
 };
 
-// The answer of SetupNetwork. It comes from the record alone, so it is the same
-// before and after a restart.
+// The answer of SetupNetwork. The answer comes from the record alone, so it is
+// the same before and after a restart.
 struct NetworkStatus {
   NetworkMode mode = NetworkMode::kBridge;
   std::string network;

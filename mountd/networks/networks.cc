@@ -55,8 +55,8 @@ std::set<std::string> EachPort(const std::vector<PortMapping>& ports) {
   return all;
 }
 
-// Returns whether a network has the ports that the request asks for. Ports that
-// were to be mapped only if they are free may be missing.
+// Returns whether a network has the ports that the request asks for, and no
+// others. Ports that were to be mapped only if they are free may be missing.
 bool HasPortsOf(const std::vector<PortMapping>& found,
                 const std::vector<PortMapping>& asked) {
   std::vector<PortMapping> needed = asked;

@@ -72,9 +72,9 @@ class Networks {
 
   // Takes the addresses and ports of the records, and rolls back networks whose
   // making or removal was cut off. A network without a record (after a store
-  // was lost) keeps its addresses and ports. They stay until a Setup for
-  // exactly these takes the network over, or its allocation is released. Called
-  // once, before any other method.
+  // was lost) keeps its addresses and ports. The network stays until a Setup
+  // for exactly these takes the network over, or its allocation is released.
+  // Called once, before any other method.
   Result<void> Recover();
 
   // Sets up a network. `uid` may reach the files that are made with the

@@ -17,8 +17,8 @@ std::string OwnerOf(const NetworkRecord& record) {
 }
 
 // Returns an owner for ports that the kernel may still map for the record,
-// besides the ports in the record or instead of them. It differs from every
-// owner of a record, because no name has a slash.
+// besides the ports in the record or instead of them. This owner differs from
+// every owner of a record, because no name has a slash.
 std::string OtherOwnerOf(const NetworkRecord& record) {
   return OwnerOf(record) + "/";
 }

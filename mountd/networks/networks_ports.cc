@@ -120,7 +120,7 @@ Result<void> Networks::KeepUpdated(const exec::NetworkState& state,
 //
 // Chooses the next ports if the kernel has all of them, because then nothing
 // can refuse them, and if the rules of the network's user still grant them. The
-// executor cannot check the latter, because it does not know the user.
+// executor cannot check this user's rules, because it does not know the user.
 // Otherwise chooses the old ports, because no caller was told that the next
 // ones are mapped.
 Result<void> Networks::Settle(NetworkRecord* record) {
