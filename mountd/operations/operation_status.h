@@ -12,8 +12,8 @@
 #include "mountd/base/operation_trace.h"
 #include "mountd/base/progress.h"
 
-// The reports about an operation under way, about one that has ended, and about
-// the number of calls of each method.
+// The reports about operations under way, about operations that have ended, and
+// about the number of calls of each method.
 namespace mountd {
 
 struct MethodStatistics {
