@@ -40,9 +40,10 @@ struct ProcessesPlan {
   std::uint32_t budget_ms = 0;
 };
 
-// Looks for processes that have copies, for at most `budget_ms`. These are
-// copies of the mounts `mount_ids`, or of the one volume that is published at
-// `volume`; `before` is that volume's file system as an earlier plan found it.
+// Looks for processes that have copies, for at most `budget_ms`. The plan looks
+// for copies of the mounts `mount_ids`, or of the one volume that is published
+// at `volume`; `before` is that volume's file system as an earlier plan found
+// it.
 //
 // kCgroup: looks only at the processes of `cgroup` and beneath it. With
 // `cgroup` 0 and a volume, only reports the volume's file system. kNode: looks

@@ -25,7 +25,7 @@ class MountExecutor {
   virtual Result<MountState> PrepareBase() = 0;
   virtual Result<void> PrepareAllocation(const AllocationPlan& plan) = 0;
   // Removes the allocation's directory. First detaches the mounts beneath it,
-  // because no record of those mounts is left by then. Busy while such a mount
+  // because no record of those mounts exists any more. Busy while such a mount
   // is used. Success if the directory is gone already.
   virtual Result<void> RemoveAllocation(const AllocationPlan& plan) = 0;
   // AlreadyExists if another mount is at the target. `fd` is the caller's

@@ -113,8 +113,8 @@ struct MountState {
   std::uint64_t block_device = 0;  // st_rdev, if there is a block device
   std::uint32_t exists = 0;        // 1: a directory or file, mounted or not
   std::uint32_t is_directory = 0;
-  // InspectTarget only: the target has a second mount below this one, as after
-  // a swap that was cut off.
+  // InspectTarget only: the mount lies on a second mount at the same target, as
+  // after a swap that was cut off.
   std::uint32_t is_stacked = 0;
 };
 

@@ -42,10 +42,10 @@ enum class NamespaceOrigin : std::uint32_t {
 // /run/netns/<allocation>, and with `origin` kNew or kGiven that namespace too.
 // The executor derives the host end's name, the MAC and the gateway
 // (netns/address/address.h). Addresses are in network byte order; all zero
-// means none of that family. They must lie in the ranges that the root-owned
-// config declares for `network`. A plan without an address concerns only the
-// namespace. A plan of kOpenNamespace has only `allocation`, `netns_inode`
-// and the origin kExisting.
+// means none of that family. The addresses must lie in the ranges that the
+// root-owned config declares for `network`. A plan without an address concerns
+// only the namespace. A plan of kOpenNamespace has only `allocation`,
+// `netns_inode` and the origin kExisting.
 struct NetworkPlan {
   WireName allocation;
   WireName network;                   // the config's [network.<name>]
@@ -99,7 +99,7 @@ struct PrepareNetworksPlan {
   std::uint32_t anew = 0;  // 1: also restore rules that somebody has changed
 };
 
-// The kind of netlink socket that WatchNetworks returns. It receives
+// The kind of netlink socket that WatchNetworks returns. The socket receives
 // notifications of changes.
 enum class NetworkWatchKind : std::uint32_t {
   kLinks = 1,    // NETLINK_ROUTE: links, addresses, routes, neighbours
