@@ -67,9 +67,9 @@ Result<void> AllocationRecovery::RecordFound() {
   return RecordGroups(all);
 }
 
-// Copies the groups of the directories into the records. They differ if a call
-// was cut off, if the store was lost, and after a downgrade to a release whose
-// store has no group.
+// Copies the groups of the directories into the records. The groups differ if a
+// call was cut off, if the store was lost, and after a downgrade to a release
+// whose store has no group.
 Result<void> AllocationRecovery::RecordGroups(
     const std::vector<exec::FoundTarget>& all) {
   std::map<std::string, std::uint32_t> groups;

@@ -20,9 +20,9 @@ class MountAdmission {
                          BindMountRequest& request) const;
   // ResourceExhausted if there is no room for one more mount.
   Result<void> CheckRoom(const BindMountRequest& request) const;
-  // The same, for an administrator who asks for a mount that the owner has.
-  // Uses the rights of the allocation's owner, and asks the user database for
-  // the owner's groups. Unavailable if the database does not answer.
+  // As Authorise, but always with the rights of the allocation's owner. If the
+  // caller is an administrator, asks the user database for the owner's groups.
+  // Unavailable if the database does not answer.
   Result<void> AuthoriseOwners(const CallContext& call,
                                const AllocationRecord& owner,
                                BindMountRequest& request) const;

@@ -99,7 +99,8 @@ Result<NetworkStatus> NetworkVerbs::UpdatePorts(
                 parts_.networks.UpdatePorts(allocation.str(), status.interface,
                                             ports, call.progress));
   if (Result<void> usable = access_.leases().CheckUsable(record); !usable) {
-    // The lease lapsed during the call, so restore the former ports.
+    // The lease lapsed during the call, so restore the ports from before the
+    // call.
     IgnoreBecauseBestEffort(
         parts_.networks.UpdatePorts(allocation.str(), status.interface,
                                     AsAskedFor(status.ports), call.progress));

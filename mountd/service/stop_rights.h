@@ -8,9 +8,9 @@
 #include "mountd/service/service_parts.h"
 
 // The right of a lease to stop tasks. For a caller the kernel says which groups
-// it has. A fence has no caller, so mountd can only ask the user database. It
-// asks only if a rule's group decides, because the database may be slow or
-// away.
+// it has. A fence has no caller, so mountd can only ask the user database.
+// mountd asks only if a rule's group decides, because the database may be slow
+// or away.
 namespace mountd {
 
 // Ok if a rule lets the caller stop the cgroup's tasks in this way, and the
