@@ -18,7 +18,7 @@
 namespace mountd::store {
 
 // Owns /run/mountd/state/boot.db: mounts, networks, host ports, quarantined
-// addresses. The file is on a tmpfs and ends with its boot. It uses
+// addresses. The file is on a tmpfs and ends with its boot. The database uses
 // synchronous=OFF, which survives a kill of mountd.
 //
 // Thread-safe. Absence is a value (nullopt), not an error.

@@ -6,8 +6,9 @@
 #include "mountd/base/result.h"
 
 // Handles a store that SQLite finds damaged, or that is no SQLite file. mountd
-// neither reads nor deletes such a file. It sets the file aside under another
-// name, so that an operator can look into it, and continues with a new store.
+// neither reads nor deletes such a file. mountd sets the file aside under
+// another name, so that an operator can look into it, and continues with a new
+// store.
 namespace mountd::store {
 
 // The number of damaged files that mountd keeps for each store: the last one

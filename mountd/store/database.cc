@@ -138,7 +138,7 @@ Result<void> Database::Configure(Durability durability) {
 Result<void> Database::Check() {
   std::string verdict;
   // Use quick_check, because it does not compare indexes with their tables.
-  // That comparison is most of integrity_check's time (sqlite.org/pragma.html).
+  // Comparing takes most of integrity_check's time (sqlite.org/pragma.html).
   MOUNTD_TRY(Query("PRAGMA quick_check(1)",
                    [&](const Row& row) { verdict = row.Text(0); }));
   return verdict == "ok" ? Ok() : Result<void>(Damage("check store", verdict));

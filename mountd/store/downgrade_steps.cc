@@ -54,8 +54,8 @@ constexpr std::array kBootSteps = {
              "mount_id || ' was handed out as a descriptor' FROM handed_out",
              "DROP TABLE handed_out;"},
     // The executors of 0.1.0 refuse a plan with an attribute that they do not
-    // know. They know the lowest three (mountd/plan/attributes.h), so this step
-    // clears all others. They also do not know the source 5,
+    // know. The executors know the lowest three (mountd/plan/attributes.h), so
+    // this step clears all others. The executors also do not know the source 5,
     // SourceKind::kDirectory, and maps with different users and groups. This
     // step removes such a record, so the mountd of 0.1.0 finds the mount
     // without a record and removes the mount.

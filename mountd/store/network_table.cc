@@ -74,7 +74,7 @@ Result<std::vector<NetworkRecord>> NetworkTable::NetworksOf(
 }
 
 Result<std::vector<NetworkRecord>> NetworkTable::ListNetworks() {
-  // This condition is always true. It only uses the argument that
+  // This condition is always true. The condition only uses the argument that
   // SelectNetworks binds.
   return SelectNetworks("?1=''", "");
 }

@@ -27,7 +27,7 @@ class StateStore {
   // If `boot_id` differs from the last writer's, Open makes all published and
   // staged volumes uncertain, because their mounts are gone. A volume that is
   // being unpublished keeps that state. Open also forgets cgroups, because the
-  // kernel may use their ids again. It forgets which tasks may have kept
+  // kernel may use their ids again. Open forgets which tasks may have kept
   // mounts, and pending tear-downs of mounts and networks, because all of these
   // ended with the boot.
   static Result<std::unique_ptr<StateStore>> Open(const std::string& path,

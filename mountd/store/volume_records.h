@@ -12,8 +12,9 @@
 // they outlive the boot.
 namespace mountd {
 
-// One instance of a plugin. It is unique by (id, type, allocation). All
-// instances of a plugin have one owner, one directory and one way to publish.
+// One instance of a plugin. An instance is unique by (id, type, allocation).
+// All instances of a plugin have one owner, one directory and one way to
+// publish.
 struct PluginRecord {
   std::string id;
   std::string type;  // "node", "controller", "monolith"
