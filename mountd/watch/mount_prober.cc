@@ -78,8 +78,8 @@ void MountProber::Probe(const std::vector<MountRecord>& same) {
     const Result<exec::ProbeReply> reply =
         parts_.executor.ProbeMount({TargetOf(record), record.mount_id});
     if (!reply) {
-      // The mount is gone, or no executor could be reached. Neither says
-      // anything about the file system.
+      // The mount is gone, or no executor could be reached. This says nothing
+      // about the file system.
       continue;
     }
     for (const MountRecord& each : same) {

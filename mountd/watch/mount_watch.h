@@ -32,9 +32,9 @@ namespace mountd {
 // From Linux 6.15 events name the mount. Older kernels only say that something
 // changed, and mountd then compares all mounts, a few times a second at most.
 // mountd handles changes 50 ms after the first one, together with those that
-// came meanwhile. It checks a missing mount on the allocation's strand, so that
-// a mount that mountd itself removes does not count. mountd also compares all
-// mounts when it refuses a mount for lack of room.
+// came meanwhile. mountd checks a missing mount on the allocation's strand, so
+// that a mount that mountd itself removes does not count. mountd also compares
+// all mounts when it refuses a mount for lack of room.
 //
 // Runs on the loop's thread; plans and the store run on workers. The strands
 // and the loop outlive this object.

@@ -42,13 +42,14 @@ namespace mountd {
 // again of a state that a killed executor left.
 //
 // The watch reads events 50 ms after the first one, together with all that came
-// meanwhile. It looks at each network on the strand of its allocation. If
-// mountd itself removes the network, its record is gone from the store by then.
+// meanwhile. The watch looks at each network on the strand of its allocation.
+// If mountd itself removes the network, its record is gone from the store by
+// then.
 //
-// The watch itself compares only the namespace of a CNI network. It asks the
-// network's plugins (CHECK) where anything may have changed, one network after
-// the other. It reports a failed check as lost, because only the plugins could
-// repair the network.
+// The watch itself compares only the namespace of a CNI network. The watch asks
+// the network's plugins (CHECK) where anything may have changed, one network
+// after the other. The watch reports a failed check as lost, because only the
+// plugins could repair the network.
 //
 // Runs on the loop's thread; plans and queries of the store run on workers.
 // Never outlives the strands or the loop.
