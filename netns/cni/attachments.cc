@@ -170,8 +170,8 @@ PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
 
 PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(const Held held, NoPlugins(Hold(context, request)));
-  // A record that cannot be read still counts as recorded. It must not block
-  // DEL, so DEL then uses the configuration.
+  // A record that cannot be read still counts as recorded. Such a record must
+  // not block DEL, so DEL then uses the configuration.
   Result<std::optional<Record>> loaded = held.state.Load(request.attachment);
   const bool is_recorded = !loaded || loaded->has_value();
   std::optional<Record> record = loaded ? std::move(*loaded) : std::nullopt;

@@ -42,7 +42,7 @@ class PluginPrograms {
 
   struct Call {
     std::string verb;
-    // Both are empty for verbs without an attachment.
+    // `attachment` and `netns` are empty for verbs without an attachment.
     Attachment attachment;
     std::string netns;
     std::string args;

@@ -8,9 +8,9 @@
 #include "mountd/base/unique_fd.h"
 
 // Opens files that nobody but root, or the user that this process runs as, can
-// have written. That user gains no right by this. In production both are root.
-// No part of a path may be a symlink, because otherwise the runner would also
-// have to check who can change its target.
+// have written. This process's user gains no right by this. In production both
+// are root. No part of a path may be a symlink, because otherwise the runner
+// would also have to check who can change its target.
 namespace mountd::cni {
 
 // Opens an absolute path. Each part must belong to root and be writable by
