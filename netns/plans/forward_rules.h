@@ -10,7 +10,7 @@ namespace mountd::netns {
 // Keeps two rules in iptables' chain FORWARD. Docker and other programs make
 // that chain drop each packet that none of its rules accepts, and no other
 // table can let such a packet pass. The two rules are at the chain's beginning,
-// in the table `filter` of IPv4 and IPv6. They accept packets from and to
+// in the table `filter` of IPv4 and IPv6. Both rules accept packets from and to
 // allocations, so that mountd's own table decides about these.
 //
 // With `wanted`, adds the rules where they are missing; otherwise removes them.

@@ -115,8 +115,8 @@ Result<Channel::Sent> Channel::SendAll(std::span<const Message> messages,
                        "the request is too long");
     }
     nlmsghdr* header = nlmsg_hdr(messages[i].get());
-    // The numbers tell the answers of this exchange from those of an earlier
-    // one that was given up.
+    // The numbers distinguish the answers of this exchange from answers of an
+    // earlier exchange that was given up.
     header->nlmsg_seq = ++sequence_;
     header->nlmsg_pid = 0;
     if (i == last) {

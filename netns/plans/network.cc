@@ -154,9 +154,9 @@ Result<void> RaiseGivenLoopback(Channel* inside, const std::string& name,
   return RaiseLoopback(inside, name);
 }
 
-// Adds the elements. They come last, so that a mapped port leads to a network
-// that is up. Undo removes them only if this plan added them, because the
-// kernel refuses elements that were there before.
+// Adds the elements. The elements come last, so that a mapped port leads to a
+// network that is up. Undo removes them only if this plan added them, because
+// the kernel refuses elements that were there before.
 Result<void> MakeElements(Access* access, const NetworkPlan& plan,
                           exec::Undo* undo) {
   MOUNTD_TRY(AddElements(access->netfilter, ElementsOf(plan), NameOf(plan)));

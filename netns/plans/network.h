@@ -14,8 +14,8 @@
 
 // One allocation's network: namespace, veth, addresses, port maps. All
 // functions run in the executor's only thread and take plans whose fields the
-// executor has checked (exec/invariants.h). They keep no record of what is in
-// the kernel.
+// executor has checked (exec/invariants.h). The functions keep no record of
+// what is in the kernel.
 namespace mountd::netns {
 
 // Owns what an executor keeps from plan to plan: the host's netlink sockets,

@@ -80,8 +80,8 @@ constexpr char kRules[] = R"(table inet mountd {
 
 // Returns rules for packets that go through a port map and come from the host
 // itself or from an allocation. The rules make the host's address in the
-// target's network their source. Then the answer comes back by the link that
-// the packet went to, whatever other links the allocation has.
+// target's network their source. Then the answer arrives by the link that the
+// packet went to, whatever other links the allocation has.
 template <typename Range>
 std::string HostSourceRules(const char* family,
                             const std::vector<Range>& ranges) {
