@@ -97,7 +97,7 @@ Result<void> PrepareAllocation(const Context& context,
   const std::string name = Text(plan.allocation);
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   // Lock first, so that a plan that mountd gave up is finished or undone before
-  // this plan looks at what is there.
+  // this plan looks at the directory.
   MOUNTD_ASSIGN(const UniqueFd all,
                 LockPart(context, base, paths::kAllocations, name));
   Undo undo;

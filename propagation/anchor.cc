@@ -87,9 +87,9 @@ Result<void> CheckNotElsewhere(const Context& context, const UniqueFd& markers,
       "is still mounted from its earlier path; unmount its mounts first");
 }
 
-// Unmounts the anchor at the path the kernel reports. That path differs from
-// the path the anchor was made for once a directory above it has been renamed.
-// An anchor that is already gone is success.
+// Unmounts the anchor at the path the kernel reports. The reported path differs
+// from the path the anchor was made for once a directory above it has been
+// renamed. An anchor that is already gone is success.
 Result<void> UnmountAnchor(const Context& context, const std::string& volume,
                            const Marker& marker, int flags) {
   const Result<MountFacts> anchor = context.inspector.Facts(marker.id);

@@ -32,9 +32,9 @@ struct Way {
   CloneSpec spec;
 };
 
-// Answers with the mount that is at the target if it is the one that the plan
-// asks for. AlreadyExists if it is another, or if the plan maps ids, because
-// the kernel does not report which map a mount has.
+// Answers with the mount at the target if the plan asks for this mount.
+// AlreadyExists if another mount is there, or if the plan maps ids, because the
+// kernel does not report which map a mount has.
 Result<MountState> Adopt(const Context& context, const Way& way) {
   if (way.spec.ids.count != 0) {
     return MakeError(Code::kAlreadyExists, "mount", way.spec.object,

@@ -21,11 +21,11 @@ struct Clone {
 };
 
 // Returns a detached copy of `source`, or the mount that was made for this
-// plan. `depth` says whether the copy has the mounts below the source. It never
-// has them if `spec` shows root's files as the caller's, or if the source is a
-// caller's directory (nothing_below.h). The copy is always nosuid and nodev,
-// and read-only if `spec` or the source's declaration says so. No part of it is
-// ever visible with weaker flags or with unmapped ids.
+// plan. `depth` says whether the copy has the mounts below the source. The copy
+// never has them if `spec` shows root's files as the caller's, or if the source
+// is a caller's directory (nothing_below.h). The copy is always nosuid and
+// nodev, and read-only if `spec` or the source's declaration says so. No part
+// of it is ever visible with weaker flags or with unmapped ids.
 //
 // FailedPrecondition if a file system of the kernel is mounted below the
 // source. The caller also calls CheckClone (kernel_filesystems.h), which finds

@@ -160,8 +160,8 @@ Result<void> Mount(const Context& context, const Base& base,
                      {source->file.mount_id, TextOf(declared)}, name);
 }
 
-// Returns whether the file system's server is gone for good. A server that only
-// does not answer may come back, and other users need what it keeps.
+// Returns whether the file system's server is gone for good. A server that does
+// not answer now may answer later, and other users need its files.
 Result<bool> IsDead(const Context& context, const FilesystemConfig& declared,
                     const std::string& name, const Source& source) {
   // FUSE answers ENOTCONN when its server has died, and ECONNABORTED after an
@@ -183,8 +183,8 @@ Result<bool> IsDead(const Context& context, const FilesystemConfig& declared,
          std::find(kGone.begin(), kGone.end(), outcome.error) != kGone.end();
 }
 
-// Detaches a dead mount. It leaves its peer group first, so that users' clones
-// and the mounts in them stay.
+// Detaches a dead mount. The mount leaves its peer group first, so that users'
+// clones and the mounts in them stay.
 Result<void> TakeAway(const Context& context, const std::string& name,
                       Source* source) {
   MOUNTD_TRY(Named(context.kernel.SetMount(source->fd.get(), true,

@@ -30,7 +30,8 @@ std::string TextOf(std::span<const exec::IdExtent> extents) {
 
 // Returns the error if some file system of the tree cannot map ids. The kernel
 // does not say which one, so this function tries a clone of the top mount
-// alone. That shows whether it is the source's own file system or one below it.
+// alone. The outcome shows whether it is the source's own file system or one
+// below it.
 Error Unmappable(const Context& context, const Source& source,
                  const exec::MountChange& change, const std::string& object) {
   exec::Kernel& kernel = context.kernel;

@@ -10,8 +10,8 @@
 namespace mountd::propagation {
 
 // Owns the user namespaces whose id maps idmapped mounts use. A child that ends
-// at once makes each namespace, once for each map. They live as long as the
-// executor unless there are too many.
+// at once makes each namespace, once for each map. The namespaces live as long
+// as the executor unless there are too many.
 class IdMaps {
  public:
   // Returns an fd of the namespace with this map. The fd stays IdMaps's own.

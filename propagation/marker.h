@@ -8,8 +8,8 @@ namespace mountd::propagation {
 // A marker tells the mount that an executor made for a source from a mount that
 // somebody else made there. The marker is a link, base/<part>/<source>/anchor,
 // with the text "<mount id> <what>", in a directory of root's that goes with
-// the boot. It exists while the source has users. An executor holds that
-// directory's lock while it makes or removes the mount.
+// the boot. The marker exists while the source has users. An executor holds
+// that directory's lock while it makes or removes the mount.
 struct Marker {
   std::uint64_t id = 0;  // 0: there is none
   std::string what;

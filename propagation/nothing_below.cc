@@ -23,8 +23,8 @@ Result<void> CheckNothingBelow(const Context& context, const Source& source,
   MOUNTD_ASSIGN(const std::string root, PathOfSource(context, source, object));
   // A mount without a known path does not count, because any user can make one
   // (fusermount): at a path that is too long, or in a directory that moves out
-  // of the mount that shows it. It would keep all other users from their
-  // sources, and no mount is in the clone anyway.
+  // of the mount that shows it. Such a mount would keep all other users from
+  // their sources, and no mount is in the clone anyway.
   const bool any =
       std::any_of(mounts.begin(), mounts.end(), [&](const MountFacts& mount) {
         return paths::IsAtOrBelow(mount.point, root);

@@ -27,8 +27,8 @@ std::string UnitOf(const std::string& plugin) {
 }
 
 // Returns the program's exit status. The program gets an empty environment, and
-// its output is discarded. It has only a part of the plan's time, because the
-// plan has other steps.
+// its output is discarded. The program has only a part of the plan's time,
+// because the plan has other steps.
 Result<int> Run(const Context& context, const Command& command,
                 const std::string& object) {
   std::vector<char*> argv;

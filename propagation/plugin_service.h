@@ -5,10 +5,10 @@
 #include "propagation/ground/base.h"
 
 // Plugins that root's configuration declares run as transient systemd units
-// mountd-plugin-<name>.service. They run as root and without a sandbox, so that
-// they share the host's mount namespace and their mounts below the plugin's
-// directory appear there. The executor runs systemd's own programs in a child
-// under a deadline.
+// mountd-plugin-<name>.service. These plugins run as root and without a
+// sandbox, so that they share the host's mount namespace and their mounts below
+// the plugin's directory appear there. The executor runs systemd's own programs
+// in a child under a deadline.
 namespace mountd::propagation {
 
 // Starts the plugin. Success also if its unit is loaded already, whatever
