@@ -161,7 +161,7 @@ Result<void> GiveBack(const Context& context, const CallerDirectory& directory,
   const FileFacts& was = directory.file;
   const bool callers = was.uid == caller.uid;
   const int fd = directory.fd.get();
-  // Set the mode first: without CAP_FOWNER only the owner may do so.
+  // Set the mode first, because without CAP_FOWNER only the owner may set it.
   if (callers && was.mode != (S_IFDIR | 0700)) {
     MOUNTD_TRY(
         Named(context.kernel.SetMode(fd, was.mode & 07777U), "chmod", object));

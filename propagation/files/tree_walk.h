@@ -9,9 +9,9 @@
 
 namespace mountd::propagation {
 
-// Bounds the work of one plan on a tree, so that other plans get their turn. It
-// bounds the number of entries, and also the time, because one large file may
-// take long.
+// Bounds the work of one plan on a tree, so that other plans get their turn.
+// The bounds are a number of entries, and also a time, because one large file
+// may take long.
 struct TreeBound {
   std::size_t entries = 0;
   std::chrono::milliseconds time{0};
