@@ -20,8 +20,8 @@ using exec::FileFacts;
 using exec::Named;
 using exec::Sys;
 
-// These bound one plan's work. Beyond them the search is incomplete and says so
-// (Members::all_seen).
+// These limits bound one plan's work. If a cgroup exceeds a limit, the search
+// is incomplete and sets Members::all_seen to false.
 constexpr std::size_t kMaxCgroups = 1024;
 constexpr std::size_t kMaxChildren = 4096;  // of one cgroup's directory
 constexpr std::size_t kMaxProcsBytes = 1U << 20U;

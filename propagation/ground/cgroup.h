@@ -9,8 +9,9 @@
 #include "propagation/ground/process.h"
 
 // Cgroups of version 2 and the processes in them. This file names cgroups by id
-// and reads their paths from the host's own cgroupfs. It never uses a caller's
-// path, because a cgroup may have any path in the caller's mount namespace.
+// and reads their paths from the host's own cgroupfs. This file never uses a
+// caller's path, because a cgroup may have any path in the caller's mount
+// namespace.
 namespace mountd::propagation {
 
 struct Cgroup {
