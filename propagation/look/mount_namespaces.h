@@ -40,8 +40,8 @@ class MountNamespaces {
 
   const MountNamespace& own() const { return own_; }
   // Names a namespace. The number of /proc/<pid>/ns/mnt is only a second
-  // choice, because the kernel gives a free number to the next namespace. It
-  // never uses an id again.
+  // choice, because the kernel gives a free number to the next namespace. The
+  // kernel never uses an id again.
   struct Key {
     std::uint64_t id = 0;     // 0 before Linux 6.11
     std::uint64_t inode = 0;  // 0 if the id is known
