@@ -144,9 +144,9 @@ Result<void> SendRequest(int socket, const Request& request,
 ExecutorPool::ExecutorPool(Connector connect, Options options, Ahead ahead)
     : connect_(std::move(connect)),
       options_(options),
-      // Plans on one object take at most this number of executors. If the
-      // object hangs, the first of these plans is abandoned at its deadline,
-      // and mountd then refuses more plans on the object.
+      // One user's plans on one object take at most this number of executors.
+      // If the object hangs, the first of these plans is abandoned at its
+      // deadline, and mountd then refuses more plans on the object.
       mounts_(WithSpare(options.mount_lanes, options.mount_lanes)),
       // One plan at a time, because rtnetlink is one queue in the kernel
       // anyway.

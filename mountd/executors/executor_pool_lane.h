@@ -33,8 +33,8 @@ class ExecutorLane {
     // deadline. At most `spare` plans stay uncounted.
     std::chrono::milliseconds slow{250};
     std::uint32_t spare = 0;
-    // The most plans of one user at once, and the most plans on one object at
-    // once.
+    // The most plans of one user at once, and the most of that user's plans on
+    // one object.
     std::uint32_t of_user = kUnlimited;
     std::uint32_t on_object = kUnlimited;
     // The most slow plans that a user may have when the user's next plan
