@@ -38,7 +38,7 @@ class NetworkCalls {
   virtual Sys<NetNamespace> NewNetNamespace() = 0;
   virtual Sys<UniqueFd> OpenNetlinkIn(int netns, int protocol) = 0;
   virtual Sys<UniqueFd> OpenNetlink(int protocol) = 0;
-  // NETLINK_ADD_MEMBERSHIP.
+  // Joins the multicast group by NETLINK_ADD_MEMBERSHIP (netlink(7)).
   virtual Sys<void> Subscribe(int netlink, unsigned group) = 0;
   virtual Sys<void> Send(int socket, std::span<const std::byte> bytes) = 0;
   // Reads a queued message. EAGAIN if none is queued.
