@@ -22,7 +22,8 @@ class NetworkRoom {
  public:
   explicit NetworkRoom(const LimitsConfig& limits) : limits_(limits) {}
 
-  // Charges the record to `uid` and replaces the earlier charge for it.
+  // Charges the record to `uid`, or to the user who was charged first for the
+  // same allocation. Replaces the earlier charge for the record.
   // ResourceExhausted, with the limit's name, if the user would exceed
   // limits.network_file_bytes_per_uid or limits.namespaces_per_uid; the earlier
   // charge then stays.
