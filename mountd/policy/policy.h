@@ -20,10 +20,11 @@ namespace mountd {
 // by default. Root and administrators need rules like everyone else, except
 // that root may always administer.
 //
-// Pure: does no I/O, and has no state but its configuration. Each answer is Ok
-// or PermissionDenied. A denial says what is missing, in words that an operator
-// can put into the configuration, and whether an administrator may
-// (Error::administrator_may). Thread-safe.
+// Pure: does no I/O, and has no state but its configuration. Each answer is Ok,
+// PermissionDenied, NotFound if the configuration does not declare the object,
+// or NotSupported if it has no [cni] section for a CNI network. A denial says
+// what is missing, in words that an operator can put into the configuration,
+// and whether an administrator may (Error::administrator_may). Thread-safe.
 class Policy {
  public:
   // Records in `decisions`, if there is one, which rules allow the call.
