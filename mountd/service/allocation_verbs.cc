@@ -62,7 +62,8 @@ Result<std::string> AllocationVerbs::PrepareAgain(const CallContext& call,
   prepared_.Note(record.id);
   const bool moves = cgroup != 0 && cgroup != record.cgroup;
   // During a fence the cgroup must stay the same, because the fence stops and
-  // searches the tasks of the cgroup that the record names.
+  // searches the tasks of the cgroup that the record names. The group must not
+  // change, either.
   if ((moves || group != 0) && HasPendingFence(leases_, record.id)) {
     MOUNTD_TRY(leases_.CheckUsable(record));
   }

@@ -155,8 +155,8 @@ Result<Mounts::Replaced> MountVerbs::ReplaceMount(const CallContext& call,
   }
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(request));
   MOUNTD_TRY(Forgive(request));
-  // If there was no old mount, an earlier call has already replaced it. Its new
-  // mount stays.
+  // If old_mount_id is 0, an earlier call has already replaced the mount, and
+  // the mount of that call stays.
   MOUNTD_TRY(replaced.old_mount_id == 0
                  ? access_.leases().CheckUsable(owner)
                  : teardowns_.LoseIfLapsed(owner, request));
@@ -188,9 +188,10 @@ Result<void> CheckRepairable(const MountRecord& mount) {
   return Ok();
 }
 
-// Returns why the repair does not reach the task. If the task has an inbox, its
-// copy of the inbox gets the new mount. Without an inbox the runtime has bound
-// the one mount, and mountd cannot change the runtime's own bind mount.
+// Returns why the repair does not reach the task; "" if it does. The task's
+// copy of the inbox gets the new mount. But without an inbox, and for a
+// bidirectional mount, the runtime has made a bind mount of its own, and mountd
+// cannot change that.
 std::string WhyNotReached(const MountRecord& mount, bool has_inbox) {
   if (!has_inbox) {
     return "the task has no inbox, so its runtime's own bind mount stays as it "

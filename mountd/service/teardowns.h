@@ -42,7 +42,7 @@ class Teardowns {
 
   // For each method: Busy if tasks have copies of an object to remove
   // (mountd/executors/task_copies.h). Then the object is unchanged, and nothing
-  // becomes pending.
+  // becomes pending, but a release that had begun before stays pending.
   Result<ReceiptRecord> Release(const AllocationRecord& record,
                                 const Manner& manner = {});
   // Busy if tasks have copies of the allocation's mounts or volumes. The error
