@@ -17,7 +17,8 @@ namespace mountd::store {
 // done.
 class LeaseTable {
  public:
-  // The most receipts of fences of one user.
+  // The most receipts of fences of one user, except that those of existing
+  // allocations are always kept.
   static constexpr int kFencesPerUid = 10'000;
 
   explicit LeaseTable(Database& database) : database_(&database) {}
@@ -30,8 +31,9 @@ class LeaseTable {
   // Records the lapse and the intents of its fences, in one transaction.
   Result<void> BeginFences(const LeaseRecord& lease,
                            const std::vector<FenceRecord>& fences);
-  // Writes the fence as not yet reported. Removes the user's oldest receipts
-  // beyond kFencesPerUid.
+  // Writes the fence as not yet reported. If the fence is done, removes the
+  // user's oldest receipts beyond kFencesPerUid, except those of allocations
+  // that still exist.
   Result<void> PutFence(const FenceRecord& fence);
   Result<std::optional<FenceRecord>> GetFence(const std::string& allocation);
   // Returns the fences that are not lifted, done or not.

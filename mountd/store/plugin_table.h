@@ -21,13 +21,12 @@ class PluginTable {
   PluginTable(Database& database, AllocationTable& allocations)
       : database_(&database), allocations_(allocations) {}
 
-  // Adds the instance, and its plugin if this is the first instance. Returns
-  // the instance's serial. FailedPrecondition if the instance's allocation is
-  // not prepared.
+  // Adds or updates the instance and its plugin. Returns the instance's serial.
+  // FailedPrecondition if the instance's allocation is not prepared.
   Result<std::uint64_t> PutPlugin(const PluginRecord& record);
   // Forbids new volumes of the plugin until the removal is finished or
   // cancelled. The next start of mountd cancels it, too. Busy if the plugin has
-  // a volume.
+  // a volume or does not exist.
   Result<void> BeginPluginRemoval(const std::string& id);
   Result<void> CancelPluginRemoval(const std::string& id);
   // Returns whether the plugin has a volume that this allocation does not use
