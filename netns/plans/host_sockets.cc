@@ -118,8 +118,8 @@ Result<void> StreamDumps(exec::Kernel& kernel, std::optional<Channel>* diag,
     const Result<void> streamed =
         StreamDump(&**diag, DumpRequest(family, protocol, first, last), each);
     if (!streamed) {
-      // The socket may have the rest of the dump, so the next plan gets another
-      // socket.
+      // The socket may still contain the rest of the dump, so the next plan
+      // gets another socket.
       diag->reset();
       if (Result<Channel> another = Channel::Open(kernel, NETLINK_SOCK_DIAG)) {
         *diag = std::move(*another);
