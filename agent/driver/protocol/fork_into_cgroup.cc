@@ -23,8 +23,10 @@ ForkedInto ForkIntoCgroup(int cgroup) {
   if (pid >= 0) {
     return {pid, true};
   }
-  // A kernel before 5.7 and some seccomp filters refuse clone3(2), and pids.max
-  // counts a new process but no moved one. The move has an error of its own.
+  // clone3(2) fails on a kernel before 5.7 and with some seccomp filters, and
+  // if the cgroup's pids.max is reached. pids.max stops a new process only, and
+  // not a process that moves, so a child of fork(2) may still join. JoinCgroup
+  // has an error of its own.
   return {::fork(), false};
 }
 

@@ -7,8 +7,8 @@ namespace mountd::shim {
 
 struct ForkedInto {
   pid_t pid = -1;  // as of fork(2): 0 in the child, and -1 with an errno
-  // False: the child has yet to call JoinCgroup, because the kernel could not
-  // put it there.
+  // False: the child must call JoinCgroup, because the kernel could not start
+  // the child in the cgroup.
   bool joined = false;
 };
 

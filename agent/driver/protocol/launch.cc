@@ -54,7 +54,8 @@ bool Arrange(PassedFds fds) {
                    0U) == 0;
 }
 
-// The shim itself, before its program. Async-signal-safe.
+// Runs in the shim's process before execve(2), and executes the shim's program.
+// Async-signal-safe.
 void BecomeShim(const char* program, const PassedFds& fds) {
   // The shim needs no capability. With one of the ambient set it would keep
   // that capability longer than its driver, and a later driver without the
@@ -73,11 +74,12 @@ void BecomeShim(const char* program, const PassedFds& fds) {
   ::_exit(127);
 }
 
-// The first child's exit code is an errno of fork(2), or one of the shim's move
-// into its cgroup with this bit.
+// The first child's exit code is an errno of fork(2). With this bit, it is the
+// errno of the shim's move into its cgroup.
 constexpr int kCgroupBit = 128;
 
-// Tells the first child how the shim's move went. Async-signal-safe.
+// Moves the shim into its cgroup, and writes the errno, or 0, for the first
+// child. Async-signal-safe.
 bool JoinAndTell(int cgroup, int report) {
   const bool joined = JoinCgroup(cgroup);
   const auto error = static_cast<unsigned char>(joined ? 0 : errno);

@@ -44,8 +44,8 @@ Result<Incoming> Receive(int socket) {
   bool was_reset = false;
   do {
     size = ::recv(socket, nullptr, 0, MSG_PEEK | MSG_TRUNC);
-    // The kernel tells once that the peer has closed without reading all, and
-    // then gives what the peer has sent.
+    // If the peer closed before it read everything, the kernel answers
+    // ECONNRESET once, and then delivers the messages that the peer sent.
   } while (size < 0 && (errno == EINTR || (errno == ECONNRESET &&
                                            !std::exchange(was_reset, true))));
   if (size < 0) {

@@ -18,7 +18,7 @@ inline constexpr std::size_t kMostFds = kMaxMessageFds;
 
 // Never blocks. Unavailable if the peer has closed or does not read.
 // ResourceExhausted with ETOOMANYREFS if this user has too many fds in flight
-// (unix(7)); the message without fds then goes.
+// (unix(7)); the caller can then send the message without fds.
 Result<void> Send(int socket, const Message& message,
                   std::span<const int> fds = {});
 
@@ -27,9 +27,9 @@ struct Incoming {
   std::vector<UniqueFd> fds;
 };
 
-// Blocks unless the socket is non-blocking; then Unavailable with EAGAIN
-// without a message. Errors as Message::Parse. InvalidArgument for more than
-// kMostBytes or kMostFds.
+// Blocks, unless the socket is non-blocking. A non-blocking socket without a
+// message answers Unavailable with EAGAIN. Errors as Message::Parse.
+// InvalidArgument for more than kMostBytes or kMostFds.
 Result<Incoming> Receive(int socket);
 
 }  // namespace mountd::shim

@@ -20,8 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostExitBytes = 16384;
-// A shim that is stopped accepts no connection, and the kernel keeps some that
-// wait.
+// A stopped shim accepts no connection. connect(2) then waits once the socket's
+// queue is full.
 constexpr timeval kConnectPatience{10, 0};
 
 Error ShimEnded() {
@@ -63,7 +63,8 @@ Result<ShimConnection> ShimConnection::Open(int task_directory) {
                    sizeof(kConnectPatience)) != 0) {
     return ErrnoError(errno, "socket", "mountd-task-shim");
   }
-  // The path through /proc is short, however long the directory's own path is.
+  // The path through /proc is short. The directory's own path may be too long
+  // for a socket.
   const std::string path =
       "/proc/self/fd/" + std::to_string(task_directory) + "/" + kSocketFile;
   const auto end = Clock::now() + std::chrono::seconds(kConnectPatience.tv_sec);
@@ -98,7 +99,8 @@ Result<void> ShimConnection::Post(const Message& request,
   if (sent) {
     return Ok();
   }
-  // A shim that has given up has left the reason.
+  // A shim that could not make the container has sent the reason before it
+  // ended.
   const auto reason = Next(std::chrono::milliseconds(0));
   return reason ? sent.error() : reason.error();
 }

@@ -30,9 +30,10 @@ class ShimConnection {
   // the shim accepts no connection for 10 seconds.
   static Result<ShimConnection> Open(int task_directory);
 
-  // Sends the request, and returns its answer. A kFailed is its Error.
-  // Unavailable if the shim ends; DeadlineExceeded if no answer comes in time.
-  // The connection is of no use after either.
+  // Sends the request, and returns its answer. If the answer is kFailed,
+  // returns the error in it. Unavailable if the shim ends; DeadlineExceeded if
+  // no answer comes in time. After these two errors the connection is of no
+  // more use.
   Result<Answer> Call(const Message& request, std::span<const int> fds = {},
                       std::optional<std::chrono::milliseconds> timeout = {});
   // Sends the request, whose answers Next returns. Errors as of Call.

@@ -5,10 +5,10 @@
 namespace mountd::shim {
 
 inline constexpr char kSocketFile[] = "shim.sock";
-// The socket before it listens.
+// The socket's name until the socket listens.
 inline constexpr char kNewSocketFile[] = "shim.sock.new";
 // The message kExited, or kFailed if the container could not be made. The shim
-// renames the whole file to this name before it tells anybody.
+// renames the complete file to this name before it answers any driver.
 inline constexpr char kExitFile[] = "exit";
 inline constexpr char kNewExitFile[] = "exit.new";
 inline constexpr char kPidFile[] = "init.pid";

@@ -28,7 +28,7 @@ struct Lineage {
 };
 
 // Returns the parent and the session of a process (proc(5), "stat"); nothing if
-// it has ended.
+// the process has ended.
 std::optional<Lineage> LineageOf(const std::string& pid) {
   const UniqueFd file(
       ::open(("/proc/" + pid + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
@@ -58,18 +58,17 @@ std::optional<Lineage> LineageOf(const std::string& pid) {
   return Lineage{*numbers[1], *numbers[3]};
 }
 
-// The processes that a first one has begun. Each of them is stopped once
-// it is found, so that it neither forks nor ends before the kill: a parent's
-// end would take the last trace from a child that has made a session of its
-// own. A child whose parent had ended before, and that has left its session, is
-// not found.
+// Finds the descendants of a first process. Stops each process that it finds,
+// so that the process neither forks nor ends before the kill. Without this stop
+// a parent could end, and its child in a session of its own would be lost. Does
+// not find a process that has left its session and whose parent ended before.
 class Family {
  public:
   Family(pid_t first, int pidfd) : pids_({first}) { Send(pidfd, SIGSTOP); }
 
   void AddSession(pid_t session) { sessions_.insert(session); }
 
-  // Finds and stops members until a look finds no other one.
+  // Finds and stops members until a look finds no new member.
   void Gather() {
     // A process may fork during a look.
     constexpr int kMostLooks = 16;
@@ -77,7 +76,8 @@ class Family {
     }
   }
 
-  // Children go before their parents, because a child is known by its parent.
+  // Kills children before their parents, because IsMember knows a child by its
+  // parent.
   void Kill() const {
     for (auto pid = members_.rbegin(); pid != members_.rend(); ++pid) {
       SendToMember(*pid, SIGKILL);
@@ -113,9 +113,10 @@ class Family {
     return has_found;
   }
 
-  // False if the process has ended. The pidfd is of the process that the look
-  // after its opening finds, not of an earlier one with that pid. One fd is
-  // open at a time, because a task may have more processes than the shim fds.
+  // False if the process has ended. Opens the pidfd before it looks at the pid,
+  // so the pidfd cannot belong to an earlier process with this pid. Opens one
+  // fd at a time, because a task may have more processes than the shim may have
+  // fds.
   bool SendToMember(pid_t pid, int signal) const {
     const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     if (!pidfd.valid() || !IsMember(std::to_string(pid))) {
@@ -125,7 +126,8 @@ class Family {
     return true;
   }
 
-  // A session that a member leads has members alone.
+  // Adds the member. If a member leads the session, adds the session, too,
+  // because only descendants of its leader can be in a session.
   void Add(pid_t pid, const std::optional<Lineage>& lineage) {
     pids_.insert(pid);
     members_.push_back(pid);
@@ -152,7 +154,7 @@ void KillFamily(pid_t pid, pid_t init) {
   }
   family.Gather();
   family.Kill();
-  // The number is the child's own until the shim has waited for the child.
+  // The pid stays the child's until the shim reaps the child.
   ::kill(pid, SIGKILL);
 }
 

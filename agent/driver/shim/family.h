@@ -5,10 +5,10 @@
 
 namespace mountd::shim {
 
-// Kills a child of the shim, which the shim has not waited for, and what the
-// child has begun: its children, theirs, and the session that the runtime gave
-// it, which neither the shim nor the task's first process has. The child stays
-// a zombie meanwhile, so the numbers of process and session stay its own.
+// Kills a child that the shim has not reaped yet, and all that the child has
+// begun: its descendants, and the session that the runtime made for the child.
+// Leaves out a session that the shim or the task's first process has. The child
+// stays a zombie meanwhile, so no other process gets its pid or session.
 void KillFamily(pid_t pid, pid_t init);
 
 }  // namespace mountd::shim

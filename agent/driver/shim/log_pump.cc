@@ -32,15 +32,16 @@ std::uint64_t BytesIn(int pipe) {
              : 0;
 }
 
-// Without a writer no byte ever comes.
+// False if all writers have closed the pipe, so that no byte can come.
 bool HasWriterLeft(int pipe) {
   pollfd end = {pipe, POLLIN, 0};
   return ::poll(&end, 1, 0) <= 0 || (end.revents & POLLHUP) == 0;
 }
 
-// A pipe is full when it has no page left, and a task can send pages with a few
-// bytes each (sendfile(2)). The kernel tells the number of pages by its refusal
-// to make the pipe smaller than them.
+// A pipe is full once all its pages are in use, and a task can fill pages with
+// a few bytes each (sendfile(2)). So the byte count alone is not enough. This
+// function also tries to make the pipe smaller, because the kernel refuses that
+// while too many pages are in use.
 bool IsHalfFull(int pipe) {
   const int capacity = ::fcntl(pipe, F_GETPIPE_SZ);
   if (capacity <= ::sysconf(_SC_PAGESIZE) ||
@@ -95,8 +96,8 @@ Result<int> LogPump::OpenTasksEnd() {
   }
   pipe_.reset(ends[0]);
   const UniqueFd writing(ends[1]);
-  // The task's end is a reader, too. So a task whose shim was killed can go on,
-  // because a write to the pipe then causes no SIGPIPE.
+  // Opens the task's end for reading, too. So a task whose shim was killed
+  // keeps running, because a write to a pipe with a reader causes no SIGPIPE.
   const std::string again = "/proc/self/fd/" + std::to_string(writing.get());
   tasks_end_.reset(::open(again.c_str(), O_RDWR | O_CLOEXEC));
   if (!tasks_end_.valid()) {
@@ -132,9 +133,9 @@ void LogPump::Pump(Milliseconds now) {
         is_dropping_ = false;
         break;
       case Moved::kNothing:
-        // A task can read its own output, so bytes may go elsewhere than to the
-        // sink. An empty pipe waits for no sink. A pump that drops bytes goes
-        // on, because a pipe is empty after each drop.
+        // A task can read its own output, so the pipe can be empty although the
+        // sink took nothing. An empty pipe waits for no sink. A pump that drops
+        // bytes continues to drop, because its pipe is empty after each drop.
         if (!is_dropping_) {
           full_since_.reset();
         }
@@ -153,7 +154,8 @@ void LogPump::Pump(Milliseconds now) {
 LogPump::Moved LogPump::MoveSome(Milliseconds now) {
   const std::uint64_t waiting = BytesIn(pipe_.get());
   if (waiting == 0) {
-    // A write may come between the two looks.
+    // Looks at the bytes again, because the last write may have come after the
+    // first look.
     return HasWriterLeft(pipe_.get()) || BytesIn(pipe_.get()) > 0
                ? Moved::kNothing
                : Moved::kEnd;
@@ -234,9 +236,9 @@ bool LogPump::OpenFifo() {
          S_ISFIFO(file.st_mode);
 }
 
-// Begins a file that nobody has, because the shim of an earlier start may still
-// write to the last one. Neither shim appends, so they would overwrite each
-// other's bytes. After an error the pump goes on in its own file.
+// Makes a new file, because the shim of an earlier start may still write to the
+// last file. Neither shim appends, so they would overwrite each other's bytes.
+// After an error the pump opens its own file again.
 bool LogPump::OpenFile() {
   for (;;) {
     const bool is_new = !file_;

@@ -35,7 +35,7 @@ class LogPump {
   // only or has ended.
   int WaitFd() const;
   short WaitEvents() const;
-  // The time of the next Pump even if nothing happens.
+  // The time at which the caller must call Pump, even without an event.
   std::optional<Milliseconds> WakeAt() const;
 
   // Moves what can be moved without waiting.

@@ -41,7 +41,8 @@ const char* JoinNamespaces(const Setup& setup) {
 }
 
 // The kernel makes each mount of the new namespace a slave, because the
-// namespace has another owner. So later mounts of the host arrive.
+// namespace has another owner. So mounts that the host adds later appear here,
+// too.
 const char* MountRoot(const Setup& setup) {
   if (setup.mount_type.empty()) {
     return nullptr;

@@ -5,8 +5,8 @@
 
 namespace mountd::shim {
 
-// Both run in a child of the shim that then becomes the runtime, and return
-// what failed, with errno set, or null.
+// Both functions run in a child of the shim that then executes the runtime.
+// They return null, or a text that says what failed, with errno set.
 
 // Joins the task's user namespace as its root, then the task's network
 // namespace, as far as the setup has each.

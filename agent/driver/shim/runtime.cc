@@ -20,8 +20,8 @@
 namespace mountd::shim {
 namespace {
 
-// An error tells the end of a longer log, because runtimes write the cause
-// last.
+// An error quotes only the end of a longer log, because runtimes write the
+// cause last.
 constexpr off_t kMostLog = 2048;
 constexpr int kNotStarted = 126;
 
@@ -63,8 +63,9 @@ void UnblockSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// A runtime without its shim would make a container that nobody knows. The
-// kernel forgets this when the process changes its ids.
+// Makes the kernel end the runtime with the shim, because a runtime without its
+// shim would make a container that nobody knows. The kernel clears this setting
+// when the process changes its ids, so BecomeRuntime calls this function twice.
 void EndWith(pid_t shim, int log) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != shim) {
     FailChild("end with the shim", log);

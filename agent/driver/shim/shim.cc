@@ -88,8 +88,8 @@ Result<void> Shim::Begin() {
     connections_.back().socket = std::move(setup_.connection);
   }
   // The shim is the parent of every process that loses its own parent in this
-  // task, and learns of its end from SIGCHLD. All other signals wait for ever,
-  // because nobody but kDelete ends a shim.
+  // task. SIGCHLD reports the end of a child. All other signals stay blocked,
+  // because only kDelete may end a shim.
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -104,7 +104,8 @@ Result<void> Shim::Begin() {
   new_exit_.reset(::openat(setup_.task_directory.get(), kNewExitFile,
                            O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
                            0600));
-  // The record needs room even on a disk that is full at the task's end.
+  // Reserves room for the record, because the disk may be full at the task's
+  // end.
   if (!new_exit_.valid() ||
       ::posix_fallocate(new_exit_.get(), 0, kReservedBytes) != 0) {
     return ErrnoError(errno, "open", "the new exit record");
@@ -127,9 +128,9 @@ Result<void> Shim::Listen() {
   if (::faccessat(setup_.task_directory.get(), kExitFile, F_OK, 0) == 0) {
     return ErrnoError(EEXIST, "create", "the task", "has ended already");
   }
-  // The working directory is the task's directory. The socket has its name only
-  // when it listens, because a refused connection means that the shim has
-  // ended.
+  // The working directory is the task's directory. The socket gets its name
+  // only once it listens, because drivers take a refused connection for the
+  // shim's end.
   const int directory = setup_.task_directory.get();
   if (!listener_.valid() ||
       ::bind(listener_.get(), generic, sizeof(address)) != 0 ||
@@ -151,7 +152,8 @@ Result<void> Shim::StartCreate() {
       RuntimeRun run,
       StartRuntime(
           setup_, Place::kContainer,
-          // A session keyring would count for the user's few keys.
+          // A session keyring would count against the user's small quota of
+          // keys.
           {"create", "--no-new-keyring", "--bundle", setup_.bundle,
            "--pid-file", setup_.directory + "/" + kPidFile, setup_.container},
           {null.get(), output, error}));
@@ -206,8 +208,9 @@ void Shim::PumpLogs() {
   error_.Pump(now);
 }
 
-// A runtime can wait for ever, such as for a disk. The container has ended by
-// then, and the driver removes the runtime's state by itself.
+// Kills a runtime that hangs, for example because it waits for a disk. The
+// container has ended by then, and the driver removes the runtime's state
+// itself.
 void Shim::KillHungDeletes() {
   if (!delete_until_ || *delete_until_ > MonotonicNow()) {
     return;
@@ -283,7 +286,7 @@ void Shim::ReapOrphans() {
         std::any_of(execs_.begin(), execs_.end(),
                     [&](const Exec& exec) { return exec.pid == pid; });
     if (is_the_tasks) {
-      // It ended after Reap looked at it.
+      // The child ended after Reap looked at it.
       Reap();
       return;
     }
@@ -375,8 +378,9 @@ Result<Shim::Child> Shim::Adopt(const std::string& pid_file) const {
   return child;
 }
 
-// A container outside of its cgroup has no limit, and nobody would find it once
-// its shim is killed. The kernel tells the pids as this process sees them.
+// Checks that the process is in the task's cgroup. A container outside of the
+// cgroup has no limit, and nobody would find it once its shim is killed. The
+// pids in cgroup.procs are those of this process's pid namespace.
 Result<void> Shim::CheckCgroupOf(pid_t pid) const {
   if (!setup_.cgroup.valid()) {
     return Ok();
@@ -399,8 +403,8 @@ std::string Shim::ExecFifoPath() const {
   return setup_.runtime_root + "/" + setup_.container + "/exec.fifo";
 }
 
-// Brings a start that was killed to its end if the task's program may have
-// begun. False: the program has not begun.
+// Completes the start of a killed runtime if the task's program may have begun.
+// False: the program has not begun.
 bool Shim::FinishKilledStart() {
   const std::string path = ExecFifoPath();
   if (::access(path.c_str(), F_OK) != 0) {
@@ -410,10 +414,10 @@ bool Shim::FinishKilledStart() {
   if (!writer_waits_) {
     return false;
   }
-  // The first process of runc's container goes on once the FIFO has a reader,
-  // and nobody knows whether the killed runc was that reader. So the shim is
-  // the reader, which does no harm to a program that has begun. The reader
-  // stays, because a writer without a reader gets SIGPIPE.
+  // The first process of runc's container waits until the FIFO has a reader,
+  // and nobody knows whether the killed runc was that reader. So the shim opens
+  // the FIFO for reading, which does not disturb a program that has begun. The
+  // shim keeps the FIFO open, because a writer without a reader gets SIGPIPE.
   exec_fifo_.reset(
       ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   if (!exec_fifo_.valid()) {
@@ -449,8 +453,8 @@ void Shim::OnInitEnded(int status) {
   Message record = ExitedMessage(status);
   const bool by_oom = OomKills() > oom_kills_before_ && EndedBySigkill(status);
   record.Add(Tag::kOomKilled, std::uint64_t{by_oom ? 1U : 0U});
-  // A caller learns the status even if the disk fails, because the shim then
-  // has the only copy.
+  // Callers get the status even if the write to the disk fails, because the
+  // shim then has the only copy.
   IgnoreBecauseBestEffort(WriteExit(record));
   exit_ = record;
   AnswerAll(&Connection::awaits_exit, record);
@@ -471,7 +475,7 @@ void Shim::OnDeleteEnded(const RuntimeRun& run, int status) {
   is_done_ = true;
 }
 
-// Ends without a container, and leaves the reason for drivers.
+// Ends without a container. Writes the reason to the exit record for drivers.
 void Shim::GiveUp(Error error) {
   const Message failed = Message::Failed(error);
   if (has_task_) {
@@ -499,7 +503,7 @@ void Shim::KillTask() {
 }
 
 // Kills the children that a killed runtime has left. A child's pid stays its
-// own until the shim waits for it.
+// own until the shim reaps the child.
 void Shim::KillStrays() const {
   std::string children = Head(AT_FDCWD, "/proc/thread-self/children");
   std::string_view rest = children;
@@ -523,7 +527,7 @@ void Shim::KillStrays() const {
   }
 }
 
-// The file has its name only when it is whole and on the disk.
+// The file gets its name only when it is complete and on the disk.
 Result<void> Shim::WriteExit(const Message& record) {
   const std::string& bytes = record.bytes();
   const auto size = static_cast<off_t>(bytes.size());

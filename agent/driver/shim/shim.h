@@ -105,7 +105,7 @@ class Shim {
   void AnswerStatus(Connection& connection);
   void Answer(Connection& connection, const Message& message,
               std::span<const int> fds = {});
-  // Answers all connections that have the flag, and takes the flag off.
+  // Answers all connections that have the flag, and clears the flag.
   void AnswerAll(bool Connection::*awaits, const Message& message);
   void DropClosed();
 
@@ -156,9 +156,9 @@ Milliseconds MonotonicNow();
 // Returns kExited with the process's code or signal, as waitpid(2) gives them.
 Message ExitedMessage(int status);
 
-// Says whether a status of waitpid(2) tells of SIGKILL, or of a shell whose
-// command got it. The kernel may kill a process of exec long before the task
-// ends by itself, so its count alone says nothing about the task's end.
+// Says whether a status of waitpid(2) means SIGKILL: of the process, or of the
+// command of a shell. A count of OOM kills alone does not say how the task
+// ended, because the kernel may have killed a process of exec long before.
 bool EndedBySigkill(int status);
 
 // Returns "oom_kill" of a cgroup's memory.events; 0 if it is not there.

@@ -76,8 +76,8 @@ Result<void> Shim::HandleExec(const Connection& connection,
   std::array<int, 3> stdio = {null.get(), null.get(), null.get()};
   if (has_console) {
     MOUNTD_TRY(OpenConsole(exec));
-    // The name alone, because a socket's path has 107 bytes at most. The
-    // runtime has the task's directory as its working directory.
+    // Passes the file's name and no path, because a socket's path has at most
+    // 107 bytes. The runtime has the task's directory as its working directory.
     arguments.insert(arguments.end(),
                      {"--console-socket", ExecFile(exec, ".sock")});
   } else {
@@ -112,7 +112,8 @@ Result<void> Shim::OpenConsole(Exec& exec) {
   return Ok();
 }
 
-// The runtime has ended: it has made the process, or has failed.
+// Called when the runtime has ended. The runtime has made the process, or has
+// failed.
 void Shim::OnExecMade(Exec& exec, const RuntimeRun& run, int status) {
   const auto told = status == 0 ? TellExec(exec)
                                 : Result<void>(RunError(run, status, "exec"));

@@ -50,7 +50,8 @@ void Shim::Accept() {
     return;
   }
   if (connections_.size() >= kMostConnections) {
-    // A connection that closes without a word would look like a killed shim.
+    // Sends an error first, because a connection that closes without a message
+    // looks like a killed shim.
     IgnoreBecauseBestEffort(
         Send(socket.get(),
              Message::Failed(MakeError(
@@ -138,8 +139,8 @@ void Shim::AnswerStatus(Connection& connection) {
   }
 }
 
-// A call again is right at any time, because a driver may have been killed
-// before the answer.
+// A driver may repeat kStart at any time, because an earlier driver may have
+// been killed before the answer.
 void Shim::HandleStart(Connection& connection) {
   if (state_ == State::kRunning) {
     return Answer(connection, Message(Kind::kDone));
@@ -155,8 +156,9 @@ void Shim::HandleStart(Connection& connection) {
     connection.awaits_started = true;
     return;
   }
-  // crun's first process of the task reads from this FIFO. runc has the FIFO
-  // the other way round: its first process writes, and nobody reads yet.
+  // crun's first process of the task reads from this FIFO, so this open
+  // succeeds. runc's first process writes to the FIFO, and nobody reads yet, so
+  // the open fails.
   const UniqueFd fifo(::open(ExecFifoPath().c_str(),
                              O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   if (fifo.valid()) {
@@ -171,9 +173,9 @@ void Shim::HandleStart(Connection& connection) {
   StartByRuntime(connection, /*writer_waits=*/errno == ENXIO);
 }
 
-// Does all that `crun start` does for a container without hooks, and saves a
-// program's time. A driver takes a task whose FIFO is there for one that has
-// not begun, so the FIFO goes before the byte comes.
+// Does all that `crun start` does for a container without hooks, and saves the
+// time of a program's start. Removes the FIFO before it writes the byte,
+// because a driver takes a task with a FIFO for a task that has not begun.
 Result<void> Shim::LetGo(int fifo) {
   if (::unlink(ExecFifoPath().c_str()) != 0) {
     return ErrnoError(errno, "unlink", "exec.fifo");
@@ -222,7 +224,8 @@ void Shim::HandleStop(Connection& connection, const Message& request) {
   }
   connection.awaits_exit = true;
   if (state_ == State::kCreated) {
-    // The runtime's own process is there yet, which has nothing to clean up.
+    // The task's first process still runs the runtime's program, so it needs no
+    // signal to clean up.
     return KillTask();
   }
   ::syscall(SYS_pidfd_send_signal, init_pidfd_.get(), *number, nullptr, 0);
@@ -241,7 +244,8 @@ void Shim::HandleDelete(Connection& connection, const Message& request) {
   connection.awaits_deleted = true;
   if (!exit_) {
     deletes_after_exit_ = true;
-    // A program of the runtime may hang, and the task must end all the same.
+    // Kills the runtime's programs, too, because such a program may hang, and
+    // the task must end.
     for (const Program& program : programs_) {
       ::kill(program.run.pid, SIGKILL);
     }
