@@ -19,7 +19,8 @@ using Json = nlohmann::json;
 constexpr std::size_t kMostId = 512;
 constexpr std::uint32_t kMostWeight = 10'000;
 
-// A bit more than JSON takes; the digest needs no valid UTF-8.
+// Replaces invalid UTF-8, because dump throws otherwise. A later check refuses
+// such a configuration.
 std::string Dump(const Json& document) {
   return document.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
@@ -79,7 +80,8 @@ Result<void> CheckNetwork(const NetworkIsolation& network) {
   return Ok();
 }
 
-// The path without its symlinks; what is not there yet stays as it is.
+// Returns the path without its symlinks. Parts that do not exist stay as they
+// are.
 std::string RealPath(const std::string& path) {
   std::error_code failed;
   const auto real = std::filesystem::weakly_canonical(path, failed);

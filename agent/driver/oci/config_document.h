@@ -12,7 +12,7 @@ namespace mountd::driver {
 // are the same request exactly if they have the same digest.
 std::string DigestOf(const TaskConfig& config);
 
-// InvalidArgument with the limit that the kernel would refuse.
+// InvalidArgument names a limit that the kernel would refuse.
 Result<void> CheckResources(const TaskResources& resources);
 
 // Checks what the driver can know before it makes anything. InvalidArgument

@@ -27,7 +27,7 @@ constexpr char kPath[] =
 // mount(2) takes a page of options.
 constexpr std::size_t kMostOptions = 4095;
 
-// The image's variables, then the task's.
+// Returns the image's variables, which the task's variables override.
 std::map<std::string, std::string> VariablesOf(const TaskConfig& config,
                                                const ImageConfig& image,
                                                const TaskUser& user,
@@ -81,10 +81,11 @@ Result<ProcessUser> UserOf(const TaskUser& user, const IdMaps& maps) {
   return ids;
 }
 
-// The kernel counts the fds in flight of a user's programs together, and lets a
-// program send fds while the sum is below the program's own limit. So a task
-// has half of the driver's limit, and the other half is the driver's and the
-// shims' alone. Some programs look at each fd up to the soft limit.
+// The kernel counts the fds in flight of all of a user's programs together, and
+// lets a program send fds while this sum is below the program's own limit. So a
+// task gets half of the driver's limit, and the other half is left for the
+// driver and the shims. The soft limit is lower, because some programs look at
+// each fd up to it.
 ProcessLimit FilesOfTask() {
   constexpr std::uint64_t kUsualSoft = 1024;
   rlimit ours{};
@@ -115,7 +116,8 @@ Result<void> TakeNamespaces(Host& host, const TaskConfig& config,
   return Ok();
 }
 
-// The root of an overlay has the mode of the upper directory.
+// Copies the image's mode of "/" to the upper directory, because overlayfs
+// shows the upper directory's mode.
 Result<void> CopyRootMode(int rootfs, const TaskPlace& place) {
   struct stat root = {};
   if (::fstat(rootfs, &root) != 0 ||
@@ -179,10 +181,10 @@ CgroupLimits LimitsOf(const TaskResources& resources) {
       resources.cpu_weight == 0 ? kDefaultWeight : resources.cpu_weight;
   limits.cpu_quota_us = or_none(resources.cpu_quota_us);
   limits.cpu_period_us = resources.cpu_period_us;
-  // The user's processes are counted together, so a task without a limit of its
-  // own could keep the agent from forking.
+  // The kernel counts all processes of a user together. So a task without a
+  // limit of its own could keep the agent from forking.
   limits.pids_max = resources.pids_max == 0 ? kDefaultPids : resources.pids_max;
-  // The kernel takes an empty line for each processor of the parent.
+  // An empty line gives the cgroup all processors of its parent.
   limits.cpuset_cpus = resources.cpuset.empty() ? "\n" : resources.cpuset;
   return limits;
 }

@@ -24,17 +24,17 @@ struct ContainerPlan {
 };
 
 // Prepares the image, the namespaces, the bundle and the upper directory of a
-// task, and completes its record. Starts nothing. The same call again after an
-// error needs a new directory.
+// task, and completes its record. Starts nothing. After an error the caller
+// makes a new directory before it calls again.
 Result<ContainerPlan> PlanContainer(Host& host, const TaskConfig& config,
                                     TaskPlace& place);
 
 // podman's default.
 inline constexpr std::uint32_t kDefaultPids = 2048;
 
-// The limits of the kernel's interface; 0, or "", is no limit, but pids_max is
-// kDefaultPids then. A limit that is absent is written, too, so that an update
-// takes it off.
+// Returns the limits as the cgroup takes them. 0 or "" means no limit, except
+// that 0 for pids_max means kDefaultPids. The result has a value for "no
+// limit", too, so that an update removes an old limit.
 CgroupLimits LimitsOf(const TaskResources& resources);
 
 // The program and its arguments: the task's, or else the image's. An entrypoint

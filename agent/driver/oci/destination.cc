@@ -55,9 +55,10 @@ const RealMount* MountAbove(const std::vector<RealMount>& all,
 
 enum class Way { kClear, kLink, kHidden };
 
-// A part that is not there is no symlink, because the runtime makes it. A task
-// can hide a symlink from this user in a directory of a subordinate id, and the
-// runtime follows that symlink all the same.
+// Takes a missing part for no symlink, because the runtime makes a missing
+// part. A task can make a directory of a subordinate id that this user may not
+// read. The runtime follows symlinks in that directory, so the answer is then
+// kHidden.
 Way WayBeneath(const std::string& source, const std::string& path) {
   const UniqueFd top(::open(source.c_str(), O_PATH | O_CLOEXEC));
   if (!top.valid()) {

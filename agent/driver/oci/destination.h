@@ -19,8 +19,8 @@ Result<std::string> FollowInImage(int rootfs, const std::string& path);
 Result<void> CheckDestinationInImage(int rootfs,
                                      const std::string& destination);
 
-// Refuses a destination that leads by a symlink of the mount above it. A task
-// makes such symlinks, for example in its directory local/, and the runtime
+// Refuses a destination that passes through a symlink in another mount. A task
+// can make such symlinks, for example in its directory local/, and the runtime
 // follows them at the next start.
 Result<void> CheckDestinationsInMounts(int rootfs,
                                        const std::vector<TaskMount>& mounts);

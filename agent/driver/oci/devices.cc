@@ -22,7 +22,8 @@ Error Refusal(Code code, const Device& device, std::string detail) {
   return MakeError(code, "device", device.host_path, std::move(detail));
 }
 
-// O_PATH, because an open device may do something, such as start a watchdog.
+// Opens with O_PATH, because another open may do something, such as start a
+// watchdog.
 Result<UniqueFd> OpenNode(const Device& device) {
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
@@ -39,7 +40,8 @@ Result<UniqueFd> OpenNode(const Device& device) {
   return node;
 }
 
-// A container has no other group of the user's than the main one.
+// Says whether only an additional group gives the user these rights. A
+// container has none of the user's groups but the main one.
 bool IsByAdditionalGroup(const struct stat& node, int rights) {
   if (node.st_uid == ::geteuid() || node.st_gid == ::getegid()) {
     return false;

@@ -20,9 +20,9 @@
 
 namespace mountd::driver {
 
-// Runs tasks as rootless OCI containers. Keeps nothing of a task in memory:
-// each call looks at the disk and asks the shim, so that a driver that was
-// killed, and drivers of other processes, are no special case.
+// Runs tasks as rootless OCI containers. Keeps nothing of a task in memory.
+// Each call looks at the disk and asks the shim, so a driver that replaces a
+// killed one and drivers in other processes give the same answers.
 class OciDriver final : public TaskDriver, public StreamingExec {
  public:
   explicit OciDriver(std::shared_ptr<Host> host);

@@ -12,8 +12,8 @@
 
 namespace mountd::driver {
 
-// Events that wait for one reader. The oldest go if the reader is slow. Any
-// thread.
+// Events that wait for one reader. Drops the oldest events if the reader is
+// slow. Any thread.
 class EventQueue {
  public:
   void Put(const TaskEvent& event);
@@ -27,7 +27,7 @@ class EventQueue {
   bool is_closed_ = false;
 };
 
-// Tells each event to all readers of that moment. Any thread.
+// Passes each event to all readers that exist at that moment. Any thread.
 class EventBus {
  public:
   void Tell(const TaskEvent& event);

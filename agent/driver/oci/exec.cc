@@ -28,10 +28,12 @@ using shim::Tag;
 
 constexpr std::chrono::minutes kExecPatience{1};
 constexpr std::size_t kMostOutput = std::size_t{1} << 20U;
-// A caller says the first size of its terminal at once, if it says one.
+// The wait for the first size of the caller's terminal. A caller with a size
+// sends it at once, so a short wait is enough.
 constexpr std::chrono::milliseconds kFirstSize{50};
 
-// Owns a thread that gives the sizes of the caller's terminal to the task's.
+// Owns a thread that copies the sizes of the caller's terminal to the task's
+// terminal.
 class SizeFollower {
  public:
   explicit SizeFollower(Stream<TerminalSize>* sizes)
@@ -123,7 +125,8 @@ OutputTaker WriterTo(int fd, const ExecPump& pump) {
       [fd, &pump](std::string_view bytes) { return pump.WriteTo(fd, bytes); };
 }
 
-// Bytes beyond the bound are read and dropped, so that the command goes on.
+// Drops bytes beyond the bound and keeps reading, so that the command does not
+// block.
 OutputTaker AppenderTo(std::string* text) {
   return [text](std::string_view bytes) -> Result<void> {
     text->append(bytes.substr(0, kMostOutput - text->size()));
@@ -144,7 +147,8 @@ Result<std::string> ProcessOf(const TaskRecord& record,
   return ProcessFile(process);
 }
 
-// The runtime may hang longer than the caller waits for the command.
+// Returns how long to wait for the runtime: no longer than the caller waits for
+// the command, because the runtime may hang.
 std::chrono::milliseconds PatienceOf(const ExecPump& pump) {
   if (!pump.deadline) {
     return kExecPatience;
@@ -155,7 +159,8 @@ std::chrono::milliseconds PatienceOf(const ExecPump& pump) {
       left, std::chrono::milliseconds(0), kExecPatience);
 }
 
-// Asks for the process, and gives its ends to the pump.
+// Asks the shim for the process, and gives the driver's ends of the process's
+// streams to the pump.
 Result<void> StartExec(ShimConnection& shim, const std::string& process,
                        ExecPump* pump) {
   MOUNTD_ASSIGN(const UniqueFd memory, MemoryWith("process.json", process));

@@ -18,11 +18,13 @@ namespace mountd::driver {
 namespace {
 
 constexpr std::size_t kPart = 65536;
-// A pty gives its last output a moment after the writer's end. A process that
-// was left behind keeps the pty open, and nobody waits for that process.
+// A pty gives its last output a moment after its writer has ended. The pump
+// waits no longer, because a process that the command left behind may keep the
+// pty open.
 constexpr int kLastOutputMs = 50;
 
-// A process that has closed its input costs EPIPE, not the caller's life.
+// Blocks SIGPIPE, so that a write to a process that has closed its input fails
+// with EPIPE and does not kill the caller.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -83,7 +85,8 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
         {shim.fd(), POLLIN, 0},
         {shutdown, POLLIN, 0},
         {output.get(), POLLIN, 0},
-        // The runtime writes why it failed there, too, and the shim tells that.
+        // Skips stderr until the process has begun, because a runtime that
+        // fails writes the reason to stderr, and the shim reports this reason.
         {has_begun ? error.get() : -1, POLLIN, 0},
         {waiting_.empty() && has_begun ? stdin_fd : -1, POLLIN, 0},
         {waiting_.empty() ? -1 : to_process, POLLOUT, 0},
@@ -93,7 +96,8 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
     if (ready < 0 && errno != EINTR) {
       return ErrnoError(errno, "poll", task_id);
     }
-    // A command that writes without a pause ends in time, too.
+    // Checks the time even if a stream is ready, because a command that writes
+    // without a pause keeps poll(2) from reaching its timeout.
     if (ready == 0 || LeftMs(End()) == 0) {
       return TooLate();
     }
@@ -108,8 +112,8 @@ Result<ExitResult> ExecPump::Run(shim::ShimConnection& shim) {
     }
     if (waiting[2].revents != 0) {
       MoveOutput(output, take_output);
-      // Other fds hold the terminal, so it does not hang up, and the process
-      // ends with the connection.
+      // Other fds keep the terminal open, so closing `output` does not end the
+      // process. The end of the connection to the shim ends it.
       if (has_terminal && !taken_) {
         return taken_.error();
       }
@@ -202,7 +206,7 @@ void ExecPump::MoveInput() {
   if (put >= 0) {
     waiting_.erase(0, static_cast<std::size_t>(put));
   } else if (errno != EINTR && errno != EAGAIN) {
-    // The process reads no more.
+    // The process has closed its input.
     waiting_.clear();
     stdin_fd = -1;
     input.reset();
@@ -232,8 +236,9 @@ bool ExecPump::MoveOutput(UniqueFd& from, const OutputTaker& taker) {
 }
 
 void ExecPump::Drain() {
-  // A process that the command has left behind may write for ever. A pipe of an
-  // ordinary user has at most 1 MiB (pipe(7)).
+  // The number of reads is bounded, because a process that the command has left
+  // behind may write for ever. A pipe of an ordinary user has at most 1 MiB
+  // (pipe(7)).
   constexpr std::size_t kMostReads = (std::size_t{1} << 20U) / kPart + 16;
   for (std::size_t i = 0;
        i < kMostReads && error.valid() && MoveOutput(error, take_error); ++i) {

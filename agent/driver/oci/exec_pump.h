@@ -14,13 +14,13 @@
 
 namespace mountd::driver {
 
-// Takes output of the process. After an error the process's end of the output
-// is closed, so a process that goes on to write gets SIGPIPE.
+// Takes output of the process. After an error the driver closes its end of the
+// output, so a process that writes more gets SIGPIPE.
 using OutputTaker = std::function<Result<void>(std::string_view)>;
 
-// One process of exec, between its start and its end. The driver moves the
-// bytes, because the runtime gives the process's own ends to the process's
-// user.
+// One process of exec, between its start and its end. The driver makes the
+// process's streams and moves the bytes itself, because the runtime changes the
+// owner of the streams that it gets to the process's user.
 struct ExecPump {
   int shutdown = -1;  // borrowed; can be read once the driver shuts down
   int caller = -1;    // borrowed; poll(2) reports it once the caller has gone
@@ -29,8 +29,8 @@ struct ExecPump {
   OutputTaker take_output;
   OutputTaker take_error;
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  // Until the shim tells the start of the process: the time at which the pump
-  // gives up. Output may come earlier than that message, and input waits.
+  // The time at which the pump gives up, until the shim reports the start of
+  // the process. Output may come before that report, and input waits for it.
   std::optional<std::chrono::steady_clock::time_point> start_deadline;
   // The driver's ends; with a terminal `output` is its master, and the others
   // are not valid.
@@ -39,12 +39,12 @@ struct ExecPump {
   UniqueFd error;
   bool has_terminal = false;
 
-  // Moves bytes until the shim tells the end of the process, and then what is
-  // left of the output. The shim's error if it could not start the process.
-  // Aborted after the shutdown, and without the caller.
-  // DeadlineExceeded at the deadline. The process ends with the connection
-  // after an error. An error of a taker is the result once the process has
-  // ended.
+  // Moves bytes until the shim reports the end of the process, and then the
+  // rest of the output. Returns the shim's error if the shim could not start
+  // the process. Aborted after the shutdown, and once the caller has gone.
+  // DeadlineExceeded at the deadline. After an error the process ends with the
+  // connection. If a taker fails, Run returns the taker's error once the
+  // process has ended.
   Result<ExitResult> Run(shim::ShimConnection& shim);
 
   // Writes all bytes to the caller's file, and waits while a non-blocking file
@@ -57,7 +57,7 @@ struct ExecPump {
   // Takes the shim's message. Nothing if the process has begun, and not ended.
   Result<std::optional<ExitResult>> Hear(shim::ShimConnection& shim);
   void MoveInput();
-  // False: nothing more comes, or nothing for now.
+  // False if there is no output now, or none can come any more.
   bool MoveOutput(UniqueFd& from, const OutputTaker& taker);
   void Drain();
 

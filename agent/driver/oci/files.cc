@@ -54,7 +54,7 @@ Result<void> WriteFile(int directory, const std::string& name,
     return ErrnoError(errno, "open", beside);
   }
   MOUNTD_TRY(WriteAll(file.get(), text, name));
-  // The file is on the disk before it has its name, because a loss of power
+  // The file is on the disk before it gets its name, because a loss of power
   // could otherwise leave an empty file.
   if ((sync == Sync::kFile && ::fsync(file.get()) != 0) ||
       ::renameat(directory, beside.c_str(), directory, name.c_str()) != 0) {

@@ -31,13 +31,13 @@ enum class Sync {
   kFile,
 };
 
-// Writes the file whole, mode 0600: under its name is the old text or the new
-// one.
+// Writes the file, mode 0600. At any time the name has the complete old text or
+// the complete new text.
 Result<void> WriteFile(int directory, const std::string& name,
                        std::string_view text, Sync sync);
 
-// Makes an empty file, which is there also after a loss of power. Everything
-// that got a name in the directory before is there, too.
+// Makes an empty file that survives a loss of power. All names that the
+// directory had before survive it, too, because the call syncs the directory.
 Result<void> MarkWith(int directory, const std::string& name);
 
 }  // namespace mountd::driver

@@ -23,7 +23,7 @@ std::string JoinWords(const std::set<std::string>& words) {
   return text;
 }
 
-// Collects why the driver has less than it might have.
+// Collects the reasons why the driver lacks an ability.
 struct Report {
   Fingerprint fingerprint;
   std::string lacks;

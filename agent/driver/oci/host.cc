@@ -24,7 +24,7 @@ constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
 
 Result<void> CheckState(const std::string& state) {
   MOUNTD_TRY(CheckPath("state", state));
-  // Overlayfs's options and mountinfo(5) write these characters otherwise.
+  // Overlayfs's options and mountinfo(5) escape these characters.
   if (state.find_first_of(",:\\\" \t\n") != std::string::npos) {
     return MakeError(Code::kInvalidArgument, "state", state,
                      "an overlay's path has no comma, colon, quote, backslash "
@@ -33,9 +33,9 @@ Result<void> CheckState(const std::string& state) {
   return Ok();
 }
 
-// Refuses a directory in which somebody else could put another one in the place
-// of the entry that leads to the state. A sticky directory keeps entries of
-// others, as /tmp does.
+// Refuses a directory in which another user could replace the entry that leads
+// to the state. A sticky directory, such as /tmp, is safe, because only an
+// entry's owner may replace it.
 Result<void> CheckAncestor(const std::string& path) {
   struct stat found = {};
   if (::stat(path.c_str(), &found) != 0) {
@@ -162,7 +162,8 @@ std::string Host::CgroupPath(const std::string& name) const {
 std::string Host::CgroupsPath(const std::string& name) const {
   const std::string path = CgroupPath(name);
   constexpr std::string_view kMount = "/sys/fs/cgroup";
-  // The shim refuses a container that is elsewhere for another mount.
+  // If cgroups are mounted elsewhere, the path stays as it is. The runtime then
+  // makes the container in another cgroup, and the shim refuses this container.
   return path.starts_with(kMount) ? path.substr(kMount.size()) : path;
 }
 

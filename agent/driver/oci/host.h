@@ -48,7 +48,7 @@ class Host {
 
   HostNamespaces& namespaces() { return *namespaces_; }
 
-  // Can be read after Shutdown.
+  // Returns an fd that can be read after Shutdown.
   int shutdown() const { return shutdown_.get(); }
   void Shutdown() const;
 
@@ -66,7 +66,7 @@ class Host {
   Result<bool> IsCrun();
   // Returns the path of a task's cgroup. "" without a delegated subtree.
   std::string CgroupPath(const std::string& name) const;
-  // The same as config.json has it, beneath the mount of cgroups.
+  // Returns this path as config.json has it: relative to the mount of cgroups.
   std::string CgroupsPath(const std::string& name) const;
   // Returns the program of the runtime and its global options.
   Result<std::vector<std::string>> Runtime();

@@ -10,8 +10,9 @@
 namespace mountd::driver {
 namespace {
 
-// A thread has a priority of its own (setpriority(2)), which the programs that
-// it starts have, too. So the next namespaces take no time of a task's start.
+// Lowers the priority of this thread and of the programs that it starts, so
+// that making spare namespaces does not slow down the start of a task. Linux
+// has a priority for each thread (setpriority(2)).
 void GiveWay() {
   constexpr int kLowest = 19;
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowest);
@@ -73,7 +74,8 @@ void HostNamespaces::PrepareNext() {
     maker_ = std::thread([this] { MakeSpare(); });
     is_making_ = true;
   } catch (const std::system_error&) {
-    // The user has no thread left. Take makes the namespaces.
+    // The user has reached the limit of threads. Take makes the namespaces
+    // instead.
   }
 }
 

@@ -14,8 +14,8 @@ namespace mountd::driver {
 
 // Makes the namespaces of a driver, and keeps spare ones for the next
 // allocation, because newuidmap(1) and newgidmap(1) take milliseconds of a
-// start. Spare namespaces have neither a process nor a name, so they end with
-// the driver, however it ends. Any thread.
+// start. Spare namespaces have neither a process nor a name, so the kernel ends
+// them with the driver's process. Any thread.
 class HostNamespaces {
  public:
   // Keeps no spare ones unless `keeps_spare`.
@@ -26,19 +26,20 @@ class HostNamespaces {
   // Waits for the thread, as long as MakeNamespaces waits.
   ~HostNamespaces();
 
-  // Returns a user namespace that has no task: images are unpacked and files of
-  // subordinate ids removed as root of it.
+  // Returns a user namespace that no task uses. The driver acts as its root to
+  // unpack images and to remove files of subordinate ids.
   Result<int> Shared();
-  // Makes a user namespace and drops it, because a machine can lose
+  // Makes a user namespace and closes it, because a machine can lose
   // newuidmap(1) or its permission while a driver runs. Errors of
   // MakeNamespaces.
   Result<void> Check() const;
   // Returns a user namespace and its network namespace, which nobody else has:
-  // the spare ones, or new ones if there are none now. Errors of
+  // the spare namespaces, or new namespaces if there are none now. Errors of
   // MakeNamespaces.
   Result<NewNamespaces> Take();
-  // Has a thread make the spare namespaces, unless they are there. Returns at
-  // once. After a failure Take makes them, and has the error.
+  // Starts a thread that makes the spare namespaces, unless there are some.
+  // Returns at once. If the thread fails, Take makes the namespaces and returns
+  // the error.
   void PrepareNext();
 
  private:

@@ -54,7 +54,7 @@ Result<void> EndNetwork(Host& host, const std::string& allocation,
              : Result<void>(gone.error());
 }
 
-// Says which of the task's mounts is not as asked.
+// Says which of the task's mounts are not as requested.
 std::string ProblemsOf(const agent::TaskReport& report) {
   std::string problems;
   for (const agent::TaskMount& mount : report.mounts) {
@@ -85,8 +85,9 @@ Result<CreatedNetwork> OciDriver::CreateNetwork(const std::string& allocation,
       return NetworkOf(network, hostname, false);
     }
   }
-  // The namespaces end with these fds unless mountd pins them. A later network
-  // gives the allocation's files, because only that network has an address.
+  // mountd must pin the namespaces, because they otherwise end with these fds.
+  // The allocation's files come with a later network, because this one has no
+  // address.
   MOUNTD_ASSIGN(const NewNamespaces made, host_->namespaces().Take());
   agent::NetworkSpec spec;
   spec.mode = kMode;

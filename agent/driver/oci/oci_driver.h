@@ -30,14 +30,15 @@ struct OciDriverOptions {
   // "/sys/fs/cgroup/…" of a unit with Delegate=yes. "": tasks have no limits.
   std::string cgroup{};
   // True: the driver keeps namespaces for the next allocation, and a thread
-  // makes them after each start. Only of use in a process that starts many.
+  // makes them after each start. Only of use in a process that starts many
+  // tasks.
   bool keeps_spare_namespaces = false;
 };
 
 // Makes the driver. PermissionDenied for root, because a container's root would
 // be the host's. InvalidArgument for a path that overlayfs's options cannot
-// hold. A machine that cannot run tasks gets a driver all the same, whose
-// fingerprint says why.
+// hold. On a machine that cannot run tasks this function also makes a driver,
+// whose fingerprint says why.
 Result<std::unique_ptr<TaskDriver>> MakeOciDriver(OciDriverOptions options);
 
 // Removes the images that no task of the state has, because DestroyTask keeps

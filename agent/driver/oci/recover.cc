@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Finds tasks again, tells how they are, and removes what they left.
+// Finds tasks again, reports their state, and removes what they left.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -111,11 +111,13 @@ Result<void> OciDriver::EndShim(const TaskPlace& place, bool force) const {
   Message request(Kind::kDelete);
   request.Add(Tag::kForce, std::uint64_t{1});
   const auto deleted = sight.shim->Call(request, {}, kDeletePatience);
-  // A shim that was killed meanwhile leaves what Discard finds.
+  // Unavailable: somebody killed the shim during the call. Discard then removes
+  // the task.
   if (!deleted && deleted.error().code != Code::kUnavailable) {
     return deleted.error();
   }
-  // The shim ends after its answer, and the connection with the shim.
+  // Waits for the shim's end. The shim ends after its answer, which closes the
+  // connection.
   IgnoreBecauseBestEffort(sight.shim->Next(kDeletePatience));
   return Ok();
 }
@@ -127,7 +129,7 @@ Result<void> OciDriver::DestroyTask(const std::string& id, bool force) {
     if (place.error().code != Code::kNotFound) {
       return place.error();
     }
-    // An earlier call was killed in the middle.
+    // An earlier call may have been killed before it had removed everything.
     MOUNTD_ASSIGN(const bool was_there, store_.Discard(id));
     return was_there ? Ok() : Result<void>(place.error());
   }

@@ -27,7 +27,8 @@ constexpr char kStartedFile[] = "started";
 constexpr std::chrono::seconds kStatusPatience{10};
 constexpr std::chrono::seconds kLookAgain{1};
 constexpr std::chrono::milliseconds kLookSoon{5};
-// A shim that ends closes its socket shortly before the task's directory.
+// An ending shim closes its socket shortly before it closes the task's
+// directory.
 constexpr std::chrono::seconds kEndPatience{2};
 constexpr std::chrono::seconds kBindPatience{30};
 constexpr int kBindRoundMs = 5;
@@ -140,7 +141,8 @@ Result<Sight> LookAt(const TaskPlace& place) {
       return *std::move(sight);
     }
     MOUNTD_ASSIGN(const bool is_held, HasHolder(place));
-    // The record comes before the end of a shim.
+    // A shim writes the exit record before it ends, so looks for the record
+    // again.
     MOUNTD_ASSIGN(sight, LookAtRecord(place));
     if (sight) {
       return *std::move(sight);
@@ -187,9 +189,10 @@ Result<void> MarkStarted(const TaskPlace& place) {
   return MarkWith(place.directory.get(), kStartedFile);
 }
 
-// The kernel keeps the lock until the last process has closed the open file,
-// which a shim has from its driver. A look takes an open file of its own,
-// because a lock of the holder's own file would replace the holder's.
+// A holder has a shared lock of the directory. The kernel keeps this lock until
+// the last process has closed the open file, which a shim inherits from its
+// driver. This function opens the directory again, because flock(2) on the
+// holder's own open file would change the holder's lock.
 Result<bool> HasHolder(const TaskPlace& place) {
   const UniqueFd look(
       ::openat(place.directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -219,7 +222,8 @@ Result<bool> LostTaskLives(const Host& host, const TaskPlace& place) {
   if (populated || populated.error().code != Code::kNotFound) {
     return populated;
   }
-  // Somebody may have moved the processes elsewhere.
+  // The task has no cgroup, or somebody has moved its processes and removed the
+  // cgroup.
   MOUNTD_ASSIGN(const auto processes, ProcessesWithUpper(place.Upper()));
   return !processes.empty();
 }
@@ -237,7 +241,7 @@ Result<void> AwaitLostTask(
     for (const TaskProcess& process : processes) {
       waiting.push_back({process.pidfd.get(), POLLIN, 0});
     }
-    // A process that ends has no mounts any more, and is in the cgroup yet.
+    // An ending process loses its mounts before it leaves the cgroup.
     auto left =
         processes.empty() ? kLookSoon : std::chrono::milliseconds(kLookAgain);
     if (deadline) {

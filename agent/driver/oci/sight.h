@@ -11,8 +11,8 @@
 
 namespace mountd::driver {
 
-// How far a task is. Nothing but the disk and the shim says so, so all drivers
-// see the same.
+// How far a task is. Only the disk and the shim say this, so all drivers get
+// the same answer.
 enum class Phase {
   kNoShim,    // no shim has the task yet
   kCreating,  // the runtime makes the container
@@ -32,8 +32,8 @@ struct Sight {
 };
 
 // An error says nothing about the task. DeadlineExceeded if the shim does not
-// answer, as one that is stopped. kLost takes a socket at which nobody
-// listens, and a directory without a holder.
+// answer, for example because it is stopped. The phase is kLost if nobody
+// listens at the socket, or if the directory has no holder.
 Result<Sight> LookAt(const TaskPlace& place);
 // The same, but waits for a shim that has yet to listen, because its driver was
 // killed after the launch.
@@ -57,7 +57,7 @@ ExitResult LostResult();
 // The result of a lost task that has ended: its record's if it has one.
 Result<ExitResult> ResultOfLost(const TaskPlace& place);
 
-// Says whether a process of a lost task is there yet.
+// Says whether a process of a lost task still runs.
 Result<bool> LostTaskLives(const Host& host, const TaskPlace& place);
 // Waits for the end of the processes of a lost task. Aborted once `interrupt`
 // can be read; DeadlineExceeded at the deadline.

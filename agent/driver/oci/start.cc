@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Starts tasks: once each, whoever is killed meanwhile.
+// Starts each task once, even if somebody kills the driver or the shim
+// meanwhile.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -43,8 +44,8 @@ Error AnotherConfig(const std::string& id) {
 }
 
 // Looks for the FIFO on which the first process of a created container waits.
-// crun removes the FIFO before the task's program begins; runc removes it after
-// that, so its FIFO says nothing.
+// crun removes the FIFO before the task's program begins. Answers false for
+// runc, because runc removes the FIFO only after that.
 bool WaitsForStart(Host& host, const TaskPlace& place) {
   const auto is_crun = host.IsCrun();
   return is_crun && *is_crun &&
@@ -107,8 +108,8 @@ Result<StartedTask> OciDriver::StartTask(const TaskConfig& config) {
   return StartedTask{HandleOf(config, TaskState::kRunning)};
 }
 
-// Brings a start that was interrupted to its end. False: the task's program has
-// not begun, and never will.
+// Completes a start that was interrupted. False: the task's program has not
+// begun, and never will.
 Result<bool> OciDriver::Resume(const TaskPlace& place) {
   MOUNTD_ASSIGN(Sight sight, LookAtListener(place));
   switch (sight.phase) {
@@ -137,8 +138,8 @@ Result<bool> OciDriver::Resume(const TaskPlace& place) {
   return true;
 }
 
-// A container that still waits for its start when all of its processes have
-// ended has never run the task's program.
+// Decides whether the program has run. The program has not run if all processes
+// have ended while the container still waited for its start.
 Result<bool> OciDriver::ResumeLost(const TaskPlace& place) {
   if (MayHaveStarted(place) && !WaitsForStart(*host_, place)) {
     return true;
@@ -235,7 +236,7 @@ Result<ShimConnection> OciDriver::LaunchShimOf(const TaskPlace& place,
   return shim::LaunchShim(std::move(launch));
 }
 
-// From the launch of the shim to the task's first instruction.
+// Waits for the container, verifies its mounts, and starts the task's program.
 Result<void> OciDriver::Finish(const TaskPlace& place, ShimConnection& shim) {
   auto created = shim.Call(Message(Kind::kAwaitCreated), {}, kStartPatience);
   if (!created) {
@@ -252,7 +253,8 @@ Result<void> OciDriver::Finish(const TaskPlace& place, ShimConnection& shim) {
   if (started) {
     return Ok();
   }
-  // The task may have ended by the time at which a call again comes.
+  // The start succeeded if the task's program has run. The program may have
+  // ended before this call, and the shim then answers an error.
   const auto sight = LookAt(place);
   const bool has_run =
       sight && sight->phase == Phase::kExited && !WaitsForStart(*host_, place);
@@ -268,7 +270,7 @@ void OciDriver::Abandon(const std::string& task_id,
       IgnoreBecauseBestEffort(shim->Next(kAbandonPatience));
     }
   }
-  // The next call does it again if it fails.
+  // If this fails, the next call discards the task.
   IgnoreBecauseBestEffort(store_.Discard(task_id));
 }
 

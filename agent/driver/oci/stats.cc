@@ -12,7 +12,8 @@
 namespace mountd::driver {
 namespace {
 
-// A task that is asked more often pays for it itself.
+// The shortest pause between two values. It bounds the work if a caller asks
+// for a shorter one.
 constexpr std::chrono::milliseconds kShortestInterval{10};
 
 TaskStats StatsOf(const CgroupStats& from) {

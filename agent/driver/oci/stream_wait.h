@@ -13,7 +13,8 @@
 
 namespace mountd::driver {
 
-// The pauses of a stream. One thread sleeps, and any thread wakes it for ever.
+// The pauses of a stream. One thread sleeps. Any thread calls Cancel, after
+// which no call sleeps.
 class StreamWait {
  public:
   // `shutdown` can be read once the driver shuts down; the caller keeps it.

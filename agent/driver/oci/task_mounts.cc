@@ -61,7 +61,7 @@ void AddDirectories(const TaskDirectories& directories,
   }
 }
 
-// A link beneath a mount would lie beneath what the mount covers.
+// A mount covers a link beneath it, so the task would not see the link.
 bool IsBeneathMount(const std::vector<TaskMount>& mounts,
                     const std::string& task_path) {
   return std::any_of(mounts.begin(), mounts.end(), [&](const TaskMount& mount) {
@@ -148,8 +148,8 @@ std::string InImage(int rootfs, const std::string& destination) {
   return destination;
 }
 
-// Makes the directories above the link as the image has them, because the
-// attributes of an overlay's directory are those of the upper one.
+// Makes the directories above the link with the image's mode and owner, because
+// overlayfs shows the mode and the owner of the upper directory.
 Result<void> CopyParents(int rootfs, int upper, const std::string& path) {
   for (std::size_t end = path.find('/', 1); end != std::string::npos;
        end = path.find('/', end + 1)) {
@@ -189,9 +189,10 @@ bool IsInImage(int rootfs, const std::string& path) {
       .valid();
 }
 
-// The runtime makes the places of mounts that an image does not have. In the
-// directories of somebody else's image, such as one that root made, the
-// container's root may not do so, and gets directories of its own there.
+// Prepares the places of mounts that an image does not have. The runtime makes
+// these places, but in somebody else's image, such as root's, the container's
+// root may not write. So this function copies the directories above each place
+// to the upper directory, where the container's root may write.
 Result<void> PreparePlaces(int rootfs, const TaskPlace& place,
                            const std::vector<TaskMount>& mounts) {
   struct stat root = {};
@@ -291,7 +292,7 @@ Result<FromMountd> AskMountd(Host& host, const TaskConfig& config) {
   return from;
 }
 
-// The driver's own files, for what nobody else gives.
+// Adds the driver's own files where neither the task nor mountd gives a file.
 Result<void> AddOwnFiles(const TaskConfig& config, const TaskPlace& place,
                          const std::string& hostname, FromMountd* given) {
   NetworkFiles* const files = &given->files;

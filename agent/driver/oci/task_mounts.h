@@ -11,7 +11,7 @@ namespace mountd::driver {
 
 // The interface by which mountd names a network of the mode "driver".
 inline constexpr char kLoopback[] = "lo";
-// The label of a network that has the allocation's name for itself.
+// The network's label that has the host name of the allocation's tasks.
 inline constexpr char kHostnameLabel[] = "hostname";
 
 // Adds the task's directories, mounts, and files of the network to the

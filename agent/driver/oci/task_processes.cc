@@ -93,8 +93,8 @@ bool IsOfThisUser(const UniqueFd& pidfd) {
          errno != EPERM;
 }
 
-// A process of a task can take any name. A task is in a user namespace of its
-// own, and a shim in the driver's.
+// Tells tasks from shims, because a process of a task can take any name. A task
+// is in a user namespace of its own, and a shim is in the driver's.
 bool IsInOwnUserNamespace(int process) {
   struct stat own = {};
   struct stat theirs = {};
@@ -169,8 +169,8 @@ Result<std::optional<TaskProcess>> ProcessWith(pid_t pid, int process,
   if (!pidfd.valid()) {
     return found;
   }
-  // The directory is of the process that was looked at. If it still has its
-  // mounts now, the pidfd is of the same process.
+  // `process` is the directory of the process that was looked at. If the
+  // directory still has these mounts now, the pidfd is of the same process.
   MOUNTD_ASSIGN(const std::string after, MountsOf(process));
   if (!HasEnded(pidfd) && HasOverlayWith(after, mark) && IsOfThisUser(pidfd)) {
     found = TaskProcess{pid, std::move(pidfd)};
@@ -226,7 +226,7 @@ Result<void> KillShimsIn(int task_directory) {
       return Ok();
     }
     MOUNTD_ASSIGN(const UniqueFd pidfd, PidfdOf(pid));
-    // The process is still the one of the directory.
+    // This look comes after the pidfd's open, so the pidfd is of this process.
     if (pidfd.valid() && IsShimIn(process, task_directory)) {
       ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
       pollfd ended = {pidfd.get(), POLLIN, 0};

@@ -12,14 +12,14 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// The processes of a task whose shim has gone, where the task has no cgroup of
-// its own. Such a process has the task's overlay as its root: "upperdir=" in
-// the overlay's options names the task's upper directory. A process without
-// CAP_SYS_ADMIN cannot leave its root, and no other task has that directory.
-// Another user can mount an overlay with the same text, because the path may
-// lead elsewhere in that user's mount namespace. So a process counts only if
-// the driver may send the process signals (kill(2)). A user may always send
-// them to the processes of the user's own user namespaces.
+// Finds the processes of a task whose shim was killed, if the task has no
+// cgroup of its own. Such a process has the task's overlay as its root:
+// "upperdir=" in the overlay's options names the task's upper directory. A
+// process without CAP_SYS_ADMIN cannot leave its root, and no other task has
+// that directory. Another user can mount an overlay with the same text, because
+// the path may lead elsewhere in that user's mount namespace. So a process
+// counts only if the driver may send the process signals (kill(2)). A user may
+// always send them to the processes of the user's own user namespaces.
 namespace mountd::driver {
 
 struct TaskProcess {

@@ -28,12 +28,13 @@ struct TaskRecord {
   std::string cgroup;
   bool has_mounts = false;  // of mountd's, which looks at them before the start
   // Common to all processes that exec adds: user, environment, working
-  // directory, limits and capabilities. It has no arguments.
+  // directory, limits and capabilities. `process` has no arguments.
   ContainerProcess process;
 };
 
-// The bytes of the file, and back. InvalidArgument for a text that is no
-// record; FailedPrecondition for the record of a newer release.
+// Return the file's bytes of a record, and the record of such bytes.
+// InvalidArgument for a text that is no record; FailedPrecondition for the
+// record of a newer release.
 std::string RecordText(const TaskRecord& record);
 Result<TaskRecord> ParseRecord(const std::string& text);
 

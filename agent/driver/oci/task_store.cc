@@ -44,8 +44,8 @@ bool IsKey(const std::string& name) {
          name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// Returns the names in a directory, without a promise about those that come or
-// go meanwhile.
+// Returns the names in a directory. The list may lack or have names that come
+// or go during the call.
 std::vector<std::string> NamesIn(int directory) {
   std::vector<std::string> names;
   const int copy = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -122,13 +122,14 @@ Result<TaskPlace> TaskStore::Make(const std::string& task_id) const {
 }
 
 Result<void> TaskStore::WriteRecord(const TaskPlace& place) {
-  // The mark of the start brings the name of the record to the disk. A task
-  // without that mark has not run.
+  // This write does not sync the directory. MarkStarted does so later, and a
+  // task without that mark has not run.
   return WriteFile(place.directory.get(), kRecordFile, RecordText(place.record),
                    Sync::kFile);
 }
 
-// A task whose cgroup is gone, or was never there, is found by its root.
+// Kills by the cgroup, and finds a task without a cgroup by the root directory
+// of its processes.
 Result<void> TaskStore::KillAll(const std::string& key) const {
   std::string recorded;
   if (const auto directory = OpenDirectory(host_.tasks(), key)) {
@@ -196,7 +197,8 @@ void TaskStore::Sweep(const std::string& own_key) const {
     if (key == own_key || !IsKey(key)) {
       continue;
     }
-    // The lock is a place that the first digits tell, and a name has them.
+    // KeyLock takes 64 digits, and only the first ones decide the lock. A name
+    // has half as many, so it is repeated.
     const auto lock = KeyLock::TryTake(host_.state() + "/lock", key + key,
                                        KeyLock::Mode::kExclusive);
     if (lock) {

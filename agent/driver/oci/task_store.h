@@ -28,8 +28,8 @@ struct TaskPlace {
   std::string Cgroup() const { return "task-" + key; }
 };
 
-// Opens the cgroup of the task, whatever the driver's own subtree is. NotFound
-// if there is none.
+// Opens the cgroup of the task, which may be in another driver's subtree.
+// NotFound if there is none.
 Result<TaskCgroup> CgroupOf(const Host& host, const TaskPlace& place);
 
 // Finds, makes and removes the directories of tasks. Any thread, any number of
@@ -41,7 +41,8 @@ class TaskStore {
   // Waits until no other call makes or removes the task.
   Result<KeyLock> Lock(const std::string& task_id) const;
 
-  // NotFound for a task without a directory, or with one that is not whole yet.
+  // NotFound for a task without a directory, or whose directory is not
+  // complete.
   Result<TaskPlace> Find(const std::string& task_id) const;
 
   // Makes the directory of a task, without a record.
@@ -53,9 +54,9 @@ class TaskStore {
   // The caller has the lock, and has ended the shim if one answers.
   Result<bool> Discard(const std::string& task_id) const;
 
-  // Removes what killed calls of other tasks have left of directories. Leaves
-  // what another call removes just now. The caller holds no lock but that of
-  // `own_key`.
+  // Removes the rest of directories that killed calls of other tasks have left.
+  // Skips a directory that another call is removing now. The caller holds no
+  // lock but that of `own_key`.
   void Sweep(const std::string& own_key) const;
 
   // The digests of all tasks' images.

@@ -25,7 +25,7 @@ using shim::Tag;
 
 constexpr std::chrono::seconds kSignalPatience{30};
 constexpr std::chrono::minutes kCreatePatience{2};
-// After the timeout of a stop.
+// The wait for the shim's answer after the timeout of a stop.
 constexpr std::chrono::seconds kStopPatience{30};
 constexpr std::chrono::hours kLongestStop{24};
 
