@@ -25,8 +25,8 @@ constexpr std::size_t kPieceBytes = std::size_t{32} << 10U;
 // stdin while the driver does not read.
 constexpr std::size_t kMostWaiting = 16;
 
-// The driver's end: requests made of the caller's fds, and responses written to
-// them. The driver's threads use Send and Receive; two threads feed it.
+// The driver's end of the stream. Receive returns requests that two threads
+// make from the caller's fds, and Send writes responses to the caller's fds.
 class FdStream : public RawExecStream {
  public:
   explicit FdStream(const ExecOptions& options) : options_(options) {}
@@ -61,7 +61,7 @@ class FdStream : public RawExecStream {
     return request;
   }
 
-  // Adds a request. Waits for room. False: the command has ended.
+  // Adds a request once the queue has room. False: the command has ended.
   bool Add(ExecRequest request) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock,
@@ -80,7 +80,7 @@ class FdStream : public RawExecStream {
     changed_.notify_all();
   }
 
-  // Makes each call of the driver's an error.
+  // Makes every later Send and Receive answer `error`.
   void Break(Error error) {
     const std::lock_guard lock(mutex_);
     broken_ = std::move(error);
@@ -101,7 +101,7 @@ class FdStream : public RawExecStream {
   }
 
  private:
-  // A caller without this stream drops its data.
+  // Drops the data if the caller has not given this stream an fd.
   static Result<void> Write(int fd, const ExecData& data,
                             const std::string& name) {
     return fd < 0 ? Ok() : WriteAll(fd, data.data, name);
@@ -122,7 +122,8 @@ ExecRequest StdinRequest(std::string data, bool close) {
   return request;
 }
 
-// False if `end` can be read first. A hung-up `fd` counts as readable.
+// Waits for input. False if `end` can be read first. A hung-up `fd` counts as
+// readable.
 bool WaitForInput(int fd, int end) {
   std::array<pollfd, 2> entries = {pollfd{fd, POLLIN, 0},
                                    pollfd{end, POLLIN, 0}};
@@ -134,8 +135,8 @@ bool WaitForInput(int fd, int end) {
   return entries[1].revents == 0;
 }
 
-// Feeds the input until it ends or `end` can be read. A failing read ends the
-// input, because a command cannot be told of the error.
+// Sends the input until the input ends or `end` can be read. A failing read
+// ends the input, because no message can tell the command of the error.
 void FeedInput(int fd, int end, FdStream& stream) {
   std::string piece(kPieceBytes, '\0');
   while (fd >= 0 && WaitForInput(fd, end)) {

@@ -35,9 +35,9 @@ struct ExecOptions {
   // The sizes of the caller's terminal, one after the other; the last one wins.
   // Null: the size never changes.
   Stream<TerminalSize>* sizes = nullptr;
-  // poll(2) finds this fd readable, or hung up, once the caller has gone, as it
-  // does with a pidfd. The command then ends, and the call is Aborted.
-  // -1: the caller outlives the call.
+  // An fd that poll(2) finds readable or hung up once the caller has gone, such
+  // as the caller's pidfd. The command then ends, and the call is Aborted. -1:
+  // the caller outlives the call.
   int caller_fd = -1;
 };
 
@@ -66,7 +66,7 @@ struct ExecData {
   bool close = false;
 };
 
-// From the caller. Without any member: a heartbeat.
+// A message from the caller. A message without any member is a heartbeat.
 struct ExecRequest {
   bool operator==(const ExecRequest&) const = default;
 
@@ -76,7 +76,7 @@ struct ExecRequest {
   bool IsHeartbeat() const;
 };
 
-// To the caller. Without any member: a heartbeat.
+// A message to the caller. A message without any member is a heartbeat.
 struct ExecResponse {
   bool operator==(const ExecResponse&) const = default;
 
@@ -98,19 +98,20 @@ class RawExecStream {
 
   // Sends one message. The caller may use `response` again after the return.
   virtual Result<void> Send(const ExecResponse& response) = 0;
-  // Waits for one message. nullopt: the peer sends nothing more. An error is a
-  // stream that broke.
+  // Waits for one message. nullopt: the peer sends nothing more. Answers an
+  // error if the stream broke.
   virtual Result<std::optional<ExecRequest>> Receive() = 0;
   // Makes a waiting Receive, and every later one, return. Idempotent. A driver
   // calls it at the end of the command, because callers need not end their
   // messages.
   virtual void Cancel() = 0;
-  // As of ExecOptions. A driver that waits for the command, and so does not
-  // receive, learns by it that the caller has gone. -1: Receive alone tells.
+  // Returns the fd of ExecOptions::caller_fd. A driver that waits for the
+  // command does not receive, so it polls this fd to learn that the caller has
+  // gone. -1: only Receive says that the caller has gone.
   virtual int caller_fd() const { return -1; }
 };
 
-// The error of a call whose caller has gone meanwhile.
+// Returns Aborted, the error of a call whose caller has gone during the call.
 Error CallerGone(const std::string& task_id);
 
 class RawStreamingExec {
@@ -123,8 +124,8 @@ class RawStreamingExec {
   // Blocks until the command has ended. Sends the exit result last, and then
   // returns. Does not wait for the end of the caller's messages, because
   // callers need not end theirs. The end of the caller's messages is the end of
-  // the command's input. A stream that broke is a caller who has gone, and ends
-  // the command. Errors as of ExecTaskStreaming.
+  // the command's input. A broken stream means that the caller has gone, so it
+  // ends the command. Errors as of ExecTaskStreaming.
   virtual Result<void> ExecTaskStreamingRaw(
       const std::string& task_id, const std::vector<std::string>& command,
       bool terminal, RawExecStream& stream) = 0;

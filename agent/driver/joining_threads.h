@@ -12,12 +12,12 @@
 
 namespace mountd::driver {
 
-// Owns the threads of one call. Ends and joins them, also if one of them could
-// not be started. One thread calls.
+// Owns the threads of one call. Ends and joins them, even if the start of one
+// of them failed. One thread calls.
 class JoiningThreads {
  public:
-  // `end` makes each thread that runs come to its end. Called once, before the
-  // threads are joined.
+  // `end` makes each running thread return. Join calls `end` once, before it
+  // joins the threads.
   explicit JoiningThreads(std::function<void()> end) : end_(std::move(end)) {}
   ~JoiningThreads() { Join(); }
   JoiningThreads(const JoiningThreads&) = delete;

@@ -10,8 +10,8 @@
 
 namespace mountd::driver {
 
-// Carries a terminal's sizes from one thread to another. Keeps only the last of
-// the sizes that nobody has taken. Any thread.
+// Passes a terminal's sizes from one thread to another. Next returns the newest
+// size only, because a terminal needs no older size. Any thread.
 class LastSize final : public Stream<TerminalSize> {
  public:
   Result<std::optional<TerminalSize>> Next() override {

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kMessageBytes = std::size_t{32} << 10U;
 
 // The command's streams. The driver's ends of the output are non-blocking, so
-// that a driver waits for a slow caller and for the caller's end together.
+// that a driver can poll(2) for a slow caller and for the caller's end at once.
 struct Ends {
   Result<void> Open();
 
@@ -59,8 +59,8 @@ Result<void> Ends::Open() {
   return Ok();
 }
 
-// Receives the caller's messages until the caller ends them, or goes, or the
-// command ends.
+// Receives the caller's messages until the caller ends the messages or goes
+// away, or until the command ends.
 class Receiver {
  public:
   Receiver(RawExecStream& stream, Ends& ends, LastSize& sizes)
@@ -77,7 +77,7 @@ class Receiver {
     }
   }
 
-  // The stream's error, once the thread has ended.
+  // Returns the stream's error. The caller has joined the thread before.
   const Result<void>& failure() const { return failure_; }
 
  private:
@@ -99,10 +99,11 @@ class Receiver {
     }
   }
 
-  // False: the command has ended, or its caller has gone.
+  // Writes to the command's stdin. False: the command has ended, or its caller
+  // has gone.
   bool Feed(const ExecData& input) {
     std::string_view left = input.data;
-    // Bytes after the end of the input have no reader.
+    // Drops bytes that follow the end of the input, because nobody reads these.
     while (!left.empty() && ends_.stdin_write.valid()) {
       const ssize_t put =
           ::write(ends_.stdin_write.get(), left.data(), left.size());
@@ -122,7 +123,9 @@ class Receiver {
     return true;
   }
 
-  // -1: waits for the end of the command or the caller alone.
+  // Waits until `input` has room, the command ends or the caller goes away.
+  // With -1 as `input`, waits for the end of the command or of the caller
+  // alone.
   Event Wait(int input) const {
     std::array<pollfd, 3> waiting = {{{ends_.command_done.get(), POLLIN, 0},
                                       {stream_.caller_fd(), POLLIN, 0},
@@ -144,8 +147,8 @@ class Receiver {
   Result<void> failure_;
 };
 
-// Sends the output until both of its streams have ended. After an error of the
-// stream the output has no reader, and the caller has gone.
+// Sends the output until both of its streams have ended. An error of the stream
+// means that the caller has gone, so nobody reads the output.
 class Sender {
  public:
   Sender(RawExecStream& stream, Ends& ends) : stream_(stream), ends_(ends) {}

@@ -20,7 +20,8 @@ class Stream {
   virtual ~Stream() = default;
 
   // Waits for the next value. nullopt: the stream has ended, and every later
-  // call says so, too. DriverIsAway(error) is true if the driver went away.
+  // call answers nullopt, too. DriverIsAway(error) is true if the driver went
+  // away.
   virtual Result<std::optional<T>> Next() = 0;
 
   // Makes a waiting Next, and every later one, return nullopt. Idempotent.

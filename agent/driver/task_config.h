@@ -19,8 +19,8 @@ struct EnvironmentEntry {
   std::string value;
 };
 
-// The directories of a task on the host. "" is a directory that the task does
-// not have.
+// The directories of a task on the host. A member is "" if the task does not
+// have that directory.
 struct TaskDirectories {
   bool operator==(const TaskDirectories&) const = default;
 
@@ -65,7 +65,7 @@ struct Mount {
 };
 
 // Adds the mount. Replaces mounts at the same task_path, because the last
-// request of a path is the one meant. False if `mounts` has an equal one.
+// request for a path counts. False if `mounts` has an equal mount.
 bool InsertMount(const Mount& mount, std::vector<Mount>& mounts);
 
 // A device node of the host's. A driver refuses a node whose access it cannot
@@ -93,7 +93,7 @@ struct NetworkIsolation {
   bool operator==(const NetworkIsolation&) const = default;
 
   NetworkMode mode = NetworkMode::kHost;
-  std::string namespace_path{};  // of kGroup
+  std::string namespace_path{};  // "" unless kGroup
   std::map<std::string, std::string> labels{};
 };
 

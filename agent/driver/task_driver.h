@@ -27,17 +27,17 @@ struct ExecOutput {
 };
 
 // Runs tasks for an orchestrator. The orchestrator owns a driver, and any
-// thread calls it. A driver may end at any time; the tasks go on, and
+// thread calls it. A driver may end at any time. The tasks run on, and
 // RecoverTask of a new driver finds them.
 //
 // Each call is idempotent, so after any error the same call again is right.
 //
 // Errors:
-// - NotFound for a task that this driver does not know. RecoverTask first.
+// - NotFound for a task that this driver does not know. Call RecoverTask first.
 // - InvalidArgument for a configuration that no driver of this kind can run,
 //   with the member as `object`.
-// - Unavailable if a try a moment later may succeed. DriverIsAway tells a
-//   driver in a process of its own that has gone away.
+// - Unavailable if a try a moment later may succeed. DriverIsAway(error) is
+//   true if the driver is a process of its own and that process has gone away.
 // - NotSupported for a part of the interface that this driver does not have.
 // - FailedPrecondition for a task in the wrong state.
 class TaskDriver {
@@ -49,13 +49,13 @@ class TaskDriver {
 
   virtual DriverCapabilities Capabilities() = 0;
   virtual std::vector<SchemaKey> ConfigSchema() = 0;
-  // Tells the first fingerprint at once, and then each change.
+  // The stream gives the first fingerprint at once, and then each change.
   virtual Result<std::unique_ptr<Stream<Fingerprint>>> Fingerprints() = 0;
 
   // Makes the namespaces that all tasks of an allocation share.
   virtual Result<CreatedNetwork> CreateNetwork(const std::string& allocation,
                                                const std::string& hostname) = 0;
-  // Ends what CreateNetwork made. Ok if nothing is there.
+  // Removes the namespaces that CreateNetwork made. Ok if there are none.
   virtual Result<void> DestroyNetwork(const std::string& allocation,
                                       const NetworkIsolation& isolation) = 0;
 
@@ -73,13 +73,14 @@ class TaskDriver {
   virtual Result<void> StopTask(const std::string& id,
                                 std::chrono::milliseconds timeout,
                                 const std::string& signal) = 0;
-  // Forgets an ended task and removes what it left. FailedPrecondition for a
-  // task that runs, unless `force`, which kills it.
+  // Forgets an ended task and removes the task's files. FailedPrecondition for
+  // a task that runs, unless `force`, which kills the task.
   virtual Result<void> DestroyTask(const std::string& id, bool force) = 0;
   // Removes a directory of the caller's to which tasks wrote, such as
   // TaskDirectories::local, with the files that only a task's users may remove.
-  // `path` is absolute. Ok if nothing is there. Busy for a mount beneath the
-  // path. NotSupported by a driver without ids of its own.
+  // `path` is absolute. Ok if there is no such directory. Busy for a mount
+  // beneath the path. NotSupported by a driver that cannot act as a task's
+  // users.
   virtual Result<void> RemoveDirectory(const std::string& path);
   virtual Result<TaskStatus> InspectTask(const std::string& id) = 0;
   virtual Result<void> SignalTask(const std::string& id,
@@ -91,17 +92,18 @@ class TaskDriver {
       const std::string& id, std::chrono::milliseconds interval) = 0;
   // Events of all tasks.
   virtual Result<std::unique_ptr<Stream<TaskEvent>>> Events() = 0;
-  // Runs a command to its end. DeadlineExceeded kills it.
+  // Runs a command to its end. Kills the command at the timeout, and then
+  // answers DeadlineExceeded.
   virtual Result<ExecOutput> ExecTask(const std::string& id,
                                       const std::vector<std::string>& command,
                                       std::chrono::milliseconds timeout) = 0;
 
-  // Null: the driver does not have this form. The driver owns the object.
+  // Null if the driver does not have this form. The driver owns the object.
   virtual StreamingExec* streaming_exec() { return nullptr; }
   virtual RawStreamingExec* raw_streaming_exec() { return nullptr; }
 
-  // Ends all streams and waiting calls with nullopt or Aborted. Touches no
-  // task.
+  // Ends all streams and waiting calls with nullopt or Aborted. Tasks keep
+  // running.
   virtual void Shutdown() = 0;
 };
 
@@ -116,7 +118,8 @@ Result<void> ExecTaskStreamingRaw(TaskDriver& driver,
                                   const std::vector<std::string>& command,
                                   bool terminal, RawExecStream& stream);
 
-// The one error of every call, streams included, whose driver has gone away.
+// Returns the error that every call and every stream answers once the driver
+// has gone away.
 Error DriverAway(const std::string& op, const std::string& object);
 bool DriverIsAway(const Error& error);
 

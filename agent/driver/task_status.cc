@@ -22,7 +22,8 @@ class Fnv {
   std::uint64_t value() const { return value_; }
 
  private:
-  // A byte that no text has, so that "ab" and "c" differ from "a" and "bc".
+  // Adds a byte that no UTF-8 text has, so that "ab" and "c" differ from "a"
+  // and "bc".
   void AddEnd() {
     value_ ^= 0xffU;
     value_ *= 0x100000001b3U;
@@ -39,7 +40,7 @@ bool ExitResult::IsSuccess() const {
 
 std::uint64_t DriverNetwork::Hash() const {
   Fnv hash;
-  // A std::map has one order for all maps with equal members.
+  // A std::map keeps its members sorted, so equal maps give equal hashes.
   for (const auto& [label, port] : port_map) {
     hash.Add(label);
     hash.Add(port);

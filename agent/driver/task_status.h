@@ -32,7 +32,7 @@ struct ExitResult {
 enum class TaskState { kUnknown, kRunning, kExited };
 
 // All that a driver needs to find a task again after any process has ended. The
-// caller keeps it. `version` is that of `driver_state`.
+// caller keeps the handle. `version` is the version of `driver_state`.
 struct TaskHandle {
   bool operator==(const TaskHandle&) const = default;
 
@@ -44,7 +44,7 @@ struct TaskHandle {
   std::string driver_state{};  // bytes that the driver alone understands
 };
 
-// The network of a task that differs from the one asked for.
+// A task's network, where it differs from the network that was asked for.
 struct DriverNetwork {
   bool operator==(const DriverNetwork&) const = default;
 
@@ -56,7 +56,7 @@ struct DriverNetwork {
   std::uint64_t Hash() const;
 };
 
-// False for an absent network, too.
+// Returns the network's auto_advertise; false if there is no network.
 bool AutoAdvertises(const std::optional<DriverNetwork>& network);
 
 struct StartedTask {
@@ -74,8 +74,8 @@ struct TaskStatus {
   std::map<std::string, std::string> attributes{};
 };
 
-// The resources that a task uses. A member is absent if its cgroup controller is
-// not delegated.
+// The resources that a task uses. A member is absent if its cgroup controller
+// is not delegated.
 struct TaskStats {
   bool operator==(const TaskStats&) const = default;
 

@@ -30,13 +30,14 @@ struct CapabilityChanges {
 struct TaskCapabilities {
   // All that a program of the task can ever have.
   std::set<std::string> bounding;
-  // Those of `add`, which a process of another user than root has, too.
+  // The capabilities that `add` names. A process of another user than root has
+  // only these.
   std::set<std::string> added;
 };
 
-// Applies the changes to the default. A capability that is in both lists is
-// dropped, because the narrower answer is the safe one; "all" in one list gives
-// way to names in the other.
+// Applies the changes to the default. If both lists have a capability, the
+// result does not have it, because fewer capabilities are safer. A name in one
+// list wins over "all" in the other.
 Result<TaskCapabilities> CapabilitiesWith(const CapabilityChanges& changes);
 
 }  // namespace mountd::driver

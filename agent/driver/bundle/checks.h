@@ -18,9 +18,9 @@ Result<void> CheckText(const std::string& what, std::string_view text);
 // no empty, "." or ".." component.
 Result<void> CheckPath(const std::string& what, std::string_view path);
 
-// As CheckPath; InvalidArgument also for "/", and for /proc, /sys, /dev and all
-// beneath these, because a mount there would cover what the kernel or the
-// runtime guards.
+// As CheckPath. InvalidArgument also for "/", /proc, /sys and /dev, and for all
+// beneath the last three, because a mount there would hide files with which the
+// kernel or the runtime protects the host.
 Result<void> CheckDestination(const std::string& what, std::string_view path);
 
 // True if the path is `parent` or beneath `parent`.

@@ -18,8 +18,8 @@ using Json = nlohmann::json;
 constexpr std::size_t kMostHostname = 64;  // sethostname(2)
 constexpr std::uint64_t kMostSigned = std::numeric_limits<std::int64_t>::max();
 
-// Files that tell of the machine or its devices. They are Docker's and
-// podman's lists.
+// Files that tell a task about the machine or its devices. Docker and podman
+// mask the same files.
 Json MaskedPaths() {
   return {
       "/proc/acpi",        "/proc/asound",   "/proc/interrupts",
@@ -63,7 +63,7 @@ Result<void> CheckCpuset(const std::string& cpus) {
                                          "\"0-3,7\""));
 }
 
-// Checks that a number, if there is one, lies between both.
+// Checks that a number, if there is one, is from `least` to `most`.
 Result<void> CheckRange(const char* member,
                         const std::optional<std::uint64_t>& number,
                         std::uint64_t least, std::uint64_t most) {
@@ -76,7 +76,8 @@ Result<void> CheckRange(const char* member,
 }
 
 Result<void> CheckResources(const ContainerResources& resources) {
-  // The sum of memory and swap has to fit, too.
+  // Half of the largest number, because the sum of memory and swap must fit,
+  // too.
   constexpr std::uint64_t kMostBytesOfMemory = kMostSigned / 2;
   MOUNTD_TRY(
       CheckRange("memory.max", resources.memory_max, 1, kMostBytesOfMemory));
@@ -100,7 +101,7 @@ Json MemoryJson(const ContainerResources& resources) {
   Json memory = Json::object();
   if (resources.memory_max) {
     memory["limit"] = *resources.memory_max;
-    // The member counts memory and swap together.
+    // The OCI member "swap" counts memory and swap together.
     memory["swap"] =
         *resources.memory_max + resources.memory_swap_max.value_or(0);
   }
@@ -163,7 +164,7 @@ Json NamespacesJson() {
 Json LinuxJson(const ContainerConfig& config) {
   Json object = {
       {"namespaces", NamespacesJson()},
-      // Without it a mount that comes later does not reach the inbox.
+      // Without "rslave", later mounts of mountd do not reach the inbox.
       {"rootfsPropagation", "rslave"},
       {"maskedPaths", MaskedPaths()},
       {"readonlyPaths", ReadOnlyPaths()},

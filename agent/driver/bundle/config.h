@@ -32,9 +32,9 @@ struct ContainerResources {
 
 struct ContainerConfig {
   ContainerProcess process;
-  // As the process that starts the runtime sees it. It is a mount of its own,
-  // because the runtime makes the mount private that has the rootfs, and
-  // nothing propagates from that mount to the task.
+  // The path that the process that starts the runtime sees. The rootfs must be
+  // a mount of its own. The runtime makes the mount private that contains the
+  // rootfs, and a private mount receives no new mounts from the host.
   std::string rootfs;
   bool read_only_rootfs = false;
   std::string hostname;
@@ -48,11 +48,11 @@ struct ContainerConfig {
   ContainerResources resources;
 };
 
-// Returns the file. The runtime runs as 0 of the task's user and network
-// namespace and joins neither, so the file names neither. InvalidArgument names
-// the member that is wrong; NotSupported for a bidirectional mount.
-// There is no way to leave out the seccomp filter, the masked paths, or
-// noNewPrivileges.
+// Returns the text of config.json. The runtime already runs as uid 0 in the
+// task's user and network namespaces, so the text names neither.
+// InvalidArgument names the member that is wrong; NotSupported for a
+// bidirectional mount. There is no way to leave out the seccomp filter, the
+// masked paths, or noNewPrivileges.
 Result<std::string> ConfigFile(const ContainerConfig& config);
 
 }  // namespace mountd::driver

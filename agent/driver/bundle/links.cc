@@ -36,7 +36,7 @@ Result<UniqueFd> MakeInRoot(int rootfs, const std::string& path) {
     if (!next.valid() && errno == ENOENT) {
       const std::string name = path.substr(begin, end - begin);
       if (::mkdirat(directory.get(), name.c_str(), 0755) != 0) {
-        // EEXIST is a symlink of the image that leads to nothing.
+        // EEXIST: the image has a symlink here that leads to nothing.
         return ErrnoError(errno, "mkdir", upto);
       }
       next = OpenInRoot(rootfs, upto);

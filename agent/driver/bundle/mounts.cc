@@ -23,8 +23,8 @@ Json MountOf(const char* type, std::string source, std::string destination,
           {"options", std::move(options)}};
 }
 
-// nosuid and nodev whatever the task asks for, because mountd's mounts have
-// them and a container may not weaken them.
+// Sets nosuid and nodev, whatever the task asks for, because mountd's mounts
+// have both flags and a container may not clear them.
 Json BindOf(const TaskMount& mount) {
   std::vector<std::string> options = {
       "rbind",
@@ -92,7 +92,8 @@ Result<void> CheckLink(const Inbox& inbox, const InboxLink& link) {
   return Ok();
 }
 
-// A mount beneath a link would lie in the inbox, where the link leads.
+// Refuses a mount beneath a link, because the runtime would follow the link and
+// mount in the inbox.
 Result<void> CheckNothingBeneath(const std::set<std::string>& destinations,
                                  const InboxLink& link) {
   for (const std::string& other : destinations) {
@@ -105,7 +106,7 @@ Result<void> CheckNothingBeneath(const std::set<std::string>& destinations,
   return Ok();
 }
 
-// Each container has these names in its own /dev.
+// Names in /dev that the runtime makes in each container.
 constexpr std::array kTakenDevices = {
     "/dev/console", "/dev/fd",     "/dev/full",   "/dev/mqueue",  "/dev/null",
     "/dev/ptmx",    "/dev/pts",    "/dev/random", "/dev/shm",     "/dev/stderr",
@@ -152,8 +153,8 @@ Result<void> CheckTaskDevices(const std::vector<TaskDevice>& devices) {
 Json DevicesJson(const std::vector<TaskDevice>& devices) {
   Json all = Json::array();
   for (const TaskDevice& device : devices) {
-    // "ro" leaves writes to the device alone, and keeps a task from the mode
-    // and the owner of the host's node.
+    // "ro" still allows writes to the device, but keeps a task from changing
+    // the mode and the owner of the host's node.
     all.push_back(MountOf("bind", device.source, device.destination,
                           {"bind", "rprivate", "nosuid", "noexec", "ro"}));
   }

@@ -14,13 +14,14 @@ namespace mountd::driver {
 enum class TaskPropagation {
   kPrivate,
   kHostToTask,
-  // CheckTaskMounts refuses it, because a mount of a user namespace reaches no
-  // peer group of the host's.
+  // CheckTaskMounts refuses this propagation, because a mount that a user
+  // namespace makes does not propagate to the host.
   kBidirectional,
 };
 
 // A mount of mountd's (`host_path` of BindMount), or one of mountd's files
-// (hosts, hostname, resolv.conf). It never has set-user-ID programs or devices.
+// (hosts, hostname, resolv.conf). Set-user-ID bits and device nodes have no
+// effect in it.
 struct TaskMount {
   std::string source;
   std::string destination;
@@ -29,15 +30,16 @@ struct TaskMount {
   TaskPropagation propagation = TaskPropagation::kPrivate;
 };
 
-// A device node of the host's. The container has the node itself, because its
-// root makes none.
+// A device node of the host's. The runtime bind-mounts the host's node, because
+// root of the container cannot make device nodes.
 struct TaskDevice {
   std::string source;
   std::string destination;  // beneath /dev
 };
 
-// A symlink of the task's that leads to a mount in the inbox, so that
-// ReplaceMount and Repair reach the running task.
+// A symlink in the task that leads to a mount in the inbox. mountd can replace
+// a mount in the inbox while the task runs, so ReplaceMount and Repair reach
+// it.
 struct InboxLink {
   std::string destination;
   std::string mount;  // the mount's name, which is a directory of the inbox
@@ -50,14 +52,16 @@ struct Inbox {
   std::vector<InboxLink> links;
 };
 
-// Checks all destinations together: absolute, without "..", not over /proc,
-// /sys or /dev, none twice, and none beneath a link. NotSupported for a
-// bidirectional mount. InvalidArgument names the mount.
+// Checks all destinations together. Each must be absolute, without "..", and
+// not at or beneath /proc, /sys or /dev. None may occur twice or be beneath a
+// link. NotSupported for a bidirectional mount. InvalidArgument names the
+// mount.
 Result<void> CheckTaskMounts(const std::vector<TaskMount>& mounts,
                              const Inbox& inbox);
 
-// Checks that the destinations are beneath /dev, and no node or file system of
-// each container's, and none twice. InvalidArgument names the device.
+// Checks that each destination is beneath /dev, and is not at or beneath a node
+// that each container has, or another device's destination. InvalidArgument
+// names the device.
 Result<void> CheckTaskDevices(const std::vector<TaskDevice>& devices);
 
 // Returns the text of the link, such as "/inbox/data".
@@ -66,8 +70,8 @@ std::string TargetOfLink(const Inbox& inbox, const InboxLink& link);
 // The mounts that each container has.
 struct DefaultMounts {
   std::uint64_t shm_bytes = std::uint64_t{64} << 20U;
-  // The map of the user namespace has group 5 (tty). Without it devpts does not
-  // take "gid=5".
+  // The map of the user namespace has group 5 (tty). devpts accepts "gid=5"
+  // only if the map has this group.
   bool has_tty_group = true;
 };
 

@@ -104,8 +104,9 @@ Result<Json> Limits(const ContainerProcess& process) {
   return limits;
 }
 
-// Root has all of the bounding set. Another user has the added ones, which the
-// ambient set keeps over execve(2) (capabilities(7)).
+// Root has all capabilities of the bounding set. Another user has the added
+// capabilities alone, because the ambient set keeps these over execve(2)
+// (capabilities(7)).
 Json CapabilitySets(const ContainerProcess& process) {
   const TaskCapabilities& capabilities = process.capabilities;
   if (process.user.uid == 0) {

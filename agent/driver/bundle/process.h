@@ -18,7 +18,7 @@ struct ProcessUser {
   std::vector<std::uint32_t> additional_gids;
 };
 
-// Characters; 0 means that nobody has said the size.
+// The terminal's size in characters; 0 if it is not known.
 struct ConsoleSize {
   std::uint32_t height = 0;
   std::uint32_t width = 0;
@@ -31,7 +31,7 @@ struct ProcessLimit {
   std::uint64_t hard = 0;
 };
 
-// A process of a container: its first one, or one that exec adds.
+// A process of a container: the first process, or a process that exec adds.
 struct ContainerProcess {
   std::vector<std::string> args;
   // The whole environment, because crun's exec adds nothing to it. The map
@@ -45,10 +45,10 @@ struct ContainerProcess {
   TaskCapabilities capabilities;
 };
 
-// Returns the file for `crun exec --process` and `runc exec --process`. It says
-// noNewPrivileges itself, because exec does not take that from config.json.
-// A process of another user than root has no capability but the added ones.
-// InvalidArgument names the member that is wrong.
+// Returns the text of the file for `crun exec --process` and `runc exec
+// --process`. The text sets noNewPrivileges, because exec does not take it from
+// config.json. A process of another user than root has only the added
+// capabilities. InvalidArgument names the member that is wrong.
 Result<std::string> ProcessFile(const ContainerProcess& process);
 
 }  // namespace mountd::driver

@@ -11,8 +11,8 @@ namespace mountd::driver {
 // Returns the process as an object of the OCI configuration, checked.
 Result<nlohmann::json> ProcessJson(const ContainerProcess& process);
 
-// Returns the text of a file. All texts in `document` passed CheckText, so the
-// library has nothing to refuse.
+// Returns the document as text. All texts in `document` passed CheckText, so
+// the JSON library finds no invalid UTF-8.
 std::string FileText(const nlohmann::json& document);
 
 }  // namespace mountd::driver

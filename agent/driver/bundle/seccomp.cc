@@ -67,8 +67,9 @@ void AddClone(bool namespaces, Json* rules) {
       With(Allow({"clone"}), {Argument(0, "SCMP_CMP_MASKED_EQ", all, 0)}));
 }
 
-// The families of the container's own network namespace. A vsock socket is not
-// one of them: it reaches the hypervisor from every network namespace.
+// The families of the container's own network namespace. AF_VSOCK is not among
+// these, because a vsock socket reaches the hypervisor from every network
+// namespace.
 void AddSockets(bool audit, Json* rules) {
   for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_PACKET}) {
     rules->push_back(
@@ -82,7 +83,7 @@ void AddSockets(bool audit, Json* rules) {
     rules->push_back(
         With(Allow({"socket"}), {Argument(0, "SCMP_CMP_EQ", AF_NETLINK),
                                  Argument(2, "SCMP_CMP_NE", kNetlinkAudit)}));
-    // libaudit reads EINVAL as a kernel without auditing, and goes on.
+    // libaudit takes EINVAL for a kernel without auditing, and does without.
     rules->push_back(With(Refuse({"socket"}, EINVAL),
                           {Argument(0, "SCMP_CMP_EQ", AF_NETLINK),
                            Argument(2, "SCMP_CMP_EQ", kNetlinkAudit)}));
@@ -112,7 +113,7 @@ Json Architectures() {
 #elif defined(__aarch64__)
   return {"SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"};
 #else
-  // An empty list means the machine's own.
+  // An empty list means the machine's own architecture.
   return Json::array();
 #endif
 }

@@ -12,13 +12,15 @@ namespace mountd::driver {
 // for each process of the container, and a process cannot take it off.
 //
 // A call that no list names answers ENOSYS, as on an older kernel, so that a
-// program falls back. A call that the filter refuses on purpose answers EPERM.
-// A call that needs a capability is allowed only with that capability, so the
-// filter is a second lock beside the kernel's own check. No default is weaker
-// than that of containers-common, which podman has; a test compares both.
+// program can use an older call instead. A call that the filter refuses on
+// purpose answers EPERM. The filter allows a call that needs a capability only
+// with that capability, in addition to the kernel's own check. No default is
+// weaker than that of containers-common, which podman has; a test compares
+// both.
 //
-// Calls of 32-bit programs are filtered alike but for socketcall(2), whose
-// arguments no filter sees. x32 programs end by SIGSYS.
+// The filter treats calls of 32-bit programs alike, except socketcall(2),
+// because a filter cannot see that call's arguments. x32 programs end by
+// SIGSYS.
 nlohmann::json SeccompFor(const std::set<std::string>& capabilities);
 
 }  // namespace mountd::driver

@@ -150,8 +150,9 @@ constexpr Call kProcesses[] = {"arch_prctl",
                                "waitid",
                                "waitpid"};
 
-// The kernel lets a process do these to a process of its own user in its own
-// pid namespace, so a debugger works on the container's processes alone.
+// The kernel allows these calls only on a process of the same user in the
+// caller's own pid namespace, so a debugger works on the container's processes
+// alone.
 constexpr Call kOtherProcesses[] = {"pidfd_getfd",
                                     "pidfd_open",
                                     "pidfd_send_signal",
@@ -199,7 +200,8 @@ constexpr Call kTime[] = {"adjtimex",
                           "timerfd_settime",
                           "times"};
 
-// Users within the map of the container's user namespace.
+// The kernel limits these calls to ids in the map of the container's user
+// namespace.
 constexpr Call kUsers[] = {
     "capget",    "capset",    "getegid",   "geteuid",   "getgid",   "getgroups",
     "getresgid", "getresuid", "getuid",    "setfsgid",  "setfsuid", "setgid",
@@ -229,7 +231,7 @@ constexpr Call kEvents[] = {
 
 constexpr Call kSystem[] = {"getrandom", "sysinfo", "uname"};
 
-// A process gives up rights of its own with these.
+// With these calls a process gives up rights of its own.
 constexpr Call kSandboxes[] = {"landlock_add_rule", "landlock_create_ruleset",
                                "landlock_restrict_self", "seccomp"};
 
@@ -305,8 +307,9 @@ constexpr Call kOfProcessor[] = {"arm_fadvise64_64", "arm_sync_file_range",
 constexpr Call kOfProcessor[] = {"sync_file_range2"};
 #endif
 
-// Mounts and namespaces. The container's own user namespace would let its root
-// make more of them than the task was given.
+// Calls for mounts and namespaces. The kernel would let the container's root
+// make mounts and namespaces in the container's own user namespace, so the
+// filter must refuse these calls.
 constexpr Call kOfAdministrators[] = {
     "bpf",        "fanotify_init", "fanotify_mark", "fsconfig",
     "fsmount",    "fsopen",        "fspick",        "lookup_dcookie",
@@ -314,7 +317,7 @@ constexpr Call kOfAdministrators[] = {
     "pivot_root", "quotactl",      "setdomainname", "sethostname",
     "setns",      "umount",        "umount2",       "unshare"};
 
-// Calls that one capability opens.
+// Lists of calls that need one capability; kGroups names the capability.
 constexpr Call kOpenByHandle[] = {"open_by_handle_at"};
 constexpr Call kReboot[] = {"reboot"};
 constexpr Call kChroot[] = {"chroot"};
@@ -356,8 +359,9 @@ constexpr CallGroup kGroups[] = {
     {"CAP_SYSLOG", kKernelLog},
 };
 
-// Keys are here because the kernel's keyrings have no namespace. The others are
-// obsolete, or reach beyond the container whatever its capabilities are.
+// The calls for keys are here because the kernel's keyrings have no namespace.
+// The other calls are obsolete, or reach beyond the container with any
+// capabilities.
 constexpr Call kRefused[] = {
     "add_key",        "io_uring_enter",  "io_uring_register",
     "io_uring_setup", "kexec_file_load", "kexec_load",

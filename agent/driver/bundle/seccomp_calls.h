@@ -6,8 +6,8 @@
 
 namespace mountd::driver {
 
-// A list of system calls, and the capability without which it is refused; ""
-// for a list that every container may call.
+// A list of system calls, and the capability that these calls need; "" if every
+// container may make them.
 struct CallGroup {
   std::string_view capability;
   std::span<const std::string_view> calls;

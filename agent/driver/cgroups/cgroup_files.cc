@@ -54,7 +54,8 @@ Result<std::string> ReadCgroupFile(const UniqueFd& cgroup, const char* file) {
   }
 }
 
-// One write(2), because each one is a request of its own to the kernel.
+// Writes the text by one write(2), because the kernel takes each write(2) for a
+// request of its own.
 Result<void> WriteCgroupFile(const UniqueFd& cgroup, const char* file,
                              std::string_view text) {
   const UniqueFd opened(::openat(cgroup.get(), file,

@@ -16,7 +16,8 @@ namespace mountd::driver {
 
 Result<UniqueFd> OpenCgroup(int parent, const std::string& name);
 bool HasCgroupFile(const UniqueFd& cgroup, const char* file);
-// NotFound if the file is not there, as where its controller is not.
+// NotFound if the file is missing, for example because its controller is not
+// delegated.
 Result<std::string> ReadCgroupFile(const UniqueFd& cgroup, const char* file);
 Result<void> WriteCgroupFile(const UniqueFd& cgroup, const char* file,
                              std::string_view text);

@@ -17,7 +17,8 @@
 namespace mountd::driver {
 namespace {
 
-// Processes may fork while they are moved; each round moves those of before.
+// Processes may fork during the move, so each round moves those that the round
+// before has left.
 constexpr int kMoveRounds = 16;
 // A container's cgroups are nested as deep as the container likes.
 constexpr int kMostLevels = 64;
@@ -51,7 +52,8 @@ Result<std::vector<std::string>> ChildrenOf(const UniqueFd& cgroup) {
   return names;
 }
 
-// Removes the cgroups beneath, which have no process any more.
+// Removes the cgroups beneath `cgroup`. The caller has ended all their
+// processes.
 Result<void> RemoveBeneath(const UniqueFd& cgroup, int levels) {
   if (levels == 0) {
     return MakeError(Code::kFailedPrecondition, "cgroup", "",
@@ -83,7 +85,7 @@ Result<void> AwaitEmpty(const TaskCgroup& task, const std::string& name,
                        "a process of the task does not end; call again");
     }
     ::poll(nullptr, 0, kRoundMs);
-    // A process that joined after the last kill gets this one.
+    // Kills processes that joined the cgroup after the last kill.
     MOUNTD_TRY(task.Kill());
   }
 }
@@ -100,7 +102,8 @@ std::string NameOf(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// Kills what is in the cgroup, and removes it. False: there was none.
+// Kills all processes of the cgroup, and removes it. False if there was no such
+// cgroup.
 Result<bool> RemoveFrom(const UniqueFd& parent, const std::string& name,
                         std::chrono::milliseconds patience) {
   MOUNTD_TRY(CheckTaskName(name));

@@ -18,19 +18,20 @@ class CgroupSubtree {
   // The leaf that keeps the agent's own processes.
   static constexpr char kAgentLeaf[] = "agent";
 
-  // Opens the directory, moves the processes in it to the leaf, because a
-  // cgroup with processes gives no controller to its children, and enables each
-  // of memory, cpu, cpuset and pids that is there. The same call again is
-  // right. NotFound if the directory is no cgroup of version 2.
-  // PermissionDenied if it is not delegated.
+  // Opens the directory. Moves the processes in it to the leaf, because a
+  // cgroup with processes gives no controller to its children. Enables each of
+  // memory, cpu, cpuset and pids that the kernel offers here. A repeated call
+  // succeeds, too. NotFound if the directory is no cgroup of version 2.
+  // PermissionDenied if the directory is not delegated.
   static Result<CgroupSubtree> Open(const std::string& path);
 
   // The controllers that tasks have.
   const std::set<std::string>& controllers() const { return controllers_; }
-  // The others, each with the reason; a person reads them in the fingerprint.
+  // The controllers that tasks do not have, each with the reason. People read
+  // this list in the fingerprint.
   const std::vector<std::string>& left_out() const { return left_out_; }
 
-  // Makes the cgroup of a task, or opens the one that is there.
+  // Makes the cgroup of a task, or opens the task's existing cgroup.
   // InvalidArgument unless `name` is a name (mountd/base/names.h) other than
   // that of the leaf.
   Result<TaskCgroup> Make(const std::string& name) const;
@@ -42,8 +43,9 @@ class CgroupSubtree {
   Result<void> Remove(const std::string& name,
                       std::chrono::milliseconds patience) const;
 
-  // The same for the path of a task's cgroup, which may be in another subtree.
-  // NotFound if there is none; True if there was one.
+  // As Find and Remove, but by the path of a task's cgroup, which may be in
+  // another subtree. FindAt: NotFound if there is no such cgroup. RemoveAt:
+  // true if there was such a cgroup.
   static Result<TaskCgroup> FindAt(const std::string& path);
   static Result<bool> RemoveAt(const std::string& path,
                                std::chrono::milliseconds patience);

@@ -32,10 +32,11 @@ struct CgroupLimits {
   std::optional<std::string> cpuset_cpus;
 };
 
-// Values of a task's cgroup; none where the controller is not delegated.
+// Values of a task's cgroup. A member has no value if its controller is not
+// delegated.
 struct CgroupStats {
   std::optional<std::uint64_t> memory_current;  // bytes
-  std::optional<std::uint64_t> memory_peak;  // Linux 5.19
+  std::optional<std::uint64_t> memory_peak;     // Linux 5.19
   std::optional<std::uint64_t> memory_anon;
   std::optional<std::uint64_t> memory_file;
   std::optional<std::uint64_t> memory_swap;
@@ -60,13 +61,14 @@ class TaskCgroup {
   Result<std::vector<std::string>> SetLimits(const CgroupLimits& limits) const;
 
   Result<CgroupStats> Stats() const;
-  // Returns how many processes the kernel killed because memory was short. It
-  // is readable after the last process ended, until the cgroup is removed.
-  // NotFound without the memory controller.
+  // Returns how many processes the kernel killed because memory was short. The
+  // number stays readable after the last process ended, until somebody removes
+  // the cgroup. NotFound without the memory controller.
   Result<std::uint64_t> OomKills() const;
   // Says whether a process is in the cgroup or beneath it.
   Result<bool> IsPopulated() const;
-  // Kills all processes in it and beneath it. Takes cgroup.kill (Linux 5.14).
+  // Kills all processes of the cgroup and of the cgroups beneath it. Needs
+  // cgroup.kill (Linux 5.14).
   Result<void> Kill() const;
 
  private:

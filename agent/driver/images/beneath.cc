@@ -50,14 +50,15 @@ Result<struct stat> FactsOf(int fd, const std::string& object) {
 
 Result<UniqueFd> OpenRegular(int tree, const std::string& path,
                              const std::string& object) {
-  // O_PATH opens nothing, so a FIFO or a device has no effect yet.
+  // An open with O_PATH has no effect on a FIFO or a device.
   MOUNTD_ASSIGN(const UniqueFd found, OpenInTree(tree, path, O_PATH, object));
   MOUNTD_ASSIGN(const struct stat facts, FactsOf(found.get(), object));
   if (!S_ISREG(facts.st_mode)) {
     return NotReadable(object, "must be a regular file");
   }
-  // A FIFO may have the name by now. O_NONBLOCK and O_NOCTTY keep its open from
-  // waiting, and the comparison refuses it.
+  // Somebody may have put a FIFO or a terminal in the file's place since.
+  // O_NONBLOCK and O_NOCTTY keep this open from waiting and from taking the
+  // terminal. The comparison below refuses the other file.
   MOUNTD_ASSIGN(
       UniqueFd file,
       OpenInTree(tree, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, object));

@@ -77,7 +77,7 @@ class Child {
   pid_t pid_;
 };
 
-// The program's end of the pipes, and this process's.
+// Both ends of the pipes between the program and this process.
 struct Files {
   Pipe out;
   Pipe error;
@@ -155,7 +155,8 @@ Result<pid_t> StartChild(const Confinement& confinement,
   return pid;
 }
 
-// Waits until the child has become the program. Returns the failure of a step.
+// Waits until the child has executed the program. Returns the error of the step
+// that failed.
 Result<void> AwaitStart(const UniqueFd& report, const std::string& program) {
   pollfd ready{report.get(), POLLIN, 0};
   while (::poll(&ready, 1, -1) < 0 && errno == EINTR) {
@@ -212,12 +213,12 @@ class Watcher {
         std::clamp<std::int64_t>(left.count() + 1, 0, std::int64_t{60000}));
   }
 
-  // Reads what is there. At the end of a stream, or after an error, poll(2)
-  // gets -1, which it ignores.
+  // Reads the bytes that are in the pipe. Closes `fd` at the end of the stream
+  // or after an error; poll(2) then ignores this pipe, because its fd is -1.
   void Drain(UniqueFd& fd, bool is_output) {
     std::array<char, 65536> buffer{};
-    // Bounded, because a program that writes for ever must not keep this loop
-    // from looking. A pipe holds less than this.
+    // The number of reads is bounded, because a program that writes for ever
+    // must not keep Watch from calling Look. A full pipe takes fewer reads.
     for (int turn = 0; turn < kReadsPerTurn && fd.valid() && !end_.stopped;
          ++turn) {
       const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
@@ -285,7 +286,8 @@ Result<ProgramEnd> RunConfined(const Confinement& confinement,
   MOUNTD_ASSIGN(Files files, MakeFiles());
   MOUNTD_ASSIGN(const pid_t pid, StartChild(confinement, command, files));
   Child child(pid);
-  // The child alone has the writing ends now, so that their end is its own.
+  // Closes this process's writing ends, so that each pipe ends when the child
+  // ends.
   files.out.write.reset();
   files.error.write.reset();
   files.report.write.reset();

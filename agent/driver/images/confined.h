@@ -12,11 +12,11 @@
 
 namespace mountd::driver {
 
-// Where a program runs that reads what others made. The program is 0:0 of a
-// user namespace, has mount, network and IPC namespaces of its own, sees every
-// file system read-only but `writable`, and has only the capabilities that
-// writing files with owners needs. So an image that leads skopeo or umoci out
-// of its directory finds nothing to write, and no network.
+// The rights of a program that reads other people's files, such as images. The
+// program is 0:0 of a user namespace, and has mount, network and IPC namespaces
+// of its own. It sees every file system read-only but `writable`, and has only
+// the capabilities for writing files with owners. So an image that makes skopeo
+// or umoci leave the directory finds nothing to write, and no network.
 struct Confinement {
   // An fd of the user namespace, which must be a child of this process's own.
   int user_namespace = -1;
@@ -34,28 +34,30 @@ struct Confinement {
 struct Supervision {
   using Clock = std::chrono::steady_clock;
 
-  // The program is killed then.
+  // RunConfined kills the program at this time.
   Clock::time_point deadline;
-  // Takes the program's stdout; false kills the program. Without it stdout
-  // belongs to the program's text.
+  // Gets each piece of the program's stdout; false kills the program. Without
+  // this function, stdout goes to ProgramEnd::text.
   std::function<bool(std::string_view)> output;
-  // Called again and again; an error kills the program and is the result. The
-  // pauses grow with its own duration, so that looking takes a tenth of the
-  // time.
+  // RunConfined calls this function again and again. An error kills the
+  // program, and RunConfined returns that error. The pause between two calls
+  // grows with the time that a call takes, so that all calls take a tenth of
+  // the time.
   std::function<Result<void>()> look;
 };
 
 struct ProgramEnd {
   int status = 0;        // exit status, or -signal
   std::string text;      // the last 2 KiB of stderr
-  bool stopped = false;  // `output` wanted no more
+  bool stopped = false;  // `output` returned false
 };
 
 // Runs `command`, whose first word is the program's absolute path, to its end.
-// The kernel kills the program if this process ends before it. Any thread;
-// blocks it, and the program is killed if that thread ends. NotFound if there
-// is no such program. DeadlineExceeded after the deadline. Unavailable if the
-// caller's process lets the kernel reap its children (SIGCHLD ignored).
+// The kernel kills the program if this process ends before it. Any thread.
+// Blocks the thread, and the kernel kills the program if this thread ends.
+// NotFound if there is no such program. DeadlineExceeded after the deadline.
+// Unavailable if the caller's process lets the kernel reap its children
+// (SIGCHLD ignored).
 Result<ProgramEnd> RunConfined(const Confinement& confinement,
                                const std::vector<std::string>& command,
                                const Supervision& supervision);

@@ -48,8 +48,9 @@ constexpr std::array<const char*, kExecute + 1> kStepNames{
     "dup2",
     "execve"};
 
-// skopeo holds an image's manifests in memory, and umoci some blocks for each
-// processor. The limit ends a program that a document makes grow.
+// skopeo holds an image's manifests in memory, and umoci holds some blocks for
+// each processor. A malformed document may make them use more. Then the limit
+// ends the program.
 constexpr rlim_t kMaxMemory = rlim_t{2} << 30U;
 
 // Writing files with owners, modes and file capabilities needs these. Without
@@ -79,13 +80,14 @@ void EnterNamespaces(const ChildPlan& plan) {
   if (::setns(plan.user_namespace, CLONE_NEWUSER) != 0) {
     Fail(plan, kEnter);
   }
-  // The bare system calls, because glibc's setresuid changes every thread and
-  // takes a lock for it.
+  // Makes the system calls directly, because glibc's setresuid changes every
+  // thread and takes a lock for it.
   if (::syscall(SYS_setresgid, 0, 0, 0) != 0 ||
       ::syscall(SYS_setresuid, 0, 0, 0) != 0) {
     Fail(plan, kBecomeRoot);
   }
-  // After the ids, because a change of ids forgets the signal (prctl(2)).
+  // prctl(2) comes after the change of ids, because a change of ids clears the
+  // signal.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
     Fail(plan, kDieWithParent);
   }

@@ -41,7 +41,8 @@ class SizeLines {
                            : ParseNumber<std::uint64_t>(line.substr(space + 1));
     ++sum_.files;
     if (blocks && links && *links > 0) {
-      // A share for each name, so that the names of one file sum up to it.
+      // Counts a share of the file for each of its names, so that the shares of
+      // all its names add up to the file's size.
       sum_.bytes += *blocks * kBlock / *links;
     }
   }
@@ -75,15 +76,15 @@ Result<TreeSize> MeasureTree(const ForeignTree& tree, const TreeSize& most,
   supervision.output = [&lines](std::string_view bytes) {
     return lines.Take(bytes);
   };
-  // "%b %n": blocks, and number of links; a directory counts its subdirectories
-  // as links, so it gets a share of 1 (-type d).
+  // "%b %n" prints blocks and the number of links. A directory counts its
+  // subdirectories as links, so find prints 1 for it instead (-type d).
   MOUNTD_ASSIGN(const ProgramEnd end,
                 RunConfined(confinement,
                             {"/usr/bin/find", tree.directory + "/" + tree.name,
                              "-xdev", "(", "-type", "d", "-printf", "%b 1\\n",
                              ")", "-o", "-printf", "%b %n\\n"},
                             supervision));
-  // 1: a file went away meanwhile.
+  // Status 1: somebody removed a file during the walk.
   if (!end.stopped && end.status != 0 && end.status != 1) {
     return ProgramFailure("find", tree, end);
   }

@@ -8,8 +8,8 @@
 #include "mountd/base/result.h"
 
 // Measures and removes trees whose files belong to ids of a user namespace, so
-// that this process alone could neither list nor remove them. find(1) and rm(1)
-// do the walk, within the namespace (confined.h), and follow no link.
+// this process alone may not list or remove them. find(1) and rm(1) do the
+// walk, within the namespace (confined.h), and follow no link.
 namespace mountd::driver {
 
 struct TreeSize {
@@ -24,12 +24,12 @@ struct ForeignTree {
   std::string name;
 };
 
-// Measures the tree, and ends early once the size is beyond `most`. A tree that
-// changes during the call gives a size that it nearly had.
+// Measures the tree, and ends early once the size is beyond `most`. If the tree
+// changes during the call, the size is approximate.
 Result<TreeSize> MeasureTree(const ForeignTree& tree, const TreeSize& most,
                              std::chrono::steady_clock::time_point deadline);
 
-// Says whether a size is beyond the bound, in either number.
+// Says whether the size is beyond `most` in bytes or in files.
 inline bool IsBeyond(const TreeSize& size, const TreeSize& most) {
   return size.bytes > most.bytes || size.files > most.files;
 }

@@ -9,8 +9,8 @@
 
 namespace mountd::driver {
 
-// How an image wants to be run (OCI image-spec 1.0, config.md). A root file
-// system directory has an empty one.
+// How an image wants to be run (OCI image-spec 1.0, config.md). If the root
+// file system is a plain directory, all members have their defaults.
 struct ImageConfig {
   std::vector<std::string> entrypoint;
   std::vector<std::string> command;      // "Cmd"

@@ -37,7 +37,7 @@ Result<Descriptor> ReadDescriptor(const Json& value,
   const std::string_view hex =
       std::string_view(digest).substr(std::min(kSha256.size(), digest.size()));
   const Json* size = FindMember(value, "size");
-  // The digest becomes a file's name, so nothing but hexadecimal digits pass.
+  // The digest becomes a file's name, so only hexadecimal digits are allowed.
   if (!digest.starts_with(kSha256) || !IsSha256Hex(hex)) {
     return BadLayout(object, Code::kInvalidArgument,
                      "has a digest that is not sha256: and 64 hexadecimal "

@@ -28,13 +28,13 @@ struct ImageManifest {
 // More layers than any builder makes; Docker has at most 127.
 inline constexpr std::size_t kMaxLayers = 256;
 
-// Returns the image that the index of `layout`, a directory's fd, has under the
-// tag; the only one for "". NotFound if there is none, InvalidArgument if
-// several fit.
+// Returns the image that has the tag in the index of `layout`, a directory's
+// fd. Without a tag, returns the only image. NotFound if there is none,
+// InvalidArgument if several fit.
 Result<Descriptor> FindImage(int layout, const std::string& tag,
                              const std::string& object);
 
-// Reads a JSON blob. Aborted if its bytes are not as the descriptor says.
+// Reads a JSON blob. Aborted if its size or digest is not the descriptor's.
 Result<std::string> ReadBlob(int layout, const Descriptor& blob,
                              const std::string& object);
 

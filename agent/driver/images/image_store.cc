@@ -83,14 +83,14 @@ Result<void> SyncDirectory(const std::string& path, const std::string& object) {
 
 }  // namespace
 
-// One Prepare.
+// The state of one call of Prepare.
 struct ImageStore::Call {
   const ImageReference& reference;
   int user_namespace;
   Clock::time_point deadline;
   std::string object;    // the reference's text
   std::string key;       // its SHA-256
-  std::string identity;  // as of the call's begin
+  std::string identity;  // IdentityOf at the begin
 
   UnpackJob Job(const ImageStoreOptions& options, int lock) const {
     UnpackJob job;
@@ -142,7 +142,7 @@ Result<Image> ImageStore::Prepare(const ImageReference& reference,
   MOUNTD_ASSIGN(
       const KeyLock lock,
       KeyLock::Take(Path(kLock), call.key, Mode::kExclusive, call.deadline));
-  // Another call may have unpacked it during the wait.
+  // Another call may have unpacked the image during the wait.
   MOUNTD_ASSIGN(known, UseKnown(call));
   if (known) {
     return *std::move(known);
@@ -150,7 +150,7 @@ Result<Image> ImageStore::Prepare(const ImageReference& reference,
   Sweep(user_namespace);
   MOUNTD_TRY(RemoveWork(call.key, lock.fd(), user_namespace));
   Result<Image> image = MakeImage(call, lock.fd());
-  // The next call removes it if this one cannot.
+  // If this call cannot remove the work directory, the next call removes it.
   IgnoreBecauseBestEffort(RemoveWork(call.key, lock.fd(), user_namespace));
   return image;
 }
@@ -164,7 +164,7 @@ Result<std::optional<Image>> ImageStore::UseKnown(const Call& call) const {
   return Use(*digest, call);
 }
 
-// Returns the image if it is complete, with a hold of it.
+// Returns the image if it is complete, with an fd that keeps it (Image::hold).
 Result<std::optional<Image>> ImageStore::Use(const std::string& digest,
                                              const Call& call) const {
   MOUNTD_ASSIGN(KeyLock lock, KeyLock::Take(Path(kLock), digest, Mode::kShared,
@@ -212,12 +212,14 @@ Result<Image> ImageStore::MakeImage(const Call& call, int lock) const {
   return image;
 }
 
-// Unpacks the copied image, unless another call has done so, or does.
+// Unpacks the copied image. If another call has unpacked the image or is doing
+// so, returns that call's image.
 Result<Image> ImageStore::Settle(const UnpackJob& job,
                                  const Descriptor& manifest,
                                  const Call& call) const {
   for (;;) {
-    // First as one of many, because a task may hold the image for months.
+    // Tries the shared lock first, because a task may hold the lock for months,
+    // and shares it.
     MOUNTD_ASSIGN(std::optional<Image> there, Use(manifest.digest, call));
     if (there) {
       return *std::move(there);
@@ -237,10 +239,11 @@ Result<Image> ImageStore::Settle(const UnpackJob& job,
 Result<Image> ImageStore::MakeAlone(const UnpackJob& job,
                                     const Descriptor& manifest,
                                     KeyLock mine) const {
-  // Another call may have made it before this one got the lock.
+  // Another call may have made the image before this call got the lock.
   if (Result<Image> made = ReadImage(manifest.digest, UniqueFd());
       !made && made.error().code == Code::kNotFound) {
-    // Somebody has removed a part of an image by hand.
+    // A directory without a configuration is there if somebody removed a part
+    // of the image by hand.
     MOUNTD_TRY(
         RemoveImage(manifest.digest, mine.fd(), job.work.user_namespace));
     MOUNTD_TRY(MakeRootfs(job, manifest));
@@ -261,7 +264,8 @@ Result<void> ImageStore::RemoveWork(const std::string& key, int lock,
   if (::lstat(Path(std::string(kWork) + "/" + key).c_str(), &facts) != 0) {
     return errno == ENOENT ? Ok() : ErrnoError(errno, "lstat", key);
   }
-  // A time of its own, because a call that is out of time has to tidy up, too.
+  // The removal has a deadline of its own, because it must also work after the
+  // call's deadline has passed.
   return RemoveTree({user_namespace, Path(kWork), key}, lock,
                     Clock::now() + options_.timeout);
 }
@@ -281,8 +285,8 @@ void ImageStore::Sweep(int user_namespace) const {
 Result<void> ImageStore::RemoveImage(const std::string& digest, int lock,
                                      int user_namespace) const {
   MOUNTD_TRY(RemoveWork(digest, lock, user_namespace));
-  // The rename takes the image away whole, so that a killed removal leaves no
-  // half of one under its name.
+  // A rename first takes the whole image away from its name, so that a killed
+  // removal leaves no incomplete image under this name.
   if (std::rename(Path(digest).c_str(),
                   Path(std::string(kWork) + "/" + digest).c_str()) != 0) {
     return errno == ENOENT ? Ok() : ErrnoError(errno, "rename", digest);

@@ -27,8 +27,8 @@ struct ImageStoreOptions {
   std::string skopeo = "/usr/bin/skopeo";
   std::string umoci = "/usr/bin/umoci";
   // Bounds of all files that one Prepare makes: the copy of the image and the
-  // unpacked files. The unpack stops a little beyond them, because the store
-  // looks from time to time.
+  // unpacked files. The unpack may exceed them a little, because the store
+  // measures the files only from time to time.
   std::uint64_t max_bytes = std::uint64_t{16} << 30U;
   std::uint64_t max_files = 2'000'000;
   // The time of one Prepare, with its wait for another call of the same image.
@@ -53,13 +53,13 @@ struct Image {
 //   lock                           digests and references are locked by a byte
 //                                  of this file (key_lock.h)
 //
-// Images have the owners that one user namespace's mapping gives them, so one
+// One user namespace's mapping decides the owners of an image's files, so one
 // store serves one mapping. Any thread, and any number of processes. A process
-// may die at any point: the next call removes what is half made.
+// may die at any point: the next call removes the unfinished files.
 class ImageStore {
  public:
-  // Makes the directories, mode 0700. PermissionDenied if others may enter one,
-  // because an image has setuid files of this user's.
+  // Makes the directories, mode 0700. PermissionDenied if others may enter one
+  // of the directories, because an image has setuid files of this user's.
   static Result<ImageStore> Open(ImageStoreOptions options);
 
   // Unpacks the image of a reference, unless its digest is there already.
@@ -74,7 +74,8 @@ class ImageStore {
                         int user_namespace) const;
 
   // Removes each image that nobody holds and whose digest is not in `in_use`
-  // ("sha256:…"), and what killed calls left. Returns the removed digests.
+  // ("sha256:…"), and the files that killed calls left. Returns the removed
+  // digests.
   Result<std::vector<std::string>> RemoveUnused(
       const std::set<std::string>& in_use, int user_namespace) const;
 

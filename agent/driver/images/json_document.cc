@@ -34,7 +34,7 @@ Result<std::string> ToArgument(const Json& value, const char* key,
 }  // namespace
 
 Result<Json> ParseJsonObject(std::string_view text, const std::string& object) {
-  // Fractions are taken, because some tools write members of their own.
+  // Fractions are allowed, because some tools add members with fractions.
   const JsonBounds bounds{kMaxDepth, kMaxValues, JsonBounds::Fractions::kTaken};
   if (text.size() > kMaxDocument ||
       !IsWithin<Json>(text, Json::input_format_t::json, bounds)) {

@@ -18,16 +18,16 @@ using Json = nlohmann::json;
 // and registries bound manifests at 4 MiB, too.
 Result<Json> ParseJsonObject(std::string_view text, const std::string& object);
 
-// Returns a member; nullptr if it is missing or null, as Go's encoding/json
-// takes both.
+// Returns a member; nullptr if it is missing or null, because Go's
+// encoding/json treats both alike.
 const Json* FindMember(const Json& object, const char* key);
 
-// Returns a string; "" if it is missing. Refuses one with a zero byte or more
-// than 128 KiB, because execve(2) takes no such argument.
+// Returns a string member; "" if it is missing. Refuses a string with a zero
+// byte or with more than 128 KiB, because execve(2) takes no such argument.
 Result<std::string> TextMember(const Json& parent, const char* key,
                                const std::string& object);
 
-// Returns a list of such strings; empty if it is missing.
+// Returns a member that is a list of such strings; empty if it is missing.
 Result<std::vector<std::string>> TextsMember(const Json& parent,
                                              const char* key,
                                              const std::string& object);

@@ -14,7 +14,7 @@
 namespace mountd::driver {
 namespace {
 
-// The kernel wakes a thread for such a lock only without a deadline.
+// Take polls, because the kernel's own wait for such a lock has no deadline.
 constexpr auto kPoll = std::chrono::milliseconds(10);
 // 15 hexadecimal digits fit off_t.
 constexpr std::size_t kOffsetDigits = 15;

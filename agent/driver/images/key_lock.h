@@ -19,17 +19,18 @@ class KeyLock {
  public:
   enum class Mode { kShared, kExclusive };
 
-  // Takes the lock of `key`, 64 hexadecimal digits, if nobody has it in the
-  // way. Busy otherwise. `file` is an absolute path; makes it, mode 0600.
+  // Takes the lock of `key`, 64 hexadecimal digits. Busy if another holder's
+  // mode excludes `mode`. `file` is an absolute path; makes the file, mode
+  // 0600.
   static Result<KeyLock> TryTake(const std::string& file,
                                  const std::string& key, Mode mode);
 
-  // Waits for it. DeadlineExceeded at `deadline`.
+  // Waits for the lock. DeadlineExceeded at `deadline`.
   static Result<KeyLock> Take(const std::string& file, const std::string& key,
                               Mode mode,
                               std::chrono::steady_clock::time_point deadline);
 
-  // Lets others share the lock, without a moment in which nobody has it.
+  // Lets others share the lock, without a moment in which it is free.
   Result<void> Share();
 
   int fd() const { return fd_.get(); }

@@ -46,7 +46,8 @@ Result<std::string> IdentityInLayout(const ImageReference& reference) {
   const std::string object = reference.ToText();
   MOUNTD_ASSIGN(const Descriptor found,
                 FindImage(layout.get(), reference.tag, object));
-  // skopeo compares the digests of layers and of the configuration alone.
+  // Checks the manifest's digest here, because skopeo checks only the digests
+  // of the layers and of the configuration.
   MOUNTD_TRY(ReadBlob(layout.get(), found, "the manifest of " + object));
   return "descriptor " + found.digest;
 }
@@ -61,7 +62,8 @@ std::string ReadKnown(const std::string& directory, const std::string& key) {
   return text ? std::move(text).value() : "";
 }
 
-// Returns the digest at the end of a whole file; "" of any other.
+// Returns the digest at the end of a complete file; "" if the file is not
+// complete.
 std::string DigestIn(const std::string& text) {
   if (!text.starts_with(kFirstLine) || text.size() < kDigestLine ||
       text.back() != '\n') {

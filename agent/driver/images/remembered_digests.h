@@ -15,9 +15,10 @@ namespace mountd::driver {
 // there is no such image. InvalidArgument if an archive is no regular file.
 Result<std::string> IdentityOf(const ImageReference& reference);
 
-// Remembers each reference's digest beside the identity that it had, in one
-// file each, so that an archive is read again only after a change. A file that
-// is missing, cut off or of another release counts as unknown.
+// Remembers each reference's digest together with the identity that the
+// reference had, in one file each, so that an archive is read again only after
+// a change. A file that is missing, cut off or of another release counts as
+// unknown.
 class RememberedDigests {
  public:
   explicit RememberedDigests(std::string directory)
@@ -32,7 +33,7 @@ class RememberedDigests {
   Result<void> Put(const std::string& key, const std::string& identity,
                    const std::string& digest, const std::string& beside) const;
 
-  // Forgets the references of digests that `kept` does not have.
+  // Forgets the references whose digest is not in `kept`.
   void KeepOnly(const std::set<std::string>& kept) const;
 
  private:

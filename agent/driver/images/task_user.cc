@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t kMaxAccountFile = std::size_t{1} << 20U;
 constexpr std::size_t kMaxUser = 512;
-// The kernel's NGROUPS_MAX is 65536; setgroups(2) copies each at every start.
+// The kernel's NGROUPS_MAX is 65536. This limit is lower, because setgroups(2)
+// copies all groups at every start.
 constexpr std::size_t kMaxGroups = 1024;
 // runc refuses larger ids, too, because some tools read ids as int.
 constexpr std::uint32_t kMaxId = 0x7fffffff;
@@ -69,8 +70,8 @@ Result<std::optional<std::string>> ReadAccounts(int rootfs, const char* path) {
   return std::move(text).error();
 }
 
-// Calls `visit` with the fields of each line that has that many, until it
-// returns true.
+// Calls `visit` for each line that has `fields` fields, until `visit` returns
+// true.
 template <typename Visit>
 void EachAccount(std::string_view text, std::size_t fields, Visit visit) {
   for (const std::string_view line : Split(text, '\n')) {
@@ -84,7 +85,7 @@ void EachAccount(std::string_view text, std::size_t fields, Visit visit) {
   }
 }
 
-// Finds a user by its number or name. Returns whether /etc/passwd has it.
+// Finds a user by number or name. Returns whether /etc/passwd has the user.
 bool FindInPasswd(std::string_view text, std::string_view wanted,
                   std::optional<std::uint32_t> id, TaskUser& found) {
   bool has = false;

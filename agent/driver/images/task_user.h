@@ -27,7 +27,7 @@ struct TaskUser {
 // `rootfs`, a directory's fd. `user` is "", "name", "uid", "name:group",
 // "uid:group", "name:gid" or "uid:gid" (OCI image-spec, config.md: "User"). ""
 // is uid 0. A text of digits is always an id. An id that /etc/passwd does not
-// have gets group 0, as of runc and crun's callers. Lines that are malformed do
+// have gets group 0, as with runc and the callers of crun. Malformed lines do
 // not count.
 //
 // Reads no file outside of `rootfs`, whatever links it has. NotFound if the

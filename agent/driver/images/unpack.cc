@@ -43,8 +43,8 @@ bool Has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// Says why a program failed, from its end. Both programs have but one exit
-// status for every failure.
+// Says why a program failed, by its last output, because skopeo and umoci have
+// the same exit status for every failure.
 Error ProgramFailure(const UnpackJob& job, const std::string& op,
                      const ProgramEnd& end) {
   std::string text = OnOneLine(end.text);
@@ -91,7 +91,8 @@ Result<void> RunProgram(const UnpackJob& job, const std::string& op,
   if (end->status != 0) {
     return ProgramFailure(job, op, *end);
   }
-  // The bound holds for what stays, not only for what a look has met.
+  // Checks the final size, too, because files may have grown after the last
+  // look.
   return CheckSize(job);
 }
 
@@ -136,8 +137,9 @@ Result<void> CheckBlobs(const std::string& layout, const UnpackJob& job) {
                 : Ok();
 }
 
-// Reads the manifest of a layout before skopeo copies thousands of layers. An
-// index of several platforms has none; skopeo chooses one then.
+// Reads the manifest of a layout before skopeo copies thousands of layers.
+// Skips an index of several platforms, because skopeo then chooses the
+// manifest.
 Result<void> CheckSource(const UnpackJob& job,
                          const ImageReference& reference) {
   if (reference.kind != ImageReference::Kind::kOci) {
@@ -154,7 +156,8 @@ Result<void> CheckSource(const UnpackJob& job,
   return Ok();
 }
 
-// umoci makes the directory itself. A layer could give it another type.
+// Checks that rootfs is a directory. umoci makes the directory, but a layer
+// could replace it by a file of another type.
 Result<void> CheckRoot(const UnpackJob& job) {
   struct stat facts {};
   if (::lstat(job.Path("image/rootfs").c_str(), &facts) != 0) {

@@ -34,8 +34,8 @@ void DirectoryWatch::Wait(std::chrono::milliseconds most) const {
   if (::poll(&event, 1, static_cast<int>(wait.count())) <= 0) {
     return;
   }
-  // The events say nothing that the next look does not say. A bounded number of
-  // reads, because a writer may be faster than this loop.
+  // Drops the events, because the reader looks at the files themselves. The
+  // number of reads is bounded, because a writer may be faster than this loop.
   std::array<char, 4096> events{};
   for (int i = 0; i < kMostReads; ++i) {
     if (::read(inotify_.get(), events.data(), events.size()) <= 0) {

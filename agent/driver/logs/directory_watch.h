@@ -8,8 +8,8 @@
 namespace mountd::driver {
 
 // Waits for changes of the files of a directory, by inotify(7). An event only
-// wakes; the reader looks at the files themselves, so an event that the kernel
-// leaves out loses nothing.
+// wakes the reader. The reader looks at the files themselves, so it misses no
+// bytes if the kernel leaves out an event.
 class DirectoryWatch {
  public:
   // The watch belongs to the open directory, whatever its path names later.

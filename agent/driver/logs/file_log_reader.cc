@@ -106,7 +106,7 @@ Result<std::optional<LogFile>> FileLogReader::OpenFirst(
     if (file) {
       return file;
     }
-    // The rotation has removed the file since.
+    // The rotation has removed the file since `choose` found it.
   }
   return TooSlow();
 }
@@ -139,7 +139,8 @@ Result<std::optional<std::string>> FileLogReader::Read(milliseconds wait) {
 }
 
 Result<std::optional<std::string>> FileLogReader::Look() {
-  // Before the look, because the writer's last bytes come before its end.
+  // Reads the flag before the files, because a writer writes its last bytes
+  // before it ends. So a last look finds all bytes.
   const bool is_last_look =
       !options_.follow || writer_has_ended_ || directory_.IsRemoved();
   for (;;) {
@@ -219,8 +220,8 @@ std::string FileLogReader::AfterNoBytes() {
               ", and bytes that nobody has read may be gone");
 }
 
-// A shim keeps its place in a truncated file, so the file then begins with a
-// hole. The hole may be huge.
+// A shim keeps its write offset when somebody truncates its file, so the file
+// then begins with a hole. SEEK_DATA skips the hole, because it may be huge.
 void FileLogReader::SkipHole() {
   struct stat stat = {};
   if (!is_truncated_ || ::fstat(current_->fd.get(), &stat) != 0) {
@@ -248,13 +249,14 @@ Result<std::optional<LogFile>> FileLogReader::OpenNext() {
     }
     MOUNTD_ASSIGN(auto lowest, directory_.LowestFrom(expected_));
     if (!lowest) {
-      // A shim that finds no file begins with 0.
+      // A shim that finds no file begins again with number 0.
       MOUNTD_ASSIGN(lowest, directory_.LowestFrom(0));
       expected_ = lowest ? expected_ : 0;
       return next;
     }
-    // Once more, because readdir(3) may leave out a file that was made during
-    // the first look, and files have been made in order.
+    // Looks once more, because readdir(3) may leave out a file that a shim made
+    // during the first look. A shim makes files in order, so this look finds
+    // the lowest.
     MOUNTD_ASSIGN(lowest, directory_.LowestFrom(expected_));
     if (lowest) {
       MOUNTD_ASSIGN(next, directory_.OpenFile(*lowest));
@@ -274,7 +276,8 @@ std::string FileLogReader::GoTo(LogFile next) {
   if (files == 0) {
     return {};
   }
-  // The count of a directory with senseless numbers ends at the most.
+  // Bounds the count, because a directory may have any numbers, and the product
+  // must not overflow.
   const std::uint64_t most =
       options_.max_file_bytes == 0
           ? 0

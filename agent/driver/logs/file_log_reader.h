@@ -13,11 +13,10 @@
 
 namespace mountd::driver {
 
-// Reads the files of a stream (kFiles). Holds the current file open, so the
-// rotation takes nothing of that file from the reader. Reads one file to its
-// end and then the next one. A shim makes the next file after its last byte of
-// the one before, so a look that finds the next file reads the one before once
-// more.
+// Reads the files of a stream (kFiles), one file to its end and then the next.
+// Holds the current file open, so that the rotation cannot take this file from
+// the reader. A shim makes the next file after the last byte of the current
+// file, so a look that finds the next file reads the current file once more.
 class FileLogReader final : public LogReader {
  public:
   // A byte of a log, by its file and its place there.
@@ -43,11 +42,12 @@ class FileLogReader final : public LogReader {
   FileLogReader(LogDirectory directory, const Options& options);
 
   Result<void> FindBegin();
-  // Opens the file that `choose` names; nothing if it names none.
+  // Opens the file whose number `choose` returns; nothing if it returns none.
   template <typename Choose>
   Result<std::optional<LogFile>> OpenFirst(const Choose& choose) const;
   Error TooSlow() const;
-  // Returns what is there now: bytes, "" or nullopt at the end.
+  // Returns the bytes that are there, "" if there are none yet, or nullopt at
+  // the end.
   Result<std::optional<std::string>> Look();
   Result<std::string> ReadCurrent();
   std::size_t WantedBytes() const;

@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 
 constexpr char kJournalSocket[] = "/run/systemd/journal/stdout";
 constexpr milliseconds kMostJournalWait = std::chrono::hours(24);
-// WriterHasEnded does not end a wait, so a wait is short.
+// WriterHasEnded does not wake a waiting Read, so each wait is short.
 constexpr milliseconds kJournalLook{100};
 // systemd-journald cuts lines at 48 KiB unless its LineMax= says otherwise.
 constexpr std::size_t kMostEntryBytes = LogReader::kMostBytes;
@@ -30,7 +30,7 @@ Error JournalError(int negative_errno, const char* call) {
   return ErrnoError(-negative_errno, call, "the journal");
 }
 
-// Returns whether a file of the journal is not for the caller.
+// Returns whether the journal has a file that the caller may not read.
 bool HasForbiddenFile(const char* directory) {
   using std::filesystem::recursive_directory_iterator;
   std::error_code error;
@@ -116,8 +116,8 @@ Result<void> JournalLogReader::CheckReadable() const {
 
 Result<void> JournalLogReader::Match(const std::string& identifier,
                                      bool standard_error) {
-  // Only systemd-journald sets _TRANSPORT. So an entry by another way, such as
-  // syslog(3), is never one of the task's.
+  // Only systemd-journald sets _TRANSPORT. So the reader never takes an entry
+  // that came by another way, such as syslog(3), for the task's.
   for (const std::string& match :
        {std::string("_TRANSPORT=stdout"), "SYSLOG_IDENTIFIER=" + identifier,
         "PRIORITY=" + std::to_string(JournalPriority(standard_error))}) {
@@ -188,7 +188,8 @@ Result<JournalLogReader::Entry> JournalLogReader::ReadEntry() const {
   } else if (*line_break == "nul") {
     entry.text += '\0';
   } else {
-    // "line-max": the line goes on. "eof", "pid-change": it has no line end.
+    // "line-max": the entry ends, and the line does not. "eof", "pid-change":
+    // it has no line end.
     entry.ends_line = false;
   }
   return entry;

@@ -14,8 +14,8 @@ namespace mountd::driver {
 
 // Reads one stream of one start of a task from the journal (kJournal), on
 // demand. The journal leaves out empty lines and the spaces at a line's end. An
-// ordinary user reads the entries of his own uid, and the group systemd-journal
-// reads those of a task with another uid, too.
+// ordinary user reads the entries of his own uid. A member of the group
+// systemd-journal also reads the entries of a task with another uid.
 class JournalLogReader final : public LogReader {
  public:
   static Result<std::unique_ptr<LogReader>> Open(const LogRequest& request);
@@ -39,7 +39,8 @@ class JournalLogReader final : public LogReader {
   // Goes to the last entry. Returns whether there is one.
   Result<bool> GoToLast();
   Result<void> FindTail(bool has_entry, std::uint64_t lines);
-  // Returns whether the journal has an entry there, and stands at that entry.
+  // Takes the answer of a call that moves in the journal. Returns whether the
+  // journal now stands at an entry.
   Result<bool> Step(int moved) const;
   Result<Entry> ReadEntry() const;
   Result<std::optional<std::string>> Look();

@@ -40,7 +40,8 @@ int JournalPriority(bool standard_error) {
 Result<UniqueFd> OpenJournalStream(const std::string& task_id,
                                    bool standard_error) {
   MOUNTD_ASSIGN(const std::string identifier, JournalIdentifier(task_id));
-  // 0: a "<N>" before a line is the task's text and no priority.
+  // Level prefixes are off (0), because "<N>" before a line is the task's own
+  // text.
   const int fd = ::sd_journal_stream_fd(identifier.c_str(),
                                         JournalPriority(standard_error), 0);
   if (fd == -ENOENT) {

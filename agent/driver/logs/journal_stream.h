@@ -22,8 +22,8 @@ int JournalPriority(bool standard_error);
 // Opens a stream to systemd-journald that a task gets as its output. The stream
 // is a socket, so a task cannot open its /dev/stdout again.
 //
-// FailedPrecondition on a machine without a journal. Waits for a journal that
-// hangs, as connect(2) does.
+// FailedPrecondition on a machine without a journal. Blocks while
+// systemd-journald hangs, because connect(2) blocks.
 Result<UniqueFd> OpenJournalStream(const std::string& task_id,
                                    bool standard_error);
 

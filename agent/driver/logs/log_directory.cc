@@ -65,7 +65,7 @@ Result<std::optional<LogFile>> LogDirectory::OpenFile(
     std::uint64_t number) const {
   LogFile file;
   file.number = number;
-  // O_NONBLOCK, because a FIFO or a lease would hold up the reader.
+  // O_NONBLOCK, because the open of a FIFO or of a leased file would block.
   file.fd.reset(
       ::openat(directory_.get(), FileName(number).c_str(),
                O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC));
@@ -119,8 +119,8 @@ std::string LogDirectory::FileName(std::uint64_t number) const {
 
 template <typename Each>
 Result<void> LogDirectory::ForEachNumber(const Each& each) const {
-  // A new open file for each look, because two fds of one open file share the
-  // place in the directory.
+  // Opens the directory again for each look, because two fds of one open file
+  // share the position in the directory.
   UniqueFd again(
       ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // ENOENT: somebody has removed the directory, so it has no file.
@@ -155,8 +155,8 @@ std::optional<std::uint64_t> LogDirectory::NumberOfName(
   }
   name.remove_prefix(prefix_.size());
   const auto number = ParseNumber<std::uint64_t>(name);
-  // "01" is not the name that a shim gives. A number that has no next one is
-  // not either.
+  // A shim writes 1 as "1", and never as "01". A shim also never uses the
+  // largest number, because no number follows it.
   if (!number || std::to_string(*number) != name ||
       *number > std::numeric_limits<std::int64_t>::max()) {
     return std::nullopt;

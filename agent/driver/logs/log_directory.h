@@ -13,8 +13,8 @@
 
 namespace mountd::driver {
 
-// One open file of a log. The fd reads a file that the rotation has removed,
-// too.
+// One open file of a log. The fd stays readable after the rotation has removed
+// the file.
 struct LogFile {
   UniqueFd fd;
   std::uint64_t number = 0;
@@ -25,8 +25,9 @@ struct LogFile {
 
 // Owns a directory with the files of one stream, "STREAM.0", "STREAM.1" and so
 // on. Never follows a link, and opens only regular files of the directory's
-// owner, because root may read what the directory's owner has placed. Keeps no
-// list of the files, because the directory may have any number of them.
+// owner, because the reader may be root, and the owner could place a link to
+// root's files. Keeps no list of the files, because there may be any number of
+// them.
 class LogDirectory {
  public:
   // NotFound if the directory is not there.
@@ -35,14 +36,15 @@ class LogDirectory {
 
   // Returns the lowest number that is at least `number`.
   Result<std::optional<std::uint64_t>> LowestFrom(std::uint64_t number) const;
-  // Returns the highest number below `number`, or of all.
+  // Returns the highest number below `number`; without `number`, the highest of
+  // all.
   Result<std::optional<std::uint64_t>> HighestBelow(
       std::optional<std::uint64_t> number) const;
 
   // Returns nullopt if the file is not there. FailedPrecondition for anything
   // but a regular file, PermissionDenied for another user's file.
   Result<std::optional<LogFile>> OpenFile(std::uint64_t number) const;
-  // Returns whether another file has the name of this one.
+  // Returns whether the name of this file now belongs to another file.
   bool IsReplaced(const LogFile& file) const;
   // Returns whether somebody has removed the directory.
   bool IsRemoved() const;

@@ -23,7 +23,7 @@ struct LogRequest {
   // The last so many lines. A last line without a line end counts. Without a
   // value: all that is there.
   std::optional<std::uint64_t> tail_lines{};
-  // False: the reader ends at the byte that is the last one at OpenLog.
+  // False: the reader ends at the byte that was the last one when OpenLog ran.
   bool follow = false;
 };
 
@@ -42,18 +42,18 @@ class LogReader {
   // end. A reader that follows has no end before WriterHasEnded, unless
   // somebody has removed the directory of the logs.
   //
-  // A line that begins with "[mountd: " says which bytes of the log are gone.
+  // A line that begins with "[mountd: " says which bytes of the log are lost.
   virtual Result<std::optional<std::string>> Read(
       std::chrono::milliseconds wait) = 0;
 
-  // Says that the task has ended, so a reader that follows ends after the bytes
-  // that are there. From any thread.
+  // Tells the reader that the task has ended. A reader that follows then ends
+  // after the bytes that are there. From any thread.
   virtual void WriterHasEnded() {}
 
   // Returns the most bytes that can have been in files that the rotation
   // removed before this reader came to them. Counts config.max_file_bytes for
-  // each file, because nobody knows the size of a file that is gone. From the
-  // thread that reads.
+  // each file, because nobody knows the size of a removed file. From the thread
+  // that reads.
   virtual std::uint64_t removed_unread() const { return 0; }
 };
 
@@ -65,7 +65,7 @@ class LogReader {
 //   nothing yet is no error.
 // - PermissionDenied for a file that does not belong to the directory's owner,
 //   and for a journal that the caller may not read.
-// - InvalidArgument for a name that is no file's name.
+// - InvalidArgument for a task name that cannot be a file's name.
 Result<std::unique_ptr<LogReader>> OpenLog(const LogRequest& request);
 
 }  // namespace mountd::driver

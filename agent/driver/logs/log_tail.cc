@@ -13,13 +13,14 @@
 namespace mountd::driver {
 namespace {
 
-// Counts the line ends before a place, from the last one on.
+// Counts line ends backwards from a place in the log.
 class LineEnds {
  public:
   explicit LineEnds(std::uint64_t lines) : left_(lines) {}
 
-  // Takes the bytes before those of the last call. Returns how many of them
-  // are before the first wanted line; npos if that line begins earlier.
+  // Takes the bytes that stand before those of the last call. Returns how many
+  // of these bytes are before the first wanted line; npos if that line begins
+  // earlier.
   std::size_t Take(std::string_view bytes) {
     std::size_t end = bytes.size();
     // A line end at the very end belongs to the last line.
@@ -61,7 +62,8 @@ Result<std::string_view> ReadAt(const LogFile& file, std::uint64_t offset,
   }
 }
 
-// Moves `place` to the line within its file. Returns whether the file has it.
+// Moves `place` back to the first wanted line, or to the file's beginning.
+// Returns whether the file has the line's beginning.
 Result<bool> FindInFile(LogPlace* place, LineEnds* line_ends,
                         std::string* buffer) {
   while (place->offset > 0) {
@@ -90,7 +92,8 @@ Result<std::optional<LogFile>> OpenBefore(const LogDirectory& directory,
     if (file) {
       return file;
     }
-    // The rotation has removed the file since, so only older ones are left.
+    // The rotation has removed the file since the look, so looks for an older
+    // file.
     number = *before;
   }
 }

@@ -19,11 +19,11 @@
 namespace mountd::driver {
 namespace {
 
-// The child's end of the socket is free of 0, 1 and 2, because the child closes
-// those with all others.
+// The child's end of the socket is not 0, 1 or 2, because the child closes
+// these with all fds that it does not keep.
 constexpr int kLowestKept = 3;
-// A killed process ends at once unless the kernel waits for a device. Nobody
-// waits longer for it then.
+// A killed process ends at once, unless the kernel waits for a device. Then
+// this process gives up after this time.
 constexpr std::chrono::milliseconds kAfterKill(2000);
 
 // Closes every fd that is not in `kept`, which is in ascending order.
@@ -54,7 +54,7 @@ void Kill(int process) {
   ::syscall(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0U);
 }
 
-// Waits for the end without taking the status. False at the deadline.
+// Waits for the end and does not reap the process. False at the deadline.
 bool Ended(int process, const Deadline& deadline) {
   pollfd ended{process, POLLIN, 0};
   int ready = 0;

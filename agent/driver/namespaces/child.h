@@ -19,10 +19,10 @@ struct ChildReport {
 };
 
 // Owns a forked child that works in other namespaces, and a socket to the
-// child. Kills the child in the destructor. Any thread, and the caller may have
-// others. The child ends when the caller's thread ends (PR_SET_PDEATHSIG) or
-// hangs up. Somebody else may wait for the child first, as a process that
-// ignores SIGCHLD does.
+// child. Kills the child in the destructor. Any thread; the process may have
+// other threads. The child ends when the caller's thread ends
+// (PR_SET_PDEATHSIG) or closes the socket. Somebody else may reap the child
+// first: the kernel does so in a process that ignores SIGCHLD.
 class Child {
  public:
   // Runs in the child, and may call only async-signal-safe functions
@@ -45,7 +45,7 @@ class Child {
   Result<ChildReport> Receive(const Deadline& deadline) const;
   // Says whether the child has ended.
   bool HasEnded() const;
-  // Lets the child go on.
+  // Ends the child's wait in AwaitParent.
   Result<void> Send() const;
 
  private:
@@ -56,8 +56,8 @@ class Child {
   UniqueFd socket_;
 };
 
-// The child's side of the socket; both are async-signal-safe. Each ends the
-// child if the parent is gone.
+// The child's side of the socket. Both functions are async-signal-safe. Each
+// ends the child if the parent has closed its end.
 void ReportStep(int socket, int step, int error);
 void AwaitParent(int socket);
 

@@ -26,8 +26,9 @@ using IdMap = std::vector<IdMapLine>;
 IdMap MapOf(std::uint32_t own, const std::vector<IdRange>& ranges);
 
 // Returns the groups of net.ipv4.ping_group_range, icmp(7), as ids inside: from
-// 0 to the group that is last on the host. The kernel compares the host's ids,
-// so the range is 0 to 0 if the user's own group comes after all others.
+// 0 to the group with the highest id on the host. The kernel compares the
+// host's ids, so the range is 0 to 0 if the user's own group has the highest
+// id.
 std::pair<std::uint32_t, std::uint32_t> PingGroups(const IdMap& gids);
 
 struct IdMaps {
@@ -52,7 +53,8 @@ struct IdSources {
 // subordinate ids. The maps have the own ids alone where a tool, the user's
 // name or ranges are missing. FailedPrecondition for root, because a
 // container's root would be the host's, and for a process whose real and
-// effective ids differ, because newuidmap(1) refuses it. Any thread.
+// effective ids differ, because newuidmap(1) refuses such a process. Any
+// thread.
 Result<IdMaps> ChooseIdMaps(const IdSources& sources = {});
 
 }  // namespace mountd::driver

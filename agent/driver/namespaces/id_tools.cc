@@ -24,7 +24,7 @@
 namespace mountd::driver {
 namespace {
 
-// A tool's own words that an error repeats.
+// An error repeats at most this many characters of a tool's output.
 constexpr std::size_t kMostToolText = 300;
 
 // Owns posix_spawn's two attribute objects. The program gets no fd but
@@ -88,8 +88,8 @@ std::vector<std::string> WordsOf(const std::string& tool, pid_t process,
   return words;
 }
 
-// A tool that runs. Its destructor ends a tool that nobody has awaited, because
-// a later process could get the pid for which the tool was started.
+// A running tool. The destructor kills a tool that still runs, because its
+// `process` may end, and a later process could then get the same pid.
 class IdTool {
  public:
   static Result<IdTool> Start(const std::string& name, pid_t process,
@@ -144,7 +144,8 @@ Result<IdTool> IdTool::Start(const std::string& name, pid_t process,
 
 Result<void> IdTool::Await(const Deadline& deadline) {
   if (!running_.valid()) {
-    // Where somebody else has waited for the tool, the map says how it went.
+    // Somebody else has reaped the tool, so its status is lost. The comparison
+    // of the maps shows whether the tool succeeded.
     return Ok();
   }
   const UniqueFd running = std::move(running_);

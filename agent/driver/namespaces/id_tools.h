@@ -11,11 +11,11 @@ namespace mountd::driver {
 
 // Gives the process's new user namespace the maps: by newuidmap(1) and
 // newgidmap(1), or by this process itself if the maps have the user's own ids
-// alone. A map of one id denies setgroups(2), because the kernel takes it from
-// an ordinary user on no other terms. Reads each map back and compares it, so a
-// tool's word alone counts for nothing.
-// PermissionDenied with the tool's own words if the tool refuses.
-// DeadlineExceeded if the tool hangs, as one does whose user database is away.
+// alone. A map of one id denies setgroups(2), because the kernel otherwise
+// refuses such a map from an ordinary user. Reads each map back and compares
+// it, because a tool's success alone proves nothing. PermissionDenied with the
+// tool's own words if the tool refuses. DeadlineExceeded if the tool hangs, for
+// example because its user database does not answer.
 Result<void> GiveIdMaps(pid_t process, const IdMaps& maps,
                         const IdSources& sources, const Deadline& deadline);
 

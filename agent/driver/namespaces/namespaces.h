@@ -8,11 +8,11 @@
 #include "mountd/base/unique_fd.h"
 
 // The user and network namespace of a rootless allocation. No process keeps
-// them: mountd pins the network namespace (SetupNetwork with `netns`), and a
-// network namespace keeps the user namespace that owns it.
+// these namespaces: mountd pins the network namespace (SetupNetwork with
+// `netns`), and a network namespace keeps the user namespace that owns it.
 namespace mountd::driver {
 
-// Open files of /proc/PID/ns, which the caller passes on or lets go.
+// Open files of /proc/PID/ns. The caller passes them on or closes them.
 struct NewNamespaces {
   UniqueFd user;
   UniqueFd network;  // not valid if none was asked for

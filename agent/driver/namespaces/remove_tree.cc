@@ -72,7 +72,7 @@ bool ForEachName(int directory, Function body) {
   }
 }
 
-// Enters no mount, because a mount in the tree is a volume of somebody else.
+// Enters no mount, because a mount in the tree may be somebody else's volume.
 int OpenDirectoryAt(int directory, const char* name) {
   open_how how{};
   how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -166,8 +166,8 @@ class Remover {
     Done(MoveUp(directory, name));
   }
 
-  // Takes a free name of `top`, because an earlier call may have moved as many
-  // directories up.
+  // Moves the directory to a free name in `top`. Tries several names, because
+  // an earlier call may have left directories under some of them.
   bool MoveUp(int directory, const char* name) {
     for (int tries = 0; tries < kMostTries; ++tries) {
       std::array<char, 24> free_name{};
@@ -177,8 +177,8 @@ class Remover {
         return true;
       }
       if (errno == EINVAL || errno == ENOSYS) {
-        // A file system without RENAME_NOREPLACE; an empty directory is all
-        // that rename(2) replaces.
+        // This file system does not know RENAME_NOREPLACE. rename(2) is safe
+        // here, because it replaces nothing but an empty directory.
         return ::renameat(directory, name, top_, free_name.data()) == 0;
       }
       if (errno != EEXIST) {
@@ -226,10 +226,10 @@ int RemoveEntry(int directory, const char* name) {
   return ::unlinkat(directory, name, AT_REMOVEDIR) == 0 ? 0 : errno;
 }
 
-// The raw system calls, because glibc's functions change all threads that the
-// parent had.
+// Makes the system calls directly, because glibc's functions would also change
+// the threads that the parent had.
 bool BecomeRootInside() {
-  // Fails where the map has one id and denies setgroups(2).
+  // setgroups(2) may fail here, because a map of one id denies it.
   ::syscall(SYS_setgroups, 0, nullptr);
   return ::syscall(SYS_setresgid, 0, 0, 0) == 0 &&
          ::syscall(SYS_setresuid, 0, 0, 0) == 0;

@@ -13,12 +13,12 @@ namespace mountd::driver {
 // ids that the user himself may not remove. A child enters the namespace,
 // becomes 0, and works beneath the directory's fd. Follows no symlink and
 // leaves no directory by "..". Holds two directories open at any depth, because
-// the child moves a deep directory up before it goes on.
+// the child first moves a deep directory up to the top.
 //
-// Success if there is no such entry. Busy for a mount in the tree. The error
-// has the errno of the first file that stays; all others are gone. The same
-// call goes on after an error, a deadline, or a killed child. InvalidArgument
-// unless `name` is one component. Any thread.
+// Success if there is no such entry. Busy for a mount in the tree. Removes all
+// that it can; the error has the errno of the first file that stays. After an
+// error, a deadline or a killed child the caller repeats the call, which
+// removes the rest. InvalidArgument unless `name` is one component. Any thread.
 //
 // A new user namespace of the same maps (MakeNamespaces) serves as well as the
 // container's own, because the ids on the disk are those of the host.

@@ -19,7 +19,7 @@ struct IdRange {
   friend bool operator==(const IdRange&, const IdRange&) = default;
 };
 
-// The user as a line of the file may name it: by name or by uid.
+// The user. A line of the file has the user's name or uid.
 struct IdOwner {
   std::string name;
   std::uint32_t uid = 0;
