@@ -93,7 +93,7 @@ Result<std::unique_ptr<driver::TaskDriver>> MakeTaskDriver(
   options.runtime = std::move(request.runtime);
   options.cgroup = std::move(request.cgroup);
   options.client = request.client;
-  // For a build that is not installed.
+  // MOUNTCTL_SHIM names the shim of a build that is not installed.
   if (const char* shim = ::secure_getenv("MOUNTCTL_SHIM"); shim != nullptr) {
     options.shim = shim;
   }
@@ -150,7 +150,8 @@ int Main(int argc, char** argv) {
   context.options.deadline = std::chrono::seconds(timeout_s);
   context.options.join = timeout_s > 0;
   context.options.system_bus |= context.options.interactive;
-  // A watcher inherits the variable, and runs in "/".
+  // A watcher inherits the variable and runs in "/", so the path must be
+  // absolute.
   if (const char* shim = ::secure_getenv("MOUNTCTL_SHIM"); shim != nullptr) {
     if (const auto path = AbsolutePath(shim)) {
       ::setenv("MOUNTCTL_SHIM", path->c_str(), 1);

@@ -33,8 +33,8 @@ void AddPairs(CLI::App& command, const std::string& name,
               std::map<std::string, std::string>& pairs,
               const std::string& help);
 
-// Adds --secrets FILE, a JSON object of texts. Secrets are never on the command
-// line, because every process of the node can read that.
+// Adds --secrets FILE, a JSON object of texts. No option takes a secret itself,
+// because every process of the node can read the command line.
 void AddSecretsFile(CLI::App& command,
                     std::map<std::string, std::string>& secrets);
 

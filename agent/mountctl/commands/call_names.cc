@@ -45,8 +45,8 @@ void AddNameOptions(CLI::App& app, Context& context) {
       ->group("Global options");
 }
 
-// Ignores a wrong one, because whoever calls mountctl need not know that the
-// environment has it (W3C Trace Context, section 3.2.3).
+// Ignores an invalid TRACEPARENT, because the user of mountctl may not know
+// that the environment has this variable (W3C Trace Context, section 3.2.3).
 void TakeTraceOfEnvironment(Context& context) {
   std::string& traceparent = context.options.names.traceparent;
   const char* const text = std::getenv("TRACEPARENT");

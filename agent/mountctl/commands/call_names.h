@@ -10,9 +10,9 @@ namespace mountd::agent {
 // Adds the global options --traceparent and --request-id.
 void AddNameOptions(CLI::App& app, Context& context);
 
-// Takes the trace of the environment (TRACEPARENT) if no option gave one. That
-// trace is an optional one, because an old mountd refuses traces. Call
-// it after the options are read.
+// Takes the trace of the environment (TRACEPARENT) if no option gave one. Call
+// this function after the options are read. Sets `optional_trace`, because an
+// old mountd refuses traces.
 void TakeTraceOfEnvironment(Context& context);
 
 // Returns the options of a raw call with the names, except where the call's

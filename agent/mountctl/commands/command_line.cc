@@ -10,8 +10,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// CLI11 takes a list's word "[a,b]" for two words, and "[a]" for "a". A word
-// with this mark before it is neither.
+// CLI11 takes a list's word "[a,b]" for two words, and "[a]" for "a". CLI11
+// does not take a word apart that has this mark before it.
 constexpr char kMark = '\x01';
 
 void MarkBrackets(Words& words) {
@@ -88,7 +88,8 @@ void ReadCommandLine(CLI::App& app, Context& context, Words arguments) {
       TakesACommand(app, arguments.cbegin(), dashes)) {
     context.command.assign(dashes + 1, arguments.end());
     arguments.erase(dashes, arguments.end());
-    // One word in their place, because CLI11 knows that a command is required.
+    // CLI11 gets one word in place of these words, because it requires a
+    // command.
     if (!context.command.empty()) {
       arguments.emplace_back("COMMAND");
     }

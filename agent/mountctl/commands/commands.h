@@ -37,7 +37,7 @@ using MakeDriver =
 using OpenTaskLog = std::function<Result<std::unique_ptr<driver::LogReader>>(
     const driver::LogRequest&)>;
 // Returns the directories of the tasks that run in the allocation, whatever
-// the state of their driver is.
+// state directory their driver has.
 using FindTasks = std::function<Result<std::vector<std::string>>(
     const std::string& allocation)>;
 

@@ -36,7 +36,7 @@ Details:
 
 using Checks = std::vector<Check>;
 
-// Short, because a slow answer is itself a finding.
+// These times are short, because doctor reports a slow answer as a fault.
 constexpr std::chrono::seconds kConnectTimeout{5};
 constexpr std::chrono::seconds kAnswerTimeout{10};
 

@@ -41,8 +41,8 @@ int FailToRun(const Error& error) {
   if (error.code != Code::kFailedPrecondition) {
     return kFailed;
   }
-  // The runtime has no other form of its errors: "executable file `x` not found
-  // in $PATH", and strerror(3) for a path.
+  // The runtime reports these errors only as text: "executable file `x` not
+  // found in $PATH", and strerror(3) for a path.
   if (says("not found in $PATH") || says("No such file or directory") ||
       says("no such file or directory")) {
     return kNotFound;
@@ -72,7 +72,8 @@ Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
   }
   const auto result = driver::ExecTaskStreaming(driver, id, options);
   if (!result && result.error().sys_errno == EPIPE) {
-    // As of a program that SIGPIPE has ended, because the reader wants no more.
+    // The reader of the output has gone, so the status is that of a program
+    // that SIGPIPE has ended.
     return ExitStatusOf({.signal = SIGPIPE});
   }
   if (!result) {

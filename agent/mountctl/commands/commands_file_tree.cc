@@ -89,8 +89,8 @@ int RunWithTree(const Context& context, const OpenArguments& arguments,
   return Fail(ErrnoError(errno, "execvp", arguments.command.front()));
 }
 
-// Adds the first argument of each command that opens something of an
-// allocation. Returns the place of all of its arguments.
+// Adds the first argument of each command that opens a mount or a namespace of
+// an allocation. Returns the object that holds all arguments of the command.
 std::shared_ptr<OpenArguments> ForAllocation(CLI::App& command) {
   command.group(kPartsGroup);
   auto arguments = std::make_shared<OpenArguments>();

@@ -114,8 +114,9 @@ Result<void> PrintReleased(Result<Receipt> receipt, bool json) {
   return Ok();
 }
 
-// Ends the tasks even if mountd is away. Its error is that of the connection
-// then.
+// Ends the tasks if mountd is away, and returns the error of the connection.
+// Ok, and nothing has changed, if mountd answers or mountctl runs no tasks
+// there.
 Result<void> EndTasksWithoutMountd(const Context& context,
                                    const std::string& allocation) {
   const auto state = StatePath(context.state);

@@ -23,8 +23,8 @@ Result<NodeMetrics> AskForMetrics(const ClientOptions& options) {
   return CollectMetrics(client);
 }
 
-// Exits with success even if mountd does not answer, because the metrics say so
-// then, and a collector ignores the output of a program that fails.
+// Exits with success even if mountd does not answer, because the metrics then
+// have mountd_up 0, and a collector ignores the output of a program that fails.
 int Metrics(const Context& context, const std::string& output) {
   const Result<NodeMetrics> node = AskForMetrics(context.options);
   if (!node && node.error().code == Code::kInvalidArgument) {

@@ -61,7 +61,7 @@ Result<void> ShowCapabilities(Client& client, bool json) {
   return Ok();
 }
 
-// Shows nothing if mountd is so old that it does not count them.
+// Shows nothing if mountd is too old to count dropped peers.
 Result<void> ShowDroppedPeers(Client& client) {
   const auto dropped = client.DroppedPeers();
   if (!dropped) {

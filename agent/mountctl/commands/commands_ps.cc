@@ -25,21 +25,22 @@ struct ListedTask {
 struct ListedJob {
   std::string allocation;
   bool is_watched = false;
-  // A task would restart, and no watcher is there.
+  // A task waits for a restart, but no watcher runs.
   bool lacks_watcher = false;
   std::vector<ListedTask> tasks{};
   std::optional<Error> error{};  // of a record, or of the whole job
 };
 
-// The driver has the last word of a task that mountctl has started or stopped,
-// because mountctl may have been killed meanwhile.
+// Returns whether the record alone says the task's state. For a task that
+// mountctl was starting, running or stopping, the driver says the state,
+// because mountctl may have been killed before it wrote the record.
 bool IsKnownByRecord(const TaskRecord& record) {
   return record.phase == TaskPhase::kComplete ||
          record.phase == TaskPhase::kFailed ||
          record.phase == TaskPhase::kWaiting || record.handle.config.id.empty();
 }
 
-// `busy`: somebody starts or ends tasks of the job just now.
+// `busy`: another mountctl is starting or ending tasks of the job.
 ListedTask Look(driver::TaskDriver& driver, TaskRecord record, bool busy) {
   ListedTask task{.record = std::move(record)};
   const TaskPhase phase = task.record.phase;

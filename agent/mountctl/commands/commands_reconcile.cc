@@ -16,8 +16,9 @@ bool Has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// mountd does not see each container of the caller, because a container has
-// copies of mounts in a namespace of its own.
+// Adds the allocations with tasks to the wanted ones, so that mountd keeps
+// them. mountd does not see every container of the caller, because a container
+// has copies of mounts in a namespace of its own.
 Result<std::vector<ReconciledAllocation>> ReconcileAroundTasks(
     const Context& context, Client& client, Reconciliation sent) {
   const std::vector<std::string> wanted = sent.wanted;
@@ -28,7 +29,7 @@ Result<std::vector<ReconciledAllocation>> ReconcileAroundTasks(
     }
   }
   MOUNTD_ASSIGN(auto list, client.Reconcile(sent));
-  // A task's allocation may be of another scope.
+  // mountd reports "missing" for an added allocation of another scope.
   std::erase_if(list, [&](const ReconciledAllocation& one) {
     return one.outcome == "missing" && !Has(wanted, one.allocation);
   });

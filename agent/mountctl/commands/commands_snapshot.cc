@@ -69,7 +69,7 @@ Result<void> List(Client& client, bool json,
   return Ok();
 }
 
-// Adds the command of that name, with the arguments that all of them have.
+// Adds the command of that name, with the arguments of all snapshot commands.
 CLI::App* AddAction(CLI::App& snapshot, Context& context, const char* name,
                     const char* help,
                     const std::shared_ptr<SnapshotArguments>& arguments,

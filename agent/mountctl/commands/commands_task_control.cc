@@ -17,8 +17,9 @@ namespace {
 
 constexpr char kTaskForm[] = "The task: ALLOC/NAME or NAME";
 
-// A log is followed until nobody can write to it any more. Nobody records the
-// end of a task without a watcher.
+// Says whether nobody can write to the log any more, so that following it ends.
+// Asks the driver for a task without a watcher, because only a watcher records
+// the end of a task.
 bool CannotWriteAgain(driver::TaskDriver& driver, const FoundTask& found,
                       const TaskRecord& record) {
   if (record.phase != TaskPhase::kRunning) {

@@ -44,7 +44,9 @@ Details:
   name of a host volume, filesystem:NAME, or the path of a directory beneath
   your alloc_roots.)";
 
-// Called while the task starts, because only a task that has started can end.
+// Called for a signal while the task starts. The first signal waits for the
+// start, because only a started task can be ended. The second signal ends
+// mountctl.
 void WaitForStart(const EndSignals& signals, int count) {
   if (count > 1) {
     signals.EndProcess();
@@ -57,7 +59,7 @@ void WaitForStart(const EndSignals& signals, int count) {
 // Ends the task, or kills it.
 void EndTask(const RunningTask& task, bool at_once) {
   const TaskSpec& spec = task.found.record.spec;
-  // WaitTask tells how the task ended.
+  // WaitTask returns how the task ended.
   IgnoreBecauseBestEffort(
       at_once ? task.driver->StopTask(task.id(), {}, "SIGKILL")
               : task.driver->StopTask(task.id(), spec.kill_timeout,
@@ -94,7 +96,8 @@ Result<driver::ExitResult> Attach(const Context& context,
   return result;
 }
 
-// Runs the command beside the task that only waits, and ends that task.
+// Runs the command by exec in the task, whose first process only waits, and
+// then ends the task.
 Result<int> RunByExec(const Context& context, const OneTask& one,
                       const RunningTask& task, EndSignals& signals) {
   signals.Then([&task](int /*count*/) { task.driver->Shutdown(); });
@@ -104,7 +107,7 @@ Result<int> RunByExec(const Context& context, const OneTask& one,
   if (!status && signals.first() != 0) {
     status = ExitStatusOf({.signal = signals.first()});
   }
-  // The driver may be shut down.
+  // Makes another driver, because a signal may have shut down `task.driver`.
   MOUNTD_ASSIGN(const auto driver,
                 DriverOf(context, task.found.directory, nullptr));
   MOUNTD_ASSIGN(const UniqueFd lock, task.found.directory.Lock());
@@ -115,8 +118,7 @@ Result<int> RunByExec(const Context& context, const OneTask& one,
 // Runs the foreground part, and records its end.
 Result<int> RunHere(const Context& context, const OneTask& one,
                     const std::string& name, EndSignals& signals) {
-  // Another client is not needed, because a start needs mountd and no later
-  // call does.
+  // The driver gets no client, because only a start needs mountd.
   MOUNTD_ASSIGN(FoundTask resolved, ResolveTask(context, name));
   MOUNTD_ASSIGN(auto driver, DriverOf(context, resolved.directory, nullptr));
   MOUNTD_TRY(driver->RecoverTask(resolved.record.handle));
@@ -142,15 +144,16 @@ Result<int> RunHere(const Context& context, const OneTask& one,
   return ExitStatusOf(*result);
 }
 
-// With --rm, takes the lock of the job's watcher, which tells others that this
-// process releases the allocation. A kill of the process lets go of the lock.
+// With --rm, takes the lock of the job's watcher, which tells other mountctls
+// that this process will release the allocation. The kernel releases the lock
+// if somebody kills this process.
 Result<UniqueFd> LookAfter(const Context& context, const OneTask& one,
                            const std::string& state, const Job& job) {
   if (!one.remove) {
     return UniqueFd();
   }
-  // Under the job's lock, so that no other mountctl takes the job for one that
-  // nobody looks after.
+  // Takes it under the job's lock, because another mountctl could otherwise see
+  // a job without a watcher, and release the allocation.
   MOUNTD_ASSIGN(const JobDirectory::Locked locked,
                 JobDirectory::MakeLocked(state, job.allocation,
                                          [&context](const JobDirectory& made) {
@@ -169,7 +172,7 @@ Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
                      "mountctl runs tasks of this allocation; choose another "
                      "--name, or call `mountctl stop` first");
   }
-  // Before anything is made, because the command cannot run then.
+  // Checks this first, because the command cannot run without a terminal.
   if (one.terminal && ::isatty(STDIN_FILENO) == 0) {
     return MakeError(Code::kInvalidArgument, "task run", "stdin",
                      "stdin is no terminal; leave out -t");
@@ -190,7 +193,8 @@ Result<int> RunOne(const Context& context, Client& client, const OneTask& one) {
   }
   Result<int> status = RunHere(context, one, name, *signals);
   if (one.remove) {
-    // From the record on, each later mountctl does so if this one is killed.
+    // If somebody kills this process, a later mountctl releases the allocation,
+    // because the task's record says so.
     const auto released =
         StopAllocation(context, client, job.allocation, OnTasks::kRefuse);
     if (status && !released) {

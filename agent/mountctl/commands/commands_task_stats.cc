@@ -24,7 +24,7 @@ struct Measured {
   driver::TaskStats stats;
 };
 
-// The driver tells the first statistics at once.
+// The driver's stream gives the first statistics at once.
 Result<std::optional<driver::TaskStats>> Measure(driver::TaskDriver& driver,
                                                  const TaskRecord& record) {
   const auto status = FindTask(driver, record.handle);

@@ -413,8 +413,8 @@ int Fail(const Error& error) {
 
 int WithClient(const Context& context,
                const std::function<Result<void>(Client&)>& body) {
-  // Before WaitingLine, because its thread must not exist at the fork
-  // (fork(2)).
+  // Makes the agent before WaitingLine, because WaitingLine's thread must not
+  // exist at the fork (fork(2)).
   std::optional<PolkitAgent> polkit_agent;
   if (context.options.interactive) {
     polkit_agent.emplace();

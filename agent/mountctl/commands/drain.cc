@@ -14,14 +14,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Far fewer than one user may have under way (limits.operations_per_uid,
-// limits.peers_per_uid), because the user's agent works at the same time.
+// The number of releases at once. One user may have far more calls under way
+// (limits.operations_per_uid, limits.peers_per_uid), but the user's agent works
+// at the same time.
 constexpr std::size_t kAtOnce = 8;
-// The time for an answer to a question, also after the deadline.
+// The time for the answer to a read-only call, also after the deadline.
 constexpr milliseconds kAnswerTime{10'000};
 constexpr milliseconds kFirstPause{100};
 constexpr milliseconds kLongestPause{5'000};
-// Few, because one search of holders looks at every process of the node.
+// The limit is low, because one search of holders looks at every process of the
+// node.
 constexpr std::size_t kMostMounts = 100;
 
 // True if another allocation uses the volume, or if it only waits to be
@@ -125,7 +127,8 @@ Result<DrainReport> Drain::Run() {
       MOUNTD_ASSIGN(auto still, std::move(owed));
       return Report(std::move(still));
     }
-    // Something has gone, so the next round may release what needed it.
+    // This round released an allocation, so the next round may release the
+    // allocation of a plugin whose volume it had.
     if (pending_.size() < before) {
       pause = kFirstPause;
       continue;
@@ -136,8 +139,8 @@ Result<DrainReport> Drain::Run() {
   }
 }
 
-// Asks again in each round what there is, because mountd may restart in
-// between.
+// Reads the state of plugins and volumes again in each round, because mountd
+// may restart between two rounds.
 Result<void> Drain::Round() {
   if (pending_.empty()) {
     return Ok();
@@ -171,7 +174,7 @@ void Drain::ReleaseAll(const std::vector<AllocationEntry>& ready) {
         if (began_ && left() == milliseconds(0)) {
           return;  // the first round runs even if no time is left
         }
-        // Without the mutex, because a release may take long.
+        // Does not hold the mutex, because a release may take long.
         Result<Receipt> released = Release(ready[at].id);
         const std::lock_guard lock(mutex);
         Record(ready[at], std::move(released));

@@ -38,19 +38,19 @@ struct DrainReport {
   bool complete() const { return left.empty() && owed.empty(); }
 };
 
-// Returns the allocations of `pending` that may go now. The allocation of a
-// plugin's task stays while a volume of that plugin is staged for another
-// allocation or still has to be unstaged, because without the plugin the
-// unstage would stay pending for good.
+// Returns the allocations of `pending` that Drain may release now. The
+// allocation of a plugin's task stays while a volume of that plugin is staged
+// for another allocation or still has to be unstaged, because mountd cannot
+// unstage a volume without its plugin.
 std::vector<AllocationEntry> ReleasableOf(
     const std::vector<AllocationEntry>& pending,
     const std::vector<PluginStatus>& plugins,
     const std::vector<StagedVolume>& volumes);
 
-// Releases in rounds: each round releases what may go, a few at once, and
-// retries pending tear-downs. Ends when nothing of the initial allocations is
-// left, or when options.deadline is over. Allocations that are prepared
-// meanwhile stay.
+// Releases in rounds. Each round releases all that ReleasableOf returns, a few
+// at once, and retries pending tear-downs. Ends when all of the initial
+// allocations are released and no tear-down is pending, or at options.deadline.
+// Allocations that somebody prepares meanwhile stay.
 class Drain {
  public:
   // Called for each allocation when it is released, one call at a time, on any
@@ -63,7 +63,8 @@ class Drain {
 
   Drain(ClientOptions options, Tell tell, ReleaseOne release_one);
 
-  // Returns an error if mountd could not say what there is, or what is left.
+  // Returns an error if mountd could not list the allocations or the
+  // tear-downs.
   Result<DrainReport> Run();
 
  private:

@@ -18,9 +18,9 @@ int ExitStatusOf(const driver::ExitResult& result);
 int FailToRun(const Error& error);
 
 // Runs the command with mountctl's own streams, and returns its ExitStatusOf.
-// With both flags the terminal of stdin is in raw mode meanwhile, and restored
-// in every case; with `terminal` alone mountctl follows its size.
-// InvalidArgument if stdin is no terminal then.
+// With both flags, stdin's terminal is in raw mode during the call, and is
+// restored in every case. With `terminal` alone, mountctl only follows the
+// terminal's size. With `terminal`, InvalidArgument if stdin is no terminal.
 Result<int> ExecInTask(driver::TaskDriver& driver, const std::string& id,
                        const std::vector<std::string>& command,
                        bool interactive, bool terminal);

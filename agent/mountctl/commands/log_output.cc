@@ -27,7 +27,8 @@ Result<void> CopyLog(const Context& context, const TaskRecord& record,
     if (!bytes) {
       return Ok();
     }
-    // Asked in each round, because a task may write all the time.
+    // Calls `ended` in each round and not only after an empty read, because a
+    // task may write without a pause.
     if (choice.follow && ended()) {
       reader->WriterHasEnded();
     }

@@ -16,9 +16,9 @@ struct LogChoice {
   bool follow = false;
 };
 
-// Copies a stream of the task's log to `fd`, as it is. `ended` is asked every
-// now and then while the reader follows; once true, the copy ends after what
-// the task has written.
+// Copies a stream of the task's log to `fd`, as it is. While the reader
+// follows, calls `ended` again and again. Once `ended` returns true, copies the
+// rest of the log and returns.
 Result<void> CopyLog(const Context& context, const TaskRecord& record,
                      const LogChoice& choice, int fd,
                      const std::function<bool()>& ended);

@@ -122,10 +122,12 @@ Result<Job> JobOf(const OneTask& one, const std::string& random) {
     if (one.command.empty()) {
       return Wrong("COMMAND", "is required with -i or -t");
     }
-    // Every sleep(1) takes a number, and not each knows "infinity".
+    // Every version of sleep(1) takes a number, but not every version takes
+    // "infinity".
     task.config.entrypoint = "/bin/sh";
     task.config.command = {"-c", "exec sleep 2147483647"};
-    // Such a first process of a namespace ignores SIGTERM.
+    // SIGTERM does not end the first process of a pid namespace without a
+    // handler.
     task.kill_signal = "SIGKILL";
   }
   MOUNTD_TRY(AddNetwork(one, job, task.config));

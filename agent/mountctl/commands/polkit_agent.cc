@@ -47,12 +47,12 @@ PolkitAgent::PolkitAgent() {
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) {
-    // Without close-on-exec, so that pkttyagent gets its end.
+    // Clears close-on-exec, so that pkttyagent gets its end of the pipe.
     fcntl(its.get(), F_SETFD, 0);
     Become(notify_fd, parent);
   }
-  // Otherwise this end would stay open, and poll could not see pkttyagent close
-  // it.
+  // Closes this copy of pkttyagent's end, because poll reports the end of the
+  // pipe only once all copies are closed.
   its.reset();
   pollfd entry{mine.get(), POLLIN, 0};
   // After this time mountctl no longer waits for pkttyagent.

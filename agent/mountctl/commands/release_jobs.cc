@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checks that no other state has a task in the allocation. mountd knows of such
-// a task only by its mounts and its cgroup.
+// Checks that no task of another state directory runs in the allocation. mountd
+// knows of such a task only by its mounts and its cgroup.
 Result<void> CheckNoTaskElsewhere(const Context& context,
                                   const std::string& allocation) {
   if (!context.find_tasks) {
@@ -62,7 +62,8 @@ Result<Receipt> StopJob(const Context& context, Client& client,
   Result<Receipt> receipt =
       client.ReleaseAllocation(directory.allocation(), on_tasks);
   if (receipt || receipt.error().code == Code::kNotFound) {
-    // The driver, which may be unable to start, is for the tasks' files alone.
+    // Makes the driver only if it must remove files of the tasks' users,
+    // because a driver may be unable to start.
     MOUNTD_TRY(directory.Remove([&](const std::string& path) -> Result<void> {
       MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, nullptr));
       return driver->RemoveDirectory(path);
@@ -84,7 +85,8 @@ Result<Receipt> ReleaseWithoutJob(Client& client, const std::string& allocation,
   return receipt;
 }
 
-// Nothing if the job no longer owes its release, or somebody else works on it.
+// Does nothing if the job no longer owes its release, or another mountctl has
+// its lock.
 Result<void> ReleaseIfOwed(const Context& context, Client& client,
                            const JobDirectory& directory) {
   MOUNTD_ASSIGN(const std::optional<UniqueFd> lock, directory.TryLock());
@@ -119,12 +121,12 @@ Result<Receipt> StopAllocation(const Context& context, Client& client,
   const Result<std::string> state = StatePath(context.state);
   const auto known =
       state ? JobDirectory::Open(*state, allocation) : state.error();
-  // An allocation of another agent's, or of a user without a home.
+  // The allocation is another agent's, or this user has no home directory.
   if (!known && (!state || known.error().code == Code::kNotFound ||
                  known.error().code == Code::kInvalidArgument)) {
     return ReleaseWithoutJob(client, allocation, on_tasks, state);
   }
-  // Makes what a killed run has not made.
+  // Makes the parts of the job's directory that a killed run has not made.
   MOUNTD_ASSIGN(const JobDirectory::Locked locked,
                 JobDirectory::MakeLocked(*state, allocation,
                                          [&context](const JobDirectory& made) {
@@ -151,7 +153,7 @@ bool OwesRelease(const Context& context, const JobDirectory& directory) {
   if (!records || !watched || *watched) {
     return false;
   }
-  // A kill before the first record leaves the allocation alone.
+  // A kill before the first record leaves an allocation without any record.
   if (records->empty()) {
     return IsUnnamed(directory.allocation());
   }

@@ -27,14 +27,15 @@ Result<Receipt> ReleaseOnlyIf(const Context& context, Client& client,
 // mountctl runs none there.
 Result<bool> EndTasks(const Context& context, const std::string& allocation);
 
-// Returns whether nobody is left to release the allocation: its tasks are those
-// of `task run --rm` without --name, none of them has work, and somebody has
-// killed the mountctl that was to release it, maybe before its first record.
-// Only a holder of the job's lock can be sure.
+// Returns whether this mountctl must release the allocation: it has only tasks
+// of `task run --rm` without --name, no task has work left, and somebody has
+// killed the mountctl that was to release it, maybe before the first record.
+// The caller holds the job's lock, because the answer may change otherwise.
 bool OwesRelease(const Context& context, const JobDirectory& directory);
 
-// Releases the allocations of this state that owe it. Connects to mountd only
-// if there is one. Tells errors on stderr, and the next call tries again.
+// Releases each allocation of this state for which OwesRelease is true.
+// Connects to mountd only if there is such an allocation. Prints errors to
+// stderr; the next call tries again.
 void ReleaseOwed(const Context& context);
 
 }  // namespace mountd::agent

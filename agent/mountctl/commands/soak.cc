@@ -43,7 +43,8 @@ class Soaker {
                              std::to_string(i);
       Result<void> done = One(id);
       if (!done) {
-        // The function returns the error that ended the run, not this one.
+        // Ignores an error of the release, because the function returns the
+        // error that ended the run.
         IgnoreBecauseBestEffort(client_.ReleaseAllocation(id));
         return done;
       }

@@ -40,7 +40,8 @@ Result<FoundTask> FindIn(const std::string& state,
   return FoundTask{*std::move(directory), *std::move(record)};
 }
 
-// True as well if nobody can tell.
+// Returns whether a task of the job may run. True also if the records cannot be
+// read or the driver cannot say.
 bool MayRun(const Context& context, const JobDirectory& directory) {
   const auto records = directory.Records();
   if (!records) {
@@ -58,7 +59,8 @@ bool MayRun(const Context& context, const JobDirectory& directory) {
       });
 }
 
-// A name without a slash is searched in $PATH.
+// Leaves a name without a slash as it is, because execvp(3) searches $PATH for
+// it.
 Result<std::string> RuntimeOf(const Context& context) {
   return context.runtime.find('/') == std::string::npos
              ? context.runtime
@@ -229,7 +231,7 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
     MOUNTD_ASSIGN(const std::string absolute, AbsolutePath(cgroup));
     MOUNTD_TRY(directory.SetCgroup(absolute));
   }
-  // The driver's threads call mountd, too.
+  // The driver gets a client of its own, because its threads call mountd, too.
   MOUNTD_ASSIGN(Client second, SecondClient(context));
   MOUNTD_ASSIGN(const auto driver, DriverOf(context, directory, &second));
   const RunTasks tasks{*driver, directory, [&context, &directory] {
@@ -242,8 +244,9 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
   }
   Result<void> done = RunJob(client, job, options, out);
   const auto records = directory.Records();
-  // RunJob has given up, and released the allocation. A start that the driver
-  // has not forgotten may run.
+  // RunJob has failed and released the allocation, so the job's directory can
+  // go. The directory stays if the driver has not forgotten a start, because
+  // its task may run.
   if (!done && records &&
       std::all_of(records->begin(), records->end(),
                   [](const TaskRecord& record) {

@@ -30,8 +30,8 @@ Result<std::string> AbsolutePath(const std::string& path);
 Result<std::unique_ptr<driver::TaskDriver>> DriverOf(
     const Context& context, const JobDirectory& directory, Client* client);
 
-// Finds the task, and makes the driver know it. FailedPrecondition unless the
-// task runs.
+// A task that runs, and a driver that knows the task. ReachTask finds the task,
+// and answers FailedPrecondition unless the task runs.
 struct RunningTask {
   FoundTask found;
   std::unique_ptr<driver::TaskDriver> driver;
@@ -47,8 +47,8 @@ Result<UniqueFd> LockJob(const Context& context, const JobDirectory& directory);
 Result<void> EnsureWatcher(const Context& context,
                            const JobDirectory& directory);
 
-// Returns the allocations in which a task of mountctl's may run, sorted. A job
-// that cannot be read is one of them.
+// Returns the allocations in which a task of mountctl's may run, sorted.
+// Includes a job that cannot be read.
 Result<std::vector<std::string>> AllocationsWithTasks(const Context& context);
 
 // Sets up an allocation with its tasks, as RunJob does, under the job's lock.
@@ -61,7 +61,7 @@ Result<void> RunJobWithTasks(const Context& context, Client& client,
 // Returns another connection to mountd, for a driver's threads.
 Result<Client> SecondClient(const Context& context);
 
-// Returns whether the task's program does not run. False if nobody can tell.
+// Returns whether the task's program has ended. False if the driver cannot say.
 bool DoesNotRun(driver::TaskDriver& driver, const TaskRecord& record);
 
 }  // namespace mountd::agent

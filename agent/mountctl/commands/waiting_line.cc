@@ -126,8 +126,7 @@ void WaitingLine::Show(Client& client, std::unique_lock<std::mutex>& lock) {
   const std::string method = method_;
   const auto since =
       std::chrono::duration_cast<milliseconds>(Clock::now() - begun_);
-  // Without the lock, because the question may take long and Called must not
-  // wait.
+  // Releases the lock, because the call may take long and Called must not wait.
   lock.unlock();
   const auto all = client.ListOperations();
   lock.lock();
@@ -145,8 +144,8 @@ void WaitingLine::Loop() {
   std::optional<Client> client;
   while (AwaitLongCall(lock)) {
     if (!client) {
-      // Without the lock, because the connection may take long and Called must
-      // not wait.
+      // Releases the lock, because connecting may take long and Called must not
+      // wait.
       lock.unlock();
       Result<Client> connected = Client::Connect(asking_);
       lock.lock();

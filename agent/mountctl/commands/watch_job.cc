@@ -22,7 +22,8 @@ BootTime NowSinceBoot() {
       std::chrono::microseconds(BootMicroseconds()));
 }
 
-// mountd may be restarted just now, and the tasks run meanwhile.
+// Waits for mountd without a limit, because mountd may be restarting, and the
+// tasks run meanwhile.
 Client AwaitMountd(const ClientOptions& options) {
   constexpr int kPauseMs = 2000;
   for (;;) {

@@ -10,17 +10,18 @@
 
 namespace mountd::agent {
 
-// Parses what ParseSource parses, and "directory:PATH". The path is `source`
-// then, until OpenSource replaces it. False if the text is none of these.
+// Parses the forms of ParseSource, and "directory:PATH". For a directory,
+// `source` is the path until OpenSource replaces it. False if the text has no
+// such form.
 bool ParseMountSource(std::string_view text, BindMountSpec& mount);
 
 // Opens the directory for mountd, and sets `fd`. Does nothing for an empty
 // path. The error of open(2) if there is no such directory.
 Result<UniqueFd> OpenDirectory(const std::string& path, int* fd);
 
-// Opens the directory that is the mount's source, as above. The request then
-// names it by its descriptor alone, so `source` becomes "". Does nothing for
-// another source.
+// Opens the directory that is the mount's source, as OpenDirectory does. The
+// request then names the directory by its fd alone, so `source` becomes "".
+// Does nothing for another source.
 Result<UniqueFd> OpenSource(BindMountSpec& mount);
 
 }  // namespace mountd::agent

@@ -105,7 +105,8 @@ class Runner {
     return StartTasks();
   }
 
-  // A task's namespaces are the driver's, and mountd's network goes into them.
+  // The driver makes the tasks' namespaces. mountd then puts the network into
+  // these.
   Result<void> MakeNamespaces() {
     if (options_.tasks == nullptr || !NeedsNamespaces(job_)) {
       return Ok();
@@ -159,7 +160,8 @@ class Runner {
         return JobTasks(options_.tasks->driver, options_.tasks->directory)
             .StopAll();
       });
-      // A task still uses the allocation, and its record is the only trace.
+      // Keeps the allocation and the record, because a task may still use the
+      // allocation, and only the record names that task.
       if (!ended) {
         if (!options_.json) {
           out_ << "kept: " << job_.allocation << ", because a task may run: "

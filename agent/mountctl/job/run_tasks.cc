@@ -30,7 +30,7 @@ driver::MountPropagation PropagationOf(Propagation propagation) {
   return driver::MountPropagation::kPrivate;
 }
 
-// The job's mounts and those of mountd have one order.
+// mountd answers the mounts in the job's order.
 void AddMounts(const Job& job, const std::vector<MountStatus>& mounts,
                driver::TaskConfig& config) {
   for (std::size_t i = 0; i < job.mounts.size() && i < mounts.size(); ++i) {
@@ -50,13 +50,14 @@ void AddMounts(const Job& job, const std::vector<MountStatus>& mounts,
   }
 }
 
-// Makes a tmpfs for the secrets, in the task's inbox. A kernel before Linux 6.4
-// has no noswap, and there an earlier call has made the tmpfs without noswap.
+// Makes a tmpfs for the secrets, in the task's inbox. Asks for noswap first. A
+// kernel before Linux 6.4 has no noswap, and on such a kernel an earlier call
+// may have made the tmpfs without noswap.
 Result<std::string> MakeSecrets(Client& client,
                                 const driver::TaskConfig& config) {
   constexpr std::uint64_t kBytes = std::uint64_t{1} << 20U;
-  // The task's users are others than the allocation's owner, and no other user
-  // of the host passes to the inbox.
+  // The task's users differ from the allocation's owner, so all users may
+  // write. No other user of the host can pass the directories above the inbox.
   constexpr std::uint32_t kForAll = 01777;
   BindMountSpec spec;
   spec.task = config.name;

@@ -22,7 +22,7 @@ Result<driver::NetworkIsolation> CreateNamespaces(const RunTasks& tasks,
 // Opens the network namespace for SetupNetwork; an invalid fd if there is none.
 Result<UniqueFd> OpenNamespaceOf(const driver::NetworkIsolation& isolation);
 
-// Makes sure of a watcher if a task of the job may restart.
+// Starts a watcher, unless there is one, if a task of the job may restart.
 Result<void> WatchTasks(const RunTasks& tasks, const Job& job);
 
 // Starts the job's task of that index with its mounts and its directories.

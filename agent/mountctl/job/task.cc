@@ -104,7 +104,7 @@ bool IsSignal(std::string_view text) {
   } else if (const auto number = ParseNumber<int>(text)) {
     return *number >= 1 && *number <= SIGRTMAX;
   }
-  // The driver reads the rest, such as RTMIN+3.
+  // The driver parses the whole name, such as RTMIN+3.
   if (text.starts_with("RTMIN") || text.starts_with("RTMAX")) {
     return true;
   }

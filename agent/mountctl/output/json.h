@@ -22,7 +22,7 @@ Json ToJson(const PluginVolume& volume);
 Json ToJson(const StagedVolume& volume);
 Json ToJson(const Snapshot& snapshot);
 
-// Leave out the names that the call had not, and the spans of no trace.
+// Leave out names that the call did not have, and an empty list of spans.
 Json ToJson(const OperationStatus& operation);
 Json ToJson(const Receipt& receipt);
 Json ToJson(const Lease& lease);

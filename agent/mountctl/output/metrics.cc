@@ -139,7 +139,7 @@ Result<void> CountMounts(Client& client, const std::string& allocation,
   return Ok();
 }
 
-// Counts none if mountd is so old that it does not count them.
+// Counts no peers if mountd is too old to count dropped peers.
 Result<void> CountDroppedPeers(Client& client, NodeMetrics& node) {
   auto dropped = client.DroppedPeers();
   if (!dropped) {

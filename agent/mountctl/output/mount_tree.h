@@ -9,7 +9,7 @@
 #include "agent/types.h"
 
 // Shows allocations' mounts as a tree, and how later mounts propagate between
-// them: which mounts are in which peer group, and which receive from it.
+// them: which mounts are in which peer group, and which mounts receive from it.
 namespace mountd::agent {
 
 // A peer group that a mount is in or receives from (mount_namespaces(7)).

@@ -15,11 +15,12 @@
 namespace mountd::agent {
 namespace {
 
-// A collector runs as a user of its own.
+// All users may read the file, because a collector runs as a user of its own.
 constexpr mode_t kReadableByAll = 0644;
 
-// Beside the file, because a rename stays within one file system. Hidden and
-// with another ending, so that no collector reads it.
+// The new file lies beside the old one, because a rename stays within one file
+// system. Its name is hidden and has another ending, so that no collector reads
+// it.
 std::string TemplateBeside(const std::string& path) {
   const std::size_t name = path.rfind('/') + 1;  // 0 if there is no slash
   return path.substr(0, name) + "." + path.substr(name) + ".XXXXXX";

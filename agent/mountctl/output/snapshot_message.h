@@ -14,9 +14,10 @@
 // Encodes and decodes the messages about snapshots that Client::CallController
 // takes as bytes, in protobuf's wire format
 // (protobuf.dev/programming-guides/encoding). Field numbers are those of
-// csi.proto in CSI 1.13. This is own code, because three requests of texts do
-// not justify protobuf in the programs of every agent. The messages have no
-// secrets, because mountd takes those apart from the request.
+// csi.proto in CSI 1.13. mountctl does this without the protobuf library,
+// because three requests of texts do not justify that library in the programs
+// of every agent. The messages have no secrets, because mountd takes secrets
+// apart from the request.
 namespace mountd::agent {
 
 struct SnapshotCreation {

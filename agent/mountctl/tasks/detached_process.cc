@@ -15,7 +15,7 @@
 namespace mountd::agent {
 namespace {
 
-// Only calls that a child of a program with threads may make
+// Makes only calls that a child of a program with threads may make
 // (signal-safety(7)).
 [[noreturn]] void Become(char* const* arguments, int kept, const char* log,
                          int failure) {

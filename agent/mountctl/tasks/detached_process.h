@@ -8,11 +8,11 @@
 
 namespace mountd::agent {
 
-// Starts this very program (/proc/self/exe) with other arguments as a process
-// that has nothing of the caller's: a session of its own, no terminal, and
-// init or a subreaper as its parent. `kept` is an fd that the process has with
-// the same number. Errors and other output of the process go to the file
-// `log`, which the process begins again. Returns when the program runs.
+// Starts this program (/proc/self/exe) with other arguments as a process that
+// keeps nothing of the caller: it has a session of its own, no terminal, and
+// init or a subreaper as its parent. The process keeps the fd `kept`, with the
+// same number. Its errors and other output go to the file `log`, which this
+// function empties first. Returns when the program runs.
 Result<void> StartDetached(const std::vector<std::string>& arguments, int kept,
                            const std::string& log);
 

@@ -15,7 +15,8 @@ namespace mountd::agent {
 
 DirectoryChanges DirectoryChanges::Of(int directory) {
   UniqueFd inotify(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  // The link leads to the directory of the fd, whatever has its path by now.
+  // The link leads to the directory of the fd, even if another directory has
+  // its path by now.
   const std::string link = "/proc/self/fd/" + std::to_string(directory);
   if (inotify.valid() &&
       ::inotify_add_watch(inotify.get(), link.c_str(),
@@ -27,8 +28,8 @@ DirectoryChanges DirectoryChanges::Of(int directory) {
 
 void DirectoryChanges::Wait(std::optional<std::chrono::milliseconds> time,
                             int stop) {
-  // poll(2) does not count a suspension of the machine, so a wait for a time is
-  // not long. A wait that ends early does no harm.
+  // poll(2) does not count the time in which the machine is suspended, so each
+  // wait is short. A wait that ends early does no harm.
   constexpr std::int64_t kLongest = 60'000;
   constexpr std::int64_t kWithoutInotify = 1'000;
   const std::int64_t most = inotify_.valid() ? kLongest : kWithoutInotify;

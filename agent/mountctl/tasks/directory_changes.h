@@ -8,16 +8,16 @@
 
 namespace mountd::agent {
 
-// Tells when a record of a job's directory is replaced or removed, by
-// inotify(7). A user has few instances of inotify; without one each wait ends
-// after a second. Used by one thread.
+// Reports when a record of a job's directory is replaced or removed, by
+// inotify(7). A user has few instances of inotify; without an instance each
+// wait ends after a second. Used by one thread.
 class DirectoryChanges {
  public:
-  // Tells changes after this call. `directory` is any fd of the directory.
+  // Reports changes after this call. `directory` is any fd of the directory.
   static DirectoryChanges Of(int directory);
 
-  // Waits for a change, for the time, or until `stop` is readable. -1: no such
-  // fd. Without a time the wait has no end of its own.
+  // Waits for a change, for the end of `time`, or until `stop` can be read.
+  // `stop` may be -1. Without `time` there is no limit.
   void Wait(std::optional<std::chrono::milliseconds> time, int stop);
 
  private:

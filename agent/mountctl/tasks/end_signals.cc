@@ -29,7 +29,7 @@ void NoteSignal(int number) {
   const int error = errno;
   int none = 0;
   g_first_signal.compare_exchange_strong(none, number);
-  // A full pipe has a signal already.
+  // If the pipe is full, the reader wakes in any case.
   (void)!::write(g_signal_pipe, &kSignal, 1);
   errno = error;
 }
@@ -39,7 +39,7 @@ void NoteNothing(int /*number*/) {}
 void HandleSignals() {
   for (std::size_t i = 0; i < kHandled.size(); ++i) {
     struct sigaction action {};
-    // Not SIG_IGN, which a started program would keep.
+    // Does not use SIG_IGN, because a started program would keep that.
     action.sa_handler = kHandled.at(i) == SIGPIPE ? &NoteNothing : &NoteSignal;
     action.sa_flags = SA_RESTART;
     ::sigaction(kHandled.at(i), &action, &g_actions_before.at(i));
@@ -53,7 +53,7 @@ void HandleSignals() {
 
 EndSignals::EndSignals() {
   std::array<int, 2> ends{-1, -1};
-  // Without a pipe the first signal shows in first() alone.
+  // If there is no pipe, only first() reports the signal.
   if (::pipe2(ends.data(), O_CLOEXEC) == 0) {
     ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
   }
@@ -81,7 +81,8 @@ void EndSignals::EndProcess() const {
   const int number = first();
   (void)std::signal(number, SIG_DFL);
   ::kill(::getpid(), number);
-  // The signal is blocked, so nothing but the exit is left.
+  // The signal is blocked, so kill(2) did not end the process. Exits as a shell
+  // does for a signal.
   constexpr int kSignalled = 128;
   ::_exit(kSignalled + number);
 }

@@ -17,7 +17,7 @@ namespace mountd::agent {
 // process.
 class EndSignals {
  public:
-  // `count` is 1 for the first signal since the object's begin.
+  // `count` is 1 for the first signal since this object exists.
   using Call = std::function<void(int count)>;
 
   EndSignals();
@@ -26,7 +26,8 @@ class EndSignals {
   EndSignals& operator=(const EndSignals&) = delete;
 
   // Calls `call` for each later signal, on a thread of its own, and at once if
-  // there was a signal. Returns when no call of the function before runs.
+  // there was a signal before. Returns once no call of the previous function
+  // runs.
   void Then(Call call);
   // Returns the first signal so far, or 0.
   int first() const;

@@ -22,13 +22,13 @@ namespace {
 
 using driver::TerminalSize;
 
-// All whose default action ends a process, and that come in practice.
+// Signals whose default action ends a process, and that occur in practice.
 constexpr std::array<int, 15> kEnding{
     SIGTERM, SIGINT,  SIGHUP, SIGQUIT, SIGPIPE, SIGABRT, SIGALRM, SIGUSR1,
     SIGUSR2, SIGSEGV, SIGBUS, SIGFPE,  SIGILL,  SIGXCPU, SIGXFSZ};
 
-// The state of the one ExecTerminal, for handlers of signals. Written before
-// the handlers are there, and read by them.
+// The state of the one ExecTerminal, for signal handlers. ExecTerminal writes
+// it before it installs the handlers.
 struct RawTerminal {
   int fd = -1;
   termios saved{};
@@ -42,13 +42,15 @@ void RestoreTerminal() {
   sigset_t output;
   sigset_t before;
   ::sigemptyset(&output);
-  // Else a process in the background would stop here (tcsetattr(3)).
+  // Without this block, a process in the background would stop here
+  // (tcsetattr(3)).
   ::sigaddset(&output, SIGTTOU);
   ::pthread_sigmask(SIG_BLOCK, &output, &before);
   if (g_is_raw) {
-    // A terminal that has hung up has no mode any more. A handler on another
-    // thread may restore the terminal as well, and must not end the process
-    // before it is restored.
+    // Ignores an error, because a terminal that has hung up has no mode any
+    // more. Two threads may restore the terminal at once. g_is_raw stays true
+    // until the terminal is restored, because neither handler may end the
+    // process before.
     (void)::tcsetattr(g_raw.fd, TCSANOW, &g_raw.saved);
     g_is_raw = false;
   }
@@ -89,7 +91,7 @@ class SizeStream : public driver::Stream<TerminalSize> {
     }
     winsize size{};
     if (cancelled_ || ::ioctl(terminal_, TIOCGWINSZ, &size) < 0) {
-      // The byte for the next call.
+      // Writes the byte back, so that the next call returns nothing, too.
       (void)!::write(writer_.get(), "c", 1);
       cancelled_ = true;
       return std::optional<TerminalSize>();
@@ -122,7 +124,8 @@ class RawMode : public ExecTerminal {
     }
   }
 
-  // The handlers are there before the mode is raw.
+  // Installs the handlers before raw mode, so that no signal leaves the
+  // terminal in raw mode.
   Result<void> Begin(int terminal, Mode mode) {
     g_raw = {terminal, {}, sizes_.writer()};
     Handle(SIGWINCH, &TellSize, SA_RESTART);
@@ -134,8 +137,9 @@ class RawMode : public ExecTerminal {
     }
     for (const int number : kEnding) {
       Handle(number, &EndBySignal, static_cast<int>(SA_RESETHAND));
-      // A signal that is ignored, as under nohup(1), stays so. A program that
-      // handles a signal ends this object.
+      // A signal that is ignored, as under nohup(1), stays so. A signal that
+      // the program handles keeps its handler, because the program then
+      // destroys this object.
       if (before_.back().action.sa_handler != SIG_DFL) {
         ::sigaction(number, &before_.back().action, nullptr);
       }

@@ -8,11 +8,11 @@
 
 namespace mountd::agent {
 
-// Holds the caller's terminal in raw mode for an exec. Restores the terminal
-// when it ends, and before a signal ends the process, unless that is SIGKILL.
-// Leaves those that the program handles itself.
-// There is one at a time in a process, because it owns the handlers of these
-// signals, of SIGWINCH and of SIGTSTP.
+// Holds the caller's terminal in raw mode for an exec. Restores the terminal in
+// the destructor, and before a signal ends the process, except SIGKILL. Leaves
+// alone signals that the program handles itself. A process has one such object
+// at a time, because the object owns the handlers of these signals, of SIGWINCH
+// and of SIGTSTP.
 class ExecTerminal {
  public:
   // With kSizes the terminal stays as it is, for an exec without stdin: the

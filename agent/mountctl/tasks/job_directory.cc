@@ -51,15 +51,16 @@ Result<void> MakeParents(const std::string& path) {
   return Ok();
 }
 
-// Removes a directory of a job. The last try is `remove_tree`'s.
+// Removes a directory of a job. If this process may not remove all of it, calls
+// `remove_tree`.
 Result<void> RemoveJob(const fs::path& path,
                        const JobDirectory::RemoveTree& remove_tree) {
   constexpr int kTries = 10;
   std::error_code failed;
   for (int i = 0; i < kTries; ++i) {
     fs::remove_all(path, failed);
-    // A Make of another process, whose Lock fails, may put a file there
-    // meanwhile.
+    // Another process may put a file there meanwhile, because it makes the same
+    // job. Its Lock then fails.
     if (failed != std::errc::directory_not_empty) {
       break;
     }
@@ -71,7 +72,7 @@ Result<void> RemoveJob(const fs::path& path,
                      : ErrnoError(failed.value(), "remove", path.string());
 }
 
-// Makes the directory for every user who gets there.
+// Makes a directory to which every user may write who can reach it.
 Result<void> MakeForTasks(int parent, const std::string& name,
                           const std::string& path) {
   // The umask takes permissions from mkdir(2) alone.
@@ -116,8 +117,8 @@ Result<std::string> ReadAll(int fd, const std::string& path) {
   }
 }
 
-// The whole file, by the open file description. So a forked child holds the
-// lock as long as it has the fd (fcntl(2)).
+// Returns a lock of the whole file that belongs to the open file description.
+// So a forked child holds the lock as long as it has the fd (fcntl(2)).
 struct flock WholeFile() {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -160,7 +161,8 @@ Result<std::vector<std::string>> ListJobs(const std::string& state) {
        !failed && one != end; one.increment(failed)) {
     std::string name = one->path().filename().string();
     std::error_code unknown;
-    // A file beside the jobs is none. Open tells what is wrong with the rest.
+    // A file in this place is no job. For a directory that is no job, Open has
+    // the error.
     if (IsValidName(name) && (one->is_directory(unknown) || unknown)) {
       names.push_back(std::move(name));
     }
@@ -280,8 +282,8 @@ Result<std::optional<UniqueFd>> JobDirectory::TryLock() const {
   return ErrnoError(errno, "lock", path_);
 }
 
-// Remove takes the name away before it removes anything. A directory without
-// its name is of a job that was removed.
+// Remove renames the directory before it removes anything. So a directory
+// without its name belongs to a job that was removed.
 Result<void> JobDirectory::CheckName() const {
   struct stat held {};
   struct stat named {};
@@ -300,7 +302,8 @@ Result<void> JobDirectory::CheckName() const {
 
 Result<bool> JobDirectory::IsLocked() const {
   MOUNTD_ASSIGN(const UniqueFd file, OpenLock(kLock));
-  // Shared, so two that look see no lock of each other's.
+  // Takes a shared lock, because two processes that look at once must not see
+  // each other's lock.
   if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) {
     return false;
   }
@@ -378,7 +381,7 @@ Result<std::vector<TaskRecord>> JobDirectory::Records(
     std::vector<Error>* unreadable) const {
   std::vector<TaskRecord> records;
   std::error_code failed;
-  // By the fd, because another job may have the path by now.
+  // Reads by the fd, because the path may belong to another job by now.
   const std::string here = "/proc/self/fd/" + std::to_string(fd_.get());
   for (fs::directory_iterator one(here, failed), end; !failed && one != end;
        one.increment(failed)) {
@@ -441,8 +444,8 @@ Result<void> JobDirectory::Forget(const std::string& task) const {
 Result<void> JobDirectory::Replace(const std::string& name,
                                    const std::string& text) const {
   const std::string path = path_ + "/" + name;
-  // Only the holder of the lock writes, so this name is enough. A killed
-  // writer's file is overwritten.
+  // Only the holder of the lock writes, so one temporary name is enough. The
+  // next writer overwrites the file of a killed writer.
   const std::string made = "." + name + ".new";
   const UniqueFd file(::openat(
       fd_.get(), made.c_str(),
@@ -468,13 +471,14 @@ Result<void> JobDirectory::Remove(const RemoveTree& remove_tree) const {
   std::error_code failed;
   const std::string state = fs::path(path_).parent_path().parent_path();
   MOUNTD_ASSIGN(const std::string random, RandomHex(path_));
-  // One step, so nobody adds a record to a directory that is half removed.
+  // Renames the directory first, so that nobody adds a record while it is
+  // removed.
   const std::string removed =
       state + "/" + std::string(kRemoved) + random + "." + allocation_;
   if (::rename(path_.c_str(), removed.c_str()) < 0) {
     return ErrnoError(errno, "rename", path_);
   }
-  // Also those of removals that were killed.
+  // Also removes the directories that killed removals have left.
   for (fs::directory_iterator one(state, failed), end; !failed && one != end;
        one.increment(failed)) {
     if (!one->path().filename().string().starts_with(kRemoved)) {

@@ -42,12 +42,12 @@ class JobDirectory {
   // directory and nobody else writes to it.
   static Result<JobDirectory> Open(const std::string& state,
                                    const std::string& allocation);
-  // Does the same, and makes what is missing.
+  // Does the same, and makes missing directories and files.
   static Result<JobDirectory> Make(const std::string& state,
                                    const std::string& allocation);
 
-  // Makes what is missing, and locks the job by `lock`. Begins again as often
-  // as somebody removes the job meanwhile.
+  // Makes missing directories and files, and locks the job by `lock`. Begins
+  // again if somebody removes the job meanwhile.
   struct Locked;
   using TakeLock = std::function<Result<UniqueFd>(const JobDirectory&)>;
   static Result<Locked> MakeLocked(const std::string& state,
@@ -59,16 +59,16 @@ class JobDirectory {
   int fd() const { return fd_.get(); }
   std::string logs() const { return path_ + "/logs"; }
 
-  // Makes the directories of a task but that of its secrets, which is mountd's.
-  // Each user of the task may write to them, and no other user of the host
-  // passes the job's directory.
+  // Makes the directories of a task, except the directory of its secrets, which
+  // mountd makes. Each user of the task may write to these directories. No
+  // other user of the host may pass the job's directory.
   Result<driver::TaskDirectories> MakeTaskDirectories(
       const std::string& task) const;
 
   // Waits until nobody else changes the job. Aborted if the directory was
   // removed meanwhile. Closing the fd unlocks.
   Result<UniqueFd> Lock() const;
-  // Does so without waiting; nothing if somebody else changes the job.
+  // Locks without waiting; returns nothing if somebody else changes the job.
   Result<std::optional<UniqueFd>> TryLock() const;
 
   // Returns whether somebody changes the job just now.
@@ -87,7 +87,8 @@ class JobDirectory {
       std::vector<Error>* unreadable = nullptr) const;
   // Returns nothing if there is no record of the task.
   Result<std::optional<TaskRecord>> Read(const std::string& task) const;
-  // Replaces the record. It is on the disk when the function returns.
+  // Replaces the record. The new record is on the disk when the function
+  // returns.
   Result<void> Write(const TaskRecord& record) const;
   // Removes the record of a task that nothing runs any more.
   Result<void> Forget(const std::string& task) const;
@@ -96,10 +97,10 @@ class JobDirectory {
   Result<void> SetCgroup(const std::string& path) const;
   Result<std::string> Cgroup() const;
 
-  // Removes the directory and all that is in it, for a holder of the lock. The
-  // name goes first, so whoever locks the directory later gets Aborted. Calls
-  // `remove_tree` with the absolute path of a directory that has files of the
-  // tasks' users; null: such files are an error.
+  // Removes the directory and all that is in it. The caller has the lock.
+  // Renames the directory first, so whoever locks the directory later gets
+  // Aborted. Calls `remove_tree` with the absolute path of a directory that has
+  // files of the tasks' users; null: such files are an error.
   using RemoveTree = std::function<Result<void>(const std::string& path)>;
   Result<void> Remove(const RemoveTree& remove_tree = {}) const;
 

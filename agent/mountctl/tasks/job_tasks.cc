@@ -19,7 +19,8 @@ Result<std::string> NewId(const std::string& allocation,
   return allocation + "/" + task + "/" + hex;
 }
 
-// The same start may succeed a moment later, whatever the task is.
+// Returns whether the same start may succeed a moment later, because the task
+// is not the cause of the error.
 bool MayPass(const Error& error) {
   switch (error.code) {
     case Code::kUnavailable:
@@ -111,8 +112,8 @@ Result<bool> JobTasks::Start(const TaskSpec& spec, std::uint32_t order) {
 }
 
 Result<void> JobTasks::StartAgain(TaskRecord record) {
-  // Before the record of the newest start is replaced, because nothing else
-  // knows of that start.
+  // Forgets the newest start before this call replaces its record, because only
+  // that record names the start.
   MOUNTD_TRY(Forget(record.handle));
   MOUNTD_ASSIGN(std::string id, NewId(directory_.allocation(), record.name()));
   record.handle = {};
@@ -131,8 +132,8 @@ Result<void> JobTasks::FinishStart(TaskRecord record) {
     record.phase = TaskPhase::kRunning;
     return directory_.Write(record);
   }
-  // If the driver cannot forget the start now, the next start or stop makes it
-  // do so, by the id in this record.
+  // If the driver cannot forget the start now, the id stays in the record, and
+  // the next start or stop tells the driver to forget it.
   if (Forget(record.handle)) {
     record.handle.config.id.clear();
   }
@@ -146,8 +147,9 @@ Result<void> JobTasks::Forget(const driver::TaskHandle& handle) {
   if (handle.config.id.empty()) {
     return Ok();
   }
-  // A driver that started the task in this process knows it without a handle,
-  // and a start that was cut off has no handle. So DestroyTask decides.
+  // Calls DestroyTask even if the recovery fails. The driver may know a task
+  // that it started itself without a handle, and an interrupted start has no
+  // handle yet.
   IgnoreBecauseBestEffort(driver_.RecoverTask(handle));
   const Result<void> destroyed = driver_.DestroyTask(handle.config.id, true);
   if (!destroyed && !IsNotFound(destroyed.error())) {
@@ -174,7 +176,8 @@ Result<void> JobTasks::EndGently(const TaskRecord& record) {
 Result<void> JobTasks::Stop(TaskRecord record) {
   record.phase = TaskPhase::kStopped;
   record.reason.clear();
-  // A full disk must not keep the task, and a watcher waits for the lock.
+  // Ignores the error of a full disk, because the task must end in any case. No
+  // watcher restarts the task meanwhile, because a watcher waits for the lock.
   IgnoreBecauseBestEffort(directory_.Write(record));
   const Result<void> ended = EndGently(record);
   // A task that cannot be ended gently is killed.
@@ -192,7 +195,8 @@ Result<void> JobTasks::StopAll() {
   std::vector<Error> unreadable;
   MOUNTD_ASSIGN(std::vector<TaskRecord> records,
                 directory_.Records(&unreadable));
-  // All records first, so that after a kill no watcher starts a task again.
+  // Writes all records first, so that after a kill no watcher starts a task
+  // again.
   for (TaskRecord& record : records) {
     if (record.IsActive()) {
       record.phase = TaskPhase::kStopped;
@@ -208,7 +212,7 @@ Result<void> JobTasks::StopAll() {
       isolation = one->spec.config.network;
     }
   }
-  // Such a record may be of a task that runs.
+  // An unreadable record may belong to a task that runs.
   if (!unreadable.empty()) {
     Keep(unreadable.front(), all);
   }

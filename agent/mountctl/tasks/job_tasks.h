@@ -18,7 +18,7 @@ namespace mountd::agent {
 // task is started twice, and none is lost.
 class JobTasks {
  public:
-  // Neither is owned.
+  // The caller keeps both objects.
   JobTasks(driver::TaskDriver& driver, const JobDirectory& directory)
       : driver_(driver), directory_(directory) {}
 
@@ -34,17 +34,18 @@ class JobTasks {
   // Ends and forgets the task's newest start, also on a full disk. The record
   // stays, as kStopped and without an id, if the disk has room for it.
   Result<void> Stop(TaskRecord record);
-  // Does so with all tasks, the last one first, and ends their network. Nobody
-  // restarts any of them meanwhile. Goes on after an error, and returns the
-  // first one.
+  // Stops all tasks, the last one first, and ends their network. Nobody
+  // restarts a task meanwhile. Continues after an error, and returns the first
+  // error.
   Result<void> StopAll();
 
   // Records the end of the start with this id, and what the policy decides.
   // Does nothing if another start is newer, or mountctl has stopped the task.
   Result<void> RecordEnd(const std::string& task, const std::string& id,
                          const driver::ExitResult& result, BootTime now);
-  // Does the same for a start that failed. An error that may be gone a moment
-  // later, such as that of a mountd which restarts, is no attempt of the task.
+  // Does the same for a start that failed. Does not count an error that may be
+  // gone a moment later, such as that of a restarting mountd, as an attempt of
+  // the task.
   Result<void> RecordFailedStart(const std::string& task, const Error& error,
                                  BootTime now);
 

@@ -41,7 +41,7 @@ std::string_view NameOf(const Names<Value, size>& names, Value value) {
 }
 
 // Throws nlohmann's exception for a name that this release does not know,
-// because another value would be another task.
+// because a default in its place would describe another task.
 template <typename Value, std::size_t size>
 Value ValueOf(const Names<Value, size>& names, const Json& json) {
   const auto text = json.get<std::string>();

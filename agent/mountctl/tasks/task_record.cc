@@ -91,7 +91,7 @@ Result<TaskRecord> RecordFromText(std::string_view text,
       return *std::move(record);
     }
   } catch (const nlohmann::json::exception&) {
-    // The error below says it.
+    // The error below covers exceptions, too.
   }
   return MakeError(Code::kFailedPrecondition, "read", path,
                    path +

@@ -39,8 +39,8 @@ struct TaskSpec {
   // releases the allocation. False for a name that the user has chosen, because
   // another agent may have an allocation of that name by then.
   bool remove = false;
-  // The task does nothing but hold the command of an exec, so nobody waits for
-  // the task's end if mountctl was killed.
+  // The task's own process only waits, because the command runs by exec. So
+  // nobody waits for the task's end if mountctl was killed.
   bool holds_exec = false;
 };
 

@@ -23,8 +23,8 @@ using std::chrono::milliseconds;
 // Between two tries of a call that failed.
 constexpr milliseconds kRetryPause{1000};
 
-// Returns the time until a waiting task starts; 0 if it is due. A time that no
-// policy sets is of the clock of an earlier boot.
+// Returns the time until a waiting task starts; 0 if it is due. A start time
+// that is later than every policy allows is of an earlier boot's clock.
 milliseconds PauseOf(const TaskRecord& record, BootTime now) {
   constexpr milliseconds kSlack = std::chrono::minutes(2);
   const RestartPolicy& policy = record.spec.restart;
@@ -52,7 +52,8 @@ Watcher::~Watcher() { Stop(); }
 
 void Watcher::Stop() {
   const std::uint64_t one = 1;
-  // An eventfd takes eight bytes, or its counter is full and readable.
+  // An eventfd takes the eight bytes. If its counter is full, it can be read
+  // anyway.
   (void)!::write(stopping_.get(), &one, sizeof one);
   if (!threads_.empty()) {
     driver_.Shutdown();
@@ -81,7 +82,8 @@ Result<void> Watcher::Run(UniqueFd watch) {
 // Returns whether a task is active. Follows each active one.
 Result<bool> Watcher::Look(UniqueFd& watch) {
   MOUNTD_ASSIGN(const UniqueFd lock, directory_.Lock());
-  // `mountctl ps` tells files that cannot be read. The other tasks go on.
+  // `mountctl ps` reports files that cannot be read. Their tasks do not stop
+  // the others from being watched.
   std::vector<Error> unreadable;
   MOUNTD_ASSIGN(const std::vector<TaskRecord> records,
                 directory_.Records(&unreadable));

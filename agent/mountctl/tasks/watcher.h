@@ -14,8 +14,8 @@
 namespace mountd::agent {
 
 // Restarts the tasks of one job as their policies say, until no task of the job
-// can run any more. Owns a thread for each task. Killed, it leaves the tasks as
-// they are, and another watcher goes on from the records.
+// can run any more. Owns a thread for each task. If somebody kills the watcher,
+// the tasks stay as they are, and another watcher continues from the records.
 class Watcher {
  public:
   // `now` returns a BootTime, on any thread. The driver is not owned.
@@ -26,8 +26,8 @@ class Watcher {
   Watcher& operator=(const Watcher&) = delete;
 
   // Returns when no task is active. Closes `watch`, the watcher's lock, while
-  // it has the job's lock, so that whoever starts a task then sees that nobody
-  // watches. Ends the driver's calls (Shutdown).
+  // it has the job's lock. So a process that starts a task later sees that no
+  // watcher lives. Ends the driver's calls (Shutdown).
   Result<void> Run(UniqueFd watch);
 
  private:
