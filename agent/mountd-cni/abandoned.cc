@@ -76,17 +76,17 @@ class Room {
     return true;
   }
 
-  // True if a task driver has made the namespace. The driver ends the networks
-  // itself, also those whose DEL never came, and nothing but mountd keeps the
-  // namespace before the first task begins.
+  // True if a task driver has made the namespace. The driver itself ends its
+  // networks, also those whose DEL never came. IsHeld cannot protect such a
+  // namespace, because before the first task only mountd keeps it.
   static bool HasDriver(const AllocationStatus& status) {
     return std::any_of(
         status.networks.begin(), status.networks.end(),
         [](const NetworkStatus& one) { return one.interface == "lo"; });
   }
 
-  // Releases the markers first, because the next ADD finds them only by their
-  // allocation.
+  // Releases the markers first, because the next ADD finds the markers only by
+  // their allocation.
   Result<void> Remove(const std::string& allocation) {
     for (const AllocationEntry& other : entries_) {
       const auto id = ParseAllocationId(other.id);

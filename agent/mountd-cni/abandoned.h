@@ -26,10 +26,10 @@ enum class Own { kRemove, kKeep };
 //
 // Removes none of the same container with Own::kKeep.
 //
-// Removes an attachment of the last two kinds only if no process of the host is
-// in its namespace (mountd looks for those) and nothing but mountd keeps that
-// namespace (IsHeld). Does not ask IsHeld about the namespace of this ADD,
-// because the runtime that calls keeps that one.
+// Removes an attachment of the last two kinds only if mountd finds no process
+// of the host in its namespace, and if nothing but mountd keeps that namespace
+// (IsHeld). Does not ask IsHeld about the namespace of this ADD, because the
+// runtime that calls ADD keeps that namespace.
 //
 // Keeps an attachment in a namespace that a task driver has made, because the
 // driver ends the namespace's networks itself.

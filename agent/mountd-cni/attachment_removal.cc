@@ -118,7 +118,7 @@ class Garbage {
                : Ok();
   }
 
-  // Releases markers whose interface has gone without a DEL of this plugin.
+  // Releases markers whose interface was removed without a DEL of this plugin.
   void CollectMarkers() {
     for (const auto& [marker, scope] : markers_) {
       if (IsGarbage(marker, scope)) {
@@ -168,8 +168,8 @@ Result<void> Tidy(agent::Client& client, const std::string& allocation,
   if (there) {
     return Ok();
   }
-  // Releases the marker first, because the next DEL finds it only by its
-  // allocation.
+  // Releases the marker first, because the next DEL finds the marker only by
+  // its allocation.
   if (status->scope != name) {
     MOUNTD_TRY(Release(client, MarkerOf(allocation, ifname)));
   }

@@ -11,10 +11,10 @@
 namespace mountd::cni_plugin {
 
 // Carries out DEL: removes the interface, and with the last interface the
-// allocation, unless the allocation has volumes or mounts. Those are another
-// agent's, such as a task driver's, which releases the allocation after them: a
+// allocation. Keeps an allocation with volumes or mounts, because another
+// agent, such as a task driver, made these and releases the allocation later. A
 // runtime ends a container's network before its volumes. Ok if there is no such
-// interface. `name` is the network configuration's.
+// interface. `name` is the name of the network configuration.
 Result<void> Detach(agent::Client& client, const std::string& allocation,
                     const std::string& ifname, const std::string& name);
 
@@ -22,9 +22,9 @@ Result<void> Detach(agent::Client& client, const std::string& allocation,
 // does.
 Result<void> DetachAll(agent::Client& client, const std::string& allocation);
 
-// Releases the marker and the allocation if they have no network left: after
-// Detach's first step, and after a failed ADD. Keeps an interface that is
-// there.
+// Releases the marker and the allocation if they have no network left. Called
+// after Detach has removed the interface, and after a failed ADD. Keeps an
+// interface that is there.
 Result<void> Tidy(agent::Client& client, const std::string& allocation,
                   const std::string& ifname, const std::string& name);
 
@@ -36,8 +36,8 @@ Result<std::optional<agent::AllocationStatus>> FindAllocation(
 Result<void> Release(agent::Client& client, const std::string& allocation);
 
 // Carries out GC: detaches all attachments of this network configuration and
-// this user that are not in config.valid_attachments. Goes on after an error,
-// and returns the first one.
+// this user that are not in config.valid_attachments. Continues after an error,
+// and returns the first error.
 Result<void> CollectGarbage(agent::Client& client, const Config& config);
 
 }  // namespace mountd::cni_plugin

@@ -17,7 +17,8 @@ namespace {
 using cni::FindMember;
 using cni::Json;
 
-// Enough for a container's result, or for a few thousand valid attachments.
+// These bounds are enough for a container's result, or for a few thousand valid
+// attachments.
 constexpr cni::TextBounds kInputBounds{1U << 20U, 32, 65536};
 constexpr std::size_t kMaxNameBytes = 128;
 constexpr std::size_t kMaxAddressBytes = 256;

@@ -21,8 +21,9 @@ struct Environment {
   // The last part of the program's own path (argv[0]).
   std::string program{};
   // MOUNTD_CNI_NETWORK and MOUNTD_CNI_ADDRESS: defaults of the configuration's
-  // keys "network" and "address". A runtime passes its own environment on, so
-  // its unit file sets them for a configuration that the runtime itself writes.
+  // keys "network" and "address". They serve a configuration that the runtime
+  // itself writes. A runtime passes its own environment on, so the runtime's
+  // unit file can set them.
   std::string network{};
   std::string address{};
 };

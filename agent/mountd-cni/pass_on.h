@@ -18,8 +18,7 @@ Outcome<Added> PassOn(const Environment& environment, const Config& config);
 Outcome<Added> PassOnPrevious(const Environment& environment,
                               const Config& config);
 
-// host-local: 111 (NotSupported), because mountd chooses addresses itself, so
-// nobody may get one from here.
+// host-local: 111 (NotSupported), because mountd chooses all addresses itself.
 Outcome<Added> RefuseAddress(const Environment& environment,
                              const Config& config);
 Outcome<void> RefuseCheck(const Environment& environment, const Config& config);

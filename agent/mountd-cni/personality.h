@@ -39,10 +39,10 @@ Outcome<Personality> PersonalityOf(const Environment& environment,
                                    const cni::Json& document);
 
 // Returns the text for a person, or a fingerprint, that runs the program
-// without CNI_COMMAND. `version` is mountd's own. The plugins that stand in for
-// the CNI project's call themselves by the project's first version with all
-// verbs, because Nomad asks for at least 0.4.0 of each, and for 1.3.0 of
-// "bridge" before it calls CHECK.
+// without CNI_COMMAND. `version` is mountd's own. A personality in place of a
+// plugin of the CNI project gives the project's first version with all verbs,
+// because Nomad asks for at least 0.4.0 of each, and for 1.3.0 of "bridge"
+// before it calls CHECK.
 std::string AboutText(Personality personality, const std::string& version);
 
 }  // namespace mountd::cni_plugin

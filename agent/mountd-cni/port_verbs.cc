@@ -46,8 +46,8 @@ Result<NetworkStatus> MapOrMakeRoom(Client& client,
   if (status) {
     return status;
   }
-  // mountd repairs an interface that others have changed, and then takes the
-  // ports.
+  // FailedPrecondition: others have changed the interface. mountd then repairs
+  // the interface, so the second call can map the ports.
   if (status.error().code == Code::kFailedPrecondition) {
     return Map(client, environment, ports);
   }

@@ -10,10 +10,9 @@
 #include "agent/mountd-cni/verbs.h"
 #include "agent/types.h"
 
-// The verbs of the personality portmap. It gives host ports to an interface
-// that the personality bridge (or mountd) has made before it in the same list.
-// The ports go with that interface, so a DEL of the interface alone removes
-// them.
+// The verbs of the personality portmap, which gives host ports to an interface
+// that the personality bridge (or mountd) has made before in the same list. The
+// ports end with the interface, so a DEL of the interface alone removes them.
 namespace mountd::cni_plugin {
 
 // Maps runtimeConfig.portMappings in place of the interface's ports, all or

@@ -19,8 +19,8 @@ struct Macs {
 };
 
 // Returns the result of ADD: prevResult, then the host's end, the container's
-// end with its sandbox, its addresses, the default routes if they lead through
-// it, and dns.
+// end with its sandbox, the end's addresses, the default routes if they lead
+// through this end, and dns.
 cni::Json ResultOf(const agent::NetworkStatus& status,
                    const Environment& environment, const Config& config,
                    const Macs& macs);

@@ -18,7 +18,7 @@ namespace {
 
 using cni::Json;
 
-// More mappings than mountd accepts for one allocation.
+// This bound is above mountd's bound of mappings for one allocation.
 constexpr std::size_t kMaxMappings = 4096;
 constexpr std::size_t kMaxAddresses = 8;
 constexpr std::size_t kMaxWordBytes = 64;
@@ -148,9 +148,9 @@ Outcome<void> ReadAddresses(const Json& document, const Json& capabilities,
   return {};
 }
 
-// Refuses the conventions' other capabilities. They come only if the
-// configuration declares them, and then nobody may believe that they are in
-// force.
+// Refuses the conventions' other capabilities. A runtime passes them only if
+// the configuration declares them, and people would then believe that they have
+// an effect.
 Outcome<void> CheckCapabilities(const Json& capabilities) {
   constexpr std::array<std::string_view, 4> kKnown = {"portMappings", "ips",
                                                       "dns", "mac"};

@@ -96,8 +96,8 @@ Result<agent::NetworkStatus> AttachOrMakeRoom(Client& client,
   return made && *made ? Attach(client, environment, config, fd) : status;
 }
 
-// mountd distinguishes a network that is not declared from one that it refuses.
-// For the runtime both are an unusable configuration.
+// mountd has two errors for a network that is not declared and a network that
+// mountd refuses. For the runtime both are an unusable configuration.
 Failure AddFailure(const Error& error) {
   Failure failure = FailureOf(error);
   if (error.code == Code::kNotFound || error.code == Code::kInvalidArgument) {
@@ -106,8 +106,8 @@ Failure AddFailure(const Error& error) {
   return failure;
 }
 
-// Leaves an address empty that this user may not look at; only root may look at
-// both.
+// Finds the MAC addresses of both ends. Leaves an address empty that this user
+// may not read; only root may read both.
 Macs MacsOf(const agent::NetworkStatus& status, const Netns& netns) {
   const auto host = MacOf(status.host_interface);
   const auto container = MacOf(status.interface, netns.fd.get());
@@ -150,8 +150,8 @@ Outcome<void> Check(const Environment& environment, const Config& config) {
   MOUNTD_ASSIGN(const agent::NetworkStatus own,
                 FindInterface(environment, config));
   MOUNTD_TRY(CheckResult(own, environment, config, netns.inode));
-  // mountd answers from its records, so this asks the kernel, too, if this user
-  // may.
+  // mountd answers from its records. So CHECK asks the kernel, too, if this
+  // user may enter the namespace.
   const auto mac = MacOf(environment.ifname, netns.fd.get());
   return mac || mac.error().code != Code::kNotFound
              ? Outcome<void>()

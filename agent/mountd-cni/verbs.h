@@ -22,8 +22,8 @@ struct Added {
 };
 
 // Returns the result. If mountd refuses the attachment, first removes
-// attachments that are in the way and whose DEL never came (MakeRoom). Undoes a
-// failed ADD, unless mountd is out of reach; DEL undoes it then.
+// attachments that block this one and whose DEL never came (MakeRoom). Undoes a
+// failed ADD, unless mountd is out of reach; the runtime's DEL undoes it then.
 Outcome<Added> Add(const Environment& environment, const Config& config);
 
 // Removes the interface, and with its last interface an allocation that has
