@@ -9,8 +9,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// iptables' own status for a resource problem, as for a missing right. 1 would
-// say that a rule is not there.
+// iptables exits with 4 for a resource problem and for a missing right. 1 would
+// say that a rule is missing.
 constexpr int kRefused = 4;
 // go-iptables derives from the version that "-C" and "--wait" are known.
 constexpr char kVersion[] = " v1.8.9 (nf_tables), mountd's stand-in\n";

@@ -60,8 +60,9 @@ int Main() {
     return Fail(log, told.error());
   }
   stop.Await();
-  // A call that is under way may take as long as its task. The tasks go on
-  // without this process, and the host's calls end with the connection.
+  // Does not wait for calls, because a call may take as long as its task. The
+  // tasks run on without this process, and the host's calls end with the
+  // connection.
   (*server)->RemoveSocket();
   ::_exit(EXIT_SUCCESS);
 }

@@ -17,8 +17,9 @@ namespace {
 
 // X.509 counts versions from 0.
 constexpr long kVersion3 = 2;
-// The host's clock is this one, and may be set back a little meanwhile. A
-// plugin runs as long as its host wants.
+// Host and plugin have the same clock, but somebody may set it back a little
+// meanwhile. The end is far away, because a plugin runs as long as its host
+// wants.
 constexpr long kBeforeSeconds = -3600;
 constexpr int kDays = 365 * 30;
 
@@ -59,7 +60,8 @@ bool SetTimes(X509* certificate) {
                             nullptr) != nullptr;
 }
 
-// Names the subject, who is the issuer, too.
+// Sets the name of the subject. The issuer has the same name, because the
+// certificate signs itself.
 bool SetNames(X509* certificate) {
   X509_NAME* name = ::X509_get_subject_name(certificate);
   const auto* host = reinterpret_cast<const unsigned char*>("localhost");

@@ -16,7 +16,7 @@
 namespace mountd::goplugin {
 namespace {
 
-// A byte may take six of JSON's, so a line has at most 50 KiB.
+// JSON may write six bytes for a byte, so a line has at most 50 KiB.
 constexpr std::size_t kMostMessage = 2048;
 constexpr std::size_t kMostPairs = 8;
 constexpr std::size_t kMostKey = 64;
@@ -75,8 +75,8 @@ std::string HclogLine(LogLevel level, std::string_view module,
          "\n";
 }
 
-// A second open file of the same pipe, because O_NONBLOCK of the first one
-// would hold for whoever shares that one. A socket cannot be opened so.
+// Opens the pipe of stderr again, because O_NONBLOCK on fd 2 itself would also
+// affect each process that shares it. A socket cannot be opened again.
 Hclog::Hclog(std::string module)
     : module_(std::move(module)),
       own_(::open("/proc/self/fd/2",

@@ -23,8 +23,8 @@ std::string HclogLine(LogLevel level, std::string_view module,
                       std::uint64_t at);
 
 // Writes the plugin's log to stderr, which the host reads. Any thread. Drops
-// lines while the host does not read, so that a host that stands still holds no
-// caller, and also after the host has ended.
+// lines while the host does not read and after the host has ended, so that no
+// caller waits for the host.
 class Hclog {
  public:
   explicit Hclog(std::string module);

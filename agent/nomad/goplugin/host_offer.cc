@@ -50,7 +50,7 @@ Result<HostOffer> TakeHostOffer(const Cookie& cookie) {
   offer.socket_group = Take("PLUGIN_UNIX_SOCKET_GROUP");
   offer.client_certificate = Take("PLUGIN_CLIENT_CERT");
   offer.asks_for_multiplexing = !Take("PLUGIN_MULTIPLEX_GRPC").empty();
-  // The ports are those of plugins that listen on TCP.
+  // Only plugins that listen on TCP need the ports.
   Take("PLUGIN_MIN_PORT");
   Take("PLUGIN_MAX_PORT");
   return offer;

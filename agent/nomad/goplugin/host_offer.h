@@ -6,7 +6,8 @@
 
 #include "mountd/base/result.h"
 
-// The start of a plugin: the words of host and plugin before the first RPC.
+// The start of a plugin: the data that host and plugin exchange before the
+// first RPC.
 // Source: go-plugin 1.8.0, client.go and server.go.
 namespace mountd::goplugin {
 
@@ -17,8 +18,8 @@ struct Cookie {
   const char* value;
 };
 
-// The host's part, as the environment has it. "" is a thing that the host did
-// not say.
+// The host's part, as the environment has it. A member is "" if the host did
+// not set it.
 struct HostOffer {
   std::vector<int> versions{};       // of the application's protocol
   std::string socket_directory{};    // the socket has to be in it

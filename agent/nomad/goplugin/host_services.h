@@ -5,10 +5,10 @@
 
 #include "agent/nomad/goplugin/stop_request.h"
 
-// The services that every host of go-plugin expects. No call has a thread.
+// The services that every host of go-plugin expects. No call occupies a thread.
 namespace mountd::goplugin {
 
-// Makes the request once the answer is on its way.
+// Sets the StopRequest once the answer to the host is on its way.
 class ControllerService final : public plugin::GRPCController::CallbackService {
  public:
   explicit ControllerService(const StopRequest& stop) : stop_(stop) {}
@@ -21,16 +21,16 @@ class ControllerService final : public plugin::GRPCController::CallbackService {
   const StopRequest& stop_;
 };
 
-// Needs no other connection, so it drops the host's messages until the host
-// ends the stream.
+// Drops the host's messages until the host ends the stream, because the plugin
+// needs no other connection.
 class BrokerService final : public plugin::GRPCBroker::CallbackService {
  public:
   grpc::ServerBidiReactor<plugin::ConnInfo, plugin::ConnInfo>* StartStream(
       grpc::CallbackServerContext* context) override;
 };
 
-// Prints nothing after the handshake, so the stream stays empty until the host
-// ends it.
+// Sends nothing until the host ends the stream, because the plugin prints
+// nothing to stdout after the handshake.
 class StdioService final : public plugin::GRPCStdio::CallbackService {
  public:
   grpc::ServerWriteReactor<plugin::StdioData>* StreamStdio(

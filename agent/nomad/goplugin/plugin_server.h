@@ -15,9 +15,9 @@
 
 namespace mountd::goplugin {
 
-// Serves a plugin's services on a socket of its own, with those that every host
-// expects, and the health of "plugin". With a client certificate in the offer
-// only that client can call, by TLS.
+// Serves a plugin's services on a socket of its own, together with the services
+// that every host expects and the health of "plugin". If the offer has a client
+// certificate, only that client can call, by TLS.
 class PluginServer {
  public:
   // `version` is that of the application's protocol. The services and `stop`

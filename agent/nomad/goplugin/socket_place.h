@@ -24,8 +24,8 @@ class SocketPlace {
 
   const std::string& socket() const { return socket_; }
 
-  // Lets the group that the host names connect to the socket, which is there
-  // by now. Ok if the host names none.
+  // Lets the group that the host names connect to the socket. The socket exists
+  // already. Ok if the host names no group.
   Result<void> OpenToGroup(const HostOffer& offer) const;
 
   // Idempotent.

@@ -18,11 +18,11 @@ class StopRequest {
   UniqueFd event_;
 };
 
-// Lets SIGTERM and SIGHUP make the request, SIGINT do nothing, because a
-// terminal sends it to the whole group of the host, and SIGPIPE do nothing,
-// because the plugin outlives the host's end of the log. These are handlers,
-// which a program that this one starts does not inherit. `request` outlives the
-// process.
+// Makes SIGTERM and SIGHUP set the request. SIGINT does nothing, because a
+// terminal sends it to the host's whole process group. SIGPIPE does nothing,
+// because the plugin outlives the host's end of the log. All four have
+// handlers, because a started program does not inherit handlers. `request`
+// outlives the process.
 void StopOnSignals(const StopRequest& request);
 
 }  // namespace mountd::goplugin
