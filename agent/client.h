@@ -44,7 +44,7 @@ namespace mountd::agent {
 // All methods are idempotent, so after any error the same call again is right.
 class Client {
  public:
-  // Unavailable if nothing answers there within options.connect_timeout.
+  // Unavailable if no mountd answers within options.connect_timeout.
   static Result<Client> Connect(ClientOptions options = {});
 
   Client(Client&&) noexcept;
@@ -79,7 +79,8 @@ class Client {
 
   // ---- Leases ---------------------------------------------------------------
 
-  // Binds an allocation or a scope. After a lapse GetFence has the receipt.
+  // Binds the lease to an allocation or a scope. After a lapse GetFence has the
+  // fence's receipt.
   Result<Lease> AcquireLease(std::string_view lease, const LeaseSpec& spec);
   Result<Lease> RenewLease(std::string_view lease);
   Result<void> ReleaseLease(std::string_view lease,
@@ -91,7 +92,8 @@ class Client {
 
   Result<NetworkStatus> SetupNetwork(std::string_view allocation,
                                      const NetworkSpec& spec);
-  // Returns the network of the interface; without an interface the only one.
+  // Returns the network of the interface; without an interface the only
+  // network.
   Result<NetworkStatus> GetNetwork(std::string_view allocation,
                                    std::string_view interface = {});
   // Returns an fd of the allocation's network namespace, which lives until its
@@ -153,9 +155,10 @@ class Client {
 
   // ---- Trees of files -------------------------------------------------------
 
-  // RemoveTree removes, and ChownTree gives to another owner, all that is in a
-  // directory that the caller owns beneath its alloc_roots. `directory` is any
-  // fd of that directory; the caller keeps the fd and closes it.
+  // RemoveTree removes all that is in a directory. ChownTree gives all of it to
+  // another owner. The caller must own the directory, and the directory must be
+  // beneath the caller's alloc_roots. `directory` is any fd of it; the caller
+  // keeps the fd and closes it.
   Result<TreeResult> RemoveTree(int directory);
   Result<TreeResult> ChownTree(int directory, std::uint32_t uid,
                                std::uint32_t gid);
@@ -167,9 +170,9 @@ class Client {
   Result<Holders> ListHolders(std::string_view allocation,
                               std::string_view task, std::string_view name,
                               bool node = false);
-  // Returns the mounts that OpenTree and OpenInbox, and the namespaces that
-  // OpenNamespace handed out of the allocation, and that a process still has,
-  // even after the release.
+  // Returns the mounts of OpenTree and OpenInbox, and the namespaces of
+  // OpenNamespace, that mountd has handed out of the allocation and that a
+  // process still has, even after the release.
   Result<HandedOutList> ListHandedOut(std::string_view allocation);
   // Returns whether the mounts of the task are as mountd made them. `pidfd` is
   // of any process of the task.
@@ -211,10 +214,10 @@ class Client {
 
   // ---- Grants ---------------------------------------------------------------
 
-  // Each lists what rules grant the caller, also for an administrator. With
-  // `uid`, lists what rules grant that user; with ClientOptions::all_users,
-  // what the rules of all users grant together. PermissionDenied for others'
-  // grants unless the caller is an administrator.
+  // Each method lists what rules grant the caller, also if the caller is an
+  // administrator. With `uid`, lists what rules grant that user; with
+  // ClientOptions::all_users, what the rules of all users grant together.
+  // PermissionDenied for others' grants unless the caller is an administrator.
   Result<std::vector<HostVolumeGrant>> ListHostVolumes(
       std::optional<std::uint32_t> uid = {});
   Result<std::vector<FilesystemGrant>> ListFilesystems(
@@ -226,7 +229,8 @@ class Client {
 
   Result<std::vector<OwedTeardown>> ListOwed();
   Result<OwedSummary> Owed();
-  // Returns how many of the ports that any rule grants no allocation has.
+  // Returns how many host ports are free: a rule grants them to some user, and
+  // no allocation has them.
   Result<std::uint32_t> FreeHostPorts();
   // Retries the pending tear-downs now. Returns how many are left.
   Result<std::uint32_t> RetryOwed();

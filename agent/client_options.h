@@ -21,9 +21,10 @@ struct ClientOptions {
   // that only an administrator may make. Such a call may wait for minutes.
   bool interactive = false;
 
-  // Lists, and RetryOwed, cover the objects of all users; PermissionDenied
-  // unless the caller is an administrator. If false, an administrator still
-  // gets all users' objects and other callers get their own.
+  // If true, lists and RetryOwed cover the objects of all users;
+  // PermissionDenied unless the caller is an administrator. If false, an
+  // administrator still gets all users' objects and other callers get their
+  // own.
   bool all_users = false;
 
   // How long connecting may take. This includes the start of the daemon if its
@@ -40,25 +41,26 @@ struct ClientOptions {
   // the operation's id as its detail.
   bool join = true;
   std::chrono::milliseconds deadline{300'000};
-  // If set, the client calls this on its own thread after each InProgress. If
-  // it returns true, the client repeats the call no more, and the method
-  // returns InProgress as after `deadline`. The work in mountd goes on.
+  // If set, the client calls this function on its own thread after each
+  // InProgress. If the function returns true, the client stops repeating the
+  // call, and the method returns InProgress as after `deadline`. mountd
+  // continues the work.
   std::function<bool()> give_up{};
 
   // The names of all calls, until Client::SetNames.
   CallNames names{};
-  // If true, the client repeats a call without the traceparent if mountd refuses
-  // traces, as 0.1.0 does. For a trace of the environment, because the caller
-  // did not ask for that trace.
+  // If true, the client repeats a call without the traceparent if mountd
+  // refuses traces, as 0.1.0 does. Meant for a trace from the environment,
+  // because the caller did not ask for such a trace.
   bool optional_trace = false;
 
-  // Each call calls this on its own thread, with the method's name before the
-  // call and with "" after it.
+  // Each call runs this function on its own thread: with the method's name
+  // before the call, and with "" after the call.
   std::function<void(std::string_view method)> on_call{};
 
   // If true, the client reconnects once when it finds the connection broken,
-  // and repeats the call. The daemon may have carried out the first try, and a
-  // second is right all the same because every method is idempotent.
+  // and repeats the call. The daemon may have carried out the first try. The
+  // second try is still right, because every method is idempotent.
   bool reconnect = true;
 };
 

@@ -41,7 +41,7 @@ struct SignalHandlers {
   };
   std::function<void(const PluginInstance& instance)> plugin_added;
   std::function<void(const PluginInstance& instance)> plugin_removed;
-  // An event of the task that runs a plugin, in the words to show it in.
+  // An event of the task that runs a plugin, as text to show.
   struct PluginEvent {
     std::string plugin;
     std::string type;
@@ -50,7 +50,7 @@ struct SignalHandlers {
     std::string message;
   };
   std::function<void(const PluginEvent& event)> plugin_event;
-  // A plugin says something else of this node than before. `text` is one line.
+  // A plugin describes this node otherwise than before. `text` is one line.
   struct NodeInfoChange {
     std::string plugin;
     std::string type;
@@ -100,11 +100,12 @@ struct SignalHandlers {
   std::function<void(const std::string& lease, std::uint32_t uid,
                      const std::string& reason)>
       lease_lapsed;
-  // The fence is done, perhaps before this Subscriber started: mountd tells the
-  // lease's user each fence at least once, and may tell one again.
+  // The fence is done, perhaps before this Subscriber started. mountd reports
+  // each fence to the lease's user at least once, and sometimes again.
   std::function<void(const std::string& allocation, const std::string& lease)>
       fence_done;
-  // Follows each call of both, with the names of the lease's AcquireLease.
+  // Called after each lease_lapsed and fence_done, with the names (CallNames)
+  // of the lease's AcquireLease.
   std::function<void(const std::string& lease, std::uint32_t uid,
                      const LeaseChange& change)>
       lease_changed;

@@ -13,7 +13,7 @@ namespace mountd::agent {
 struct LeaseSpec {
   bool operator==(const LeaseSpec&) const = default;
 
-  // One of both.
+  // The lease is for the allocation or for the scope; one of both is set.
   std::string allocation;
   std::string scope;
   // The read end of a pipe, which the caller keeps; -1: none. The lease lasts
@@ -38,7 +38,7 @@ struct Lease {
   std::string state;       // "held" or "lapsed"
   std::uint64_t deadline_boottime = 0;
   std::string reason;
-  // The names of the last AcquireLease; "": it gave none.
+  // The names of the last AcquireLease; "": the caller gave none.
   std::string traceparent;
   std::string request_id;
 };
@@ -72,7 +72,7 @@ struct Fence {
   std::uint64_t searched_at = 0;
   std::uint64_t done_boottime = 0;
   std::uint64_t done_at = 0;
-  // The names of the AcquireLease whose lease lapsed; "": it gave none.
+  // The names of the AcquireLease whose lease lapsed; "": the caller gave none.
   std::string traceparent;
   std::string request_id;
 };
@@ -84,7 +84,7 @@ struct LeaseChange {
   std::string change;      // "lapsed" or "fenced"
   std::string reason;      // why the lease has lapsed
   std::string allocation;  // "fenced": whose fence is done
-  // The names of the AcquireLease; "": it gave none.
+  // The names of the AcquireLease; "": the caller gave none.
   std::string traceparent;
   std::string request_id;
 };

@@ -103,7 +103,7 @@ enum class UnmountMode { kPlain, kDetach, kForce, kAbort };
 // volume, because unmounting does not take that copy from the process.
 // - kRefuse: Busy with names of such processes, and nothing has changed.
 // - kWait: waits until there are no copies.
-// - kIgnore: goes on. A volume with copies counts as detached
+// - kIgnore: continues. A volume with copies counts as detached
 //   (Receipt::node_detached) only when the last copy has gone. A host volume
 //   counts as detached only when the allocation's cgroup has no process.
 enum class OnTasks { kRefuse, kWait, kIgnore };
@@ -152,11 +152,11 @@ struct MountStatus {
   std::string health{};  // "healthy", "dead", "hung", "unknown"
 };
 
-// Puts the mount into the list of a task's mounts, so that the list has each
-// mount once, however often the agent repeats the call that answers it. An
-// entry with the same host_path or task_path gives its place to the mount.
-// Returns whether the list has changed. A mount in a container has no host_path
-// and stays out, because the runtime has nothing to do for it.
+// Puts the mount into the list of a task's mounts. Replaces an entry with the
+// same host_path or task_path, so that the list has each mount once, however
+// often the agent repeats a call. Returns whether the list has changed. Leaves
+// out a mount in a container, which has no host_path, because the runtime need
+// not mount it.
 bool InsertMount(const MountConfig& config, std::vector<MountConfig>& mounts);
 
 // Print the values for logs and tests, without secrets.

@@ -17,9 +17,9 @@ struct Port {
   std::string label{};
   std::uint16_t host = 0;
   std::uint16_t container = 0;  // 0: the same as host
-  // "tcp", "udp", "sctp", or several with "+". "udp?": only if it is free, in
-  // mode "bridge" alone; a network's status has it without "?" if it is mapped,
-  // else not.
+  // "tcp", "udp", "sctp", or several with "+". "udp?", in mode "bridge" alone,
+  // maps the port only if it is free. A network's status then has "udp" if
+  // mountd has mapped the port, and leaves "udp" out otherwise.
   std::string protocols = "tcp";
   std::uint16_t count = 1;     // how many ports in a row
   std::string host_address{};  // an address of the host; "": any
@@ -35,8 +35,8 @@ struct NetworkSpec {
   std::string address{};     // exactly this one; "": any free one
   std::string address6{};
   bool isolated = false;  // no traffic to or from other allocations
-  // True if the task reaches all destinations by this network. If absent, that
-  // is so for the first network of the allocation only.
+  // True if the task reaches all destinations by this network. If absent, true
+  // only for the first network of the allocation.
   std::optional<bool> default_route{};
   std::string hostname{};
   struct Host {

@@ -25,9 +25,9 @@ struct OwedTeardown {
   Timestamp since;
 };
 
-// The names that a caller gives its calls, so that they can be found again in
-// mountd's log, signals and receipts, and in a trace. mountd refuses a wrong
-// one as InvalidArgument.
+// The names that a caller gives its calls, so that people find the calls in
+// mountd's log, signals and receipts, and in a trace. mountd answers
+// InvalidArgument for an invalid name.
 struct CallNames {
   bool operator==(const CallNames&) const = default;
 

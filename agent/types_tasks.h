@@ -14,7 +14,7 @@ struct Holder {
   bool operator==(const Holder&) const = default;
 
   std::uint32_t pid = 0;
-  // Empty, or 0, if the caller may not know it.
+  // Empty, or 0, if the caller may not know these values.
   std::uint32_t uid = 0;
   std::string command;
   std::string how;  // "cwd", "root", "exe", "fd 5", "mmap"

@@ -94,8 +94,8 @@ void Client::Impl::SetPatience(dbus::Dict& options,
   milliseconds patience = options_.patience;
   const auto left_ms =
       std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(left));
-  // Not more than the time left, so that the daemon answers InProgress, with
-  // the operation's id, before the deadline.
+  // The patience is not more than the time that is left, so that the daemon
+  // answers InProgress, with the operation's id, before the deadline.
   if (options_.join &&
       left_ms < (patience.count() == 0 ? kDefaultPatience : patience)) {
     patience = left_ms;
@@ -124,8 +124,9 @@ Result<void> Client::Impl::Once(const std::string& op,
       may_reconnect = false;
       // NOLINTEND(clang-analyzer-deadcode.DeadStores)
       if (Result<void> connected = Connect(); !connected) {
-        // The call that finds the connection broken meets a restart. mountd is
-        // gone only if a later call finds nobody, either.
+        // A call that finds its connection broken says kRestarting, because
+        // mountd may be restarting. A later call that finds nobody says
+        // kDaemon.
         return was_there
                    ? WithAway(Away::kRestarting, std::move(connected).error())
                    : std::move(connected).error();
@@ -144,7 +145,8 @@ Result<void> Client::Impl::Once(const std::string& op,
     }
     if (options_.optional_trace && failure.unknown_option == kTraceParent &&
         options.erase(kTraceParent) > 0) {
-      // mountd checks all options before it does anything.
+      // The refused call has done nothing, because mountd checks all options
+      // first. So the client calls again without the trace.
       trace_is_unknown_ = true;
       continue;
     }

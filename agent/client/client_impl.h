@@ -55,7 +55,8 @@ class Client::Impl {
     }
   }
 
-  // Returns the options of calls that list objects, or act on all listed ones.
+  // Returns the options of calls that list objects, or act on all listed
+  // objects.
   dbus::Dict ListOptions() const {
     return options_.all_users ? dbus::Dict{{"all_users", dbus::Value(true)}}
                               : dbus::Dict();

@@ -77,7 +77,8 @@ Result<std::string> SocketPath(const std::string& address) {
 }
 
 timeval ToTimeval(steady_clock::duration duration) {
-  // At least 1 us, because SO_SNDTIMEO takes 0 for no limit (socket(7)).
+  // The time is at least 1 us, because 0 means no limit to SO_SNDTIMEO
+  // (socket(7)).
   const auto us = std::max<std::int64_t>(
       1, std::chrono::duration_cast<microseconds>(duration).count());
   timeval result{};
@@ -101,8 +102,8 @@ Result<UniqueFd> ConnectSocket(const std::string& path,
       return ErrnoError(errno, kConnect, path);
     }
     err = ConnectUnix(fd.get(), path);
-    // A handled signal ends that wait, with SA_RESTART, too (signal(7)), and
-    // the connection has not begun.
+    // A signal handler interrupts connect(2), even with SA_RESTART (signal(7)).
+    // The connection has not begun then, so the loop tries again.
   } while (err == EINTR && steady_clock::now() < deadline);
   if (err != 0) {
     return Unreachable(err == EINTR ? ETIMEDOUT : err, path);
@@ -135,7 +136,7 @@ Result<UniqueBus> Handshake(UniqueFd fd, const std::string& path,
     r = left.count() <= 0
             ? -ETIMEDOUT
             : ::sd_bus_wait(raw, static_cast<std::uint64_t>(left.count()));
-    // A handled signal ends poll(2), with SA_RESTART, too (signal(7)).
+    // A signal handler interrupts poll(2), even with SA_RESTART (signal(7)).
     if (r == -EINTR) {
       r = 0;
     }
@@ -161,9 +162,9 @@ Result<UniqueBus> OpenSystemBus(bool interactive) {
 }
 
 bool IsLost(const std::string& name) {
-  // The bus answers NoReply if mountd leaves it before it answers. sd-bus names
-  // an errno that D-Bus has no name for "System.Error." and the errno
-  // (sd_bus_error(3)).
+  // The bus answers NoReply if mountd leaves the bus before mountd answers. For
+  // an errno without a D-Bus name, sd-bus makes a name of "System.Error." and
+  // the errno (sd_bus_error(3)).
   return name == "org.freedesktop.DBus.Error.Disconnected" ||
          name == "org.freedesktop.DBus.Error.NoReply" ||
          name == "System.Error.ENOTCONN" || name == "System.Error.EPIPE" ||
@@ -211,8 +212,8 @@ Away AwayOf(const std::string& name, const std::string& message) {
   return IsAbsent(name) ? Away::kDaemon : Away::kNone;
 }
 
-// Returns the key of an option that mountd refuses because it does not know it,
-// in the words of this release or of 0.1.0; "" for another error.
+// Returns the key of an option that mountd refuses as unknown. Knows the words
+// of this release and of 0.1.0. Returns "" for another error.
 std::string UnknownOptionOf(const sdbus::Error& error) {
   const std::string_view message = error.getMessage();
   if (error.getName() != "org.mountd1.Error.InvalidArgument" ||

@@ -115,7 +115,7 @@ class Connection {
   std::unique_ptr<ManagerProxy> proxy_;
 };
 
-// The error of a failed call, and whether the connection is lost with it.
+// The error of a failed call, and whether the call has lost the connection.
 struct CallFailure {
   Error error;
   bool connection_lost = false;
@@ -134,9 +134,10 @@ struct CallFailure {
 CallFailure FailureOf(const sdbus::Error& error, const std::string& op,
                       const std::string& object);
 
-// FailureOf for calls that this library makes. The library sends only methods
-// and options of its own contract. So a mountd that does not know one of them
-// is older, and the error is NotSupported and says so.
+// Does the same as FailureOf, for calls that this library makes. The library
+// sends only methods and options of its own contract, so a mountd that does not
+// know a method or option is older than the library. The error is then
+// NotSupported and says so.
 CallFailure FailureOfOwnCall(const sdbus::Error& error, const std::string& op,
                              const std::string& object);
 

@@ -60,7 +60,7 @@ std::vector<T> FromRows(const std::vector<Row>& rows) {
   return list;
 }
 
-// Converts a value of a dictionary to the member that it is of.
+// Converts a value of a dictionary, and stores it in the member.
 template <typename W, typename M>
 Result<void> Assign(W value, M& member) {
   if constexpr (requires { member.has_value(); }) {

@@ -128,8 +128,8 @@ std::ostream& Print(std::ostream& out, std::string_view name, const T& value) {
 
 }  // namespace
 
-// The compiler cannot write this function, because a list of plugins' instances
-// is a member.
+// The compiler cannot default this operator, because a member is a list of
+// PluginStatus itself.
 bool PluginStatus::operator==(const PluginStatus& other) const {
   bool equal = true;
   ForEachField(MembersOf<PluginStatus>::kList, [&](const auto& field) {

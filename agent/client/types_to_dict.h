@@ -8,9 +8,9 @@
 #include "agent/client/wire_types.h"
 
 // Internal to agent/. Converts the types of types.h to the contract's
-// dictionaries, by the lists of agent/fields/. A member that is empty, false or
-// 0 has no key, because mountd then takes its own default; Always in a list
-// says otherwise.
+// dictionaries, by the lists of agent/fields/. Leaves out the key of a member
+// that is empty, false or 0, because mountd then uses its own default. A field
+// listed with Always has its key in any case.
 namespace mountd::agent {
 
 // The contract's words.

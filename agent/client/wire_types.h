@@ -74,7 +74,7 @@ requires(IsCapabilities(kForm))
 struct WireType<kForm, std::vector<std::string>> {
   using Type = std::vector<std::int32_t>;
 };
-// Enums are words.
+// An enum is a text in the contract.
 template <Form kForm, typename M>
 requires std::is_enum_v<M>
 struct WireType<kForm, M> {

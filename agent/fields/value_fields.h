@@ -19,8 +19,8 @@
 // arguments of the methods, which are no keys of a dictionary.
 namespace mountd::agent {
 
-// Returns true for members that may hold a secret: CSI says so of the mount
-// flags, and plugins put credentials into contexts. The request of a controller
+// Returns true for members that may hold a secret: CSI says that mount flags
+// may, and plugins put credentials into contexts. The request of a controller
 // call contains such members.
 constexpr bool IsSensitive(std::string_view key) {
   constexpr std::array<std::string_view, 5> kSensitive = {
