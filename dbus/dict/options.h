@@ -12,9 +12,9 @@
 
 namespace mountd::dbus {
 
-// Reads an a{sv} strictly: refuses the call if a key has the wrong type or no
-// Get asked for it. Keeps the first problem, so that a method can read all its
-// keys and check once.
+// Reads an a{sv} strictly: refuses the call if a key has the wrong type, or if
+// no Get has asked for the key. Keeps the first problem, so that a method can
+// read all its keys and check once.
 //
 //   OptionReader reader("options", options);
 //   const auto scope = reader.Get<std::string>("scope", "");

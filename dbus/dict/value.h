@@ -27,9 +27,9 @@ struct sdbus::signature_of<mountd::dbus::Value>
 namespace mountd::dbus {
 
 // Holds a D-Bus variant. A sdbus::Variant is a message of its own, which sd-bus
-// makes, seals and copies; that takes half a call's time where an answer has
-// eight of them. So Value keeps the types of nearly all answers as plain
-// values, and only the others as a sdbus::Variant.
+// makes, seals and copies. In an answer with eight variants that takes half of
+// the call's time. So Value keeps the types of nearly all answers as plain
+// values, and only other types as a sdbus::Variant.
 //
 // Replaces sdbus::Variant in generated code (mountd_generate_dbus).
 class Value {

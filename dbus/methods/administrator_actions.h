@@ -18,8 +18,9 @@ struct AdministratorAction {
 
 std::span<const AdministratorAction> AdministratorActions();
 
-// Null if polkit is never asked about the method. Methods that set something up
-// are among those, because nobody sets up anything in another user's name.
+// Null if polkit is never asked about the method. That holds for each method
+// that sets something up, because nobody sets up anything in another user's
+// name.
 const AdministratorAction* FindAdministratorAction(std::string_view method);
 
 }  // namespace mountd::dbus

@@ -26,8 +26,8 @@ struct AuthorityQuestion {
 // administrator may act as one for a single call. Runs on the loop's thread.
 class Authority {
  public:
-  // `caller` is set if the call may go on, with Caller::authority filled in.
-  // Otherwise `why_not` says why not, in words for the end of the refusal.
+  // `caller` is set if the call may continue, with Caller::authority filled in.
+  // Otherwise `why_not` is the reason, as text for the end of the refusal.
   struct Answer {
     std::optional<Caller> caller;
     std::string why_not;

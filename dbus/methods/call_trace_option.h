@@ -10,7 +10,7 @@ namespace mountd::dbus {
 
 // Reads the options "traceparent" and "request_id", which every method has.
 // Returns null if neither is given; such a call costs two look-ups of keys.
-// Refuses the call by `reader` if one is not valid.
+// Refuses the call by `reader` if an option is not valid.
 std::shared_ptr<const CallTrace> ReadCallTrace(OptionReader& reader);
 
 }  // namespace mountd::dbus

@@ -19,8 +19,8 @@ class CallerSource {
  public:
   virtual ~CallerSource() = default;
   virtual Result<Caller> CallerOf(const sdbus::Message& message) = 0;
-  // Identifies a caller by the message's sender, which only a bus has; null on
-  // the socket.
+  // Identifies a caller by the message's sender. `sender` is null on the
+  // socket, because only a bus names senders.
   virtual Result<Caller> CallerOfSender(const char* sender) = 0;
   virtual Result<void> Subscribe(const sdbus::Message& message) = 0;
   // Returns the Authority that decides about refused callers. Null on the

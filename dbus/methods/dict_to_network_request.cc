@@ -36,7 +36,8 @@ Protocols ParseProtocols(std::string_view text) {
     for (const auto& [value, name] : exec::kProtocolNames) {
       bit = name == word ? unsigned{value} : bit;
     }
-    // A + at the end would leave an empty rest, on which the loop ends.
+    // Refuses a + at the end here, because the loop ends before it sees an
+    // empty rest.
     if (bit == 0 || (protocols & bit) != 0 || plus == text.size() - 1) {
       return {};
     }
@@ -61,7 +62,7 @@ void ReadAddress(OptionReader& reader, const std::string& key,
     return;
   }
   const Result<Address> address = parse(text);
-  // 0.0.0.0 and :: stand for no address here, so nobody can ask for them.
+  // 0.0.0.0 and :: mean "no address" here, so nobody can ask for them.
   if (!address || netns::IsNone(*address)) {
     reader.Refuse(key, "must be an IP address of the option's family");
     return;

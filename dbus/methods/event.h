@@ -37,7 +37,7 @@ using EventDict = std::vector<std::pair<std::string, EventValue>>;
 using EventArgument = std::variant<std::string, std::uint32_t, std::uint64_t,
                                    ObjectPathText, EventDict>;
 
-// One signal on its way to the subscribers that may see it. It is a signal of
+// One signal, for the subscribers that may see it: a signal of
 // org.mountd1.Manager, or, if `properties_of` is set, PropertiesChanged of that
 // plugin instance with all its properties.
 struct Event {
@@ -50,7 +50,7 @@ struct Event {
 // One function for each signal; each sets which callers may see the event.
 // `access` outlives the event.
 Event OperationDone(const OperationSummary& summary);
-// Returns the signals about an operation that goes on: OperationStep and, for
+// Returns the signals about an operation under way: OperationStep and, for
 // methods that count files, OperationProgress.
 std::vector<Event> OperationChanged(const CallerAccess& access,
                                     const OperationStatus& status);
@@ -83,7 +83,7 @@ std::vector<Event> LeaseLapsed(const CallerAccess& access,
                                const LeaseRecord& lease);
 std::vector<Event> FenceDone(const CallerAccess& access,
                              const FenceRecord& fence);
-// The same for the lease's user alone, also if others may see it.
+// Does the same for the lease's user alone, even if others may see the fence.
 std::vector<Event> FenceDoneForUser(const FenceRecord& fence);
 // OwedChanged and OwedOverdue count the pending tear-downs of all users. They
 // carry only how many there are and since when.
@@ -103,8 +103,8 @@ Event RulesetRestored();
 // Sends `event` on one connection. A null `destination` is the connection's
 // only peer. Sends nothing to a peer that has gone. Runs on the loop's thread.
 void Emit(sd_bus* bus, const char* destination, const Event& event);
-// Returns false from the moment on in which sd-bus learns that the other end
-// has hung up, which a send may learn before the loop does.
+// False once sd-bus knows that the other end has hung up. A send may notice
+// that before the loop does.
 bool IsOpen(sd_bus* bus);
 // Returns whether the kernel has taken all that was sent on an open connection.
 // False for a connection that has ended, because sd-bus then empties its queue.

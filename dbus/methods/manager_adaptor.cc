@@ -71,8 +71,8 @@ void ManagerAdaptor::RefuseUndecodable(const char* method, const Error& error) {
   throw ToDbus(error);
 }
 
-// Returns whether the caller asks for the spans of all operations. On the bus
-// this object serves all senders, so none can have a wish of its own.
+// Returns whether the caller asks for spans. Refuses that on the system bus,
+// because one adaptor serves all senders there and keeps one wish.
 Result<bool> ManagerAdaptor::ReadSubscription(
     const Dict& options, const sdbus::Message& message) const {
   OptionReader reader("options", options);
@@ -102,8 +102,9 @@ void ManagerAdaptor::Subscribe(const Dict& options) {
     context.caller = *caller;
   }
   const bool sees_all = caller && parts_.services.access.SeesAll(context);
-  // The wish lasts as long as this object, which serves one peer. A user who
-  // could ask for everybody's spans would fill the administrators' queues.
+  // The wish lasts as long as this object, which serves one peer. An ordinary
+  // user gets the user's own spans alone, because the spans of all users would
+  // fill the administrators' queues.
   SpanWish& wish = parts_.operations.span_wish();
   span_wish_ = !*spans || !caller ? nullptr
                : sees_all         ? wish.Make()
@@ -207,8 +208,8 @@ void ManagerAdaptor::GetCapabilities(sdbus::Result<Dict>&& answer,
       [&]() -> Result<Decoded<Capabilities>> {
         Decoded<Capabilities> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        // Asking CNI's plugins for their releases takes long, so it gets a
-        // strand.
+        // Gives the call a strand, because CNI's plugins take long to say their
+        // releases.
         call.strand =
             parts_.services.capabilities.HasCni() ? "capabilities" : "";
         call.work = [](Services& services, const CallContext& context) {

@@ -69,8 +69,8 @@ class ManagerAdaptor final
   Result<bool> ReadSubscription(const Dict& options,
                                 const sdbus::Message& message) const;
   // Decodes a call that lists the objects its caller may see, or those of all
-  // users with the option "all_users". That option is all there is in
-  // `arguments`.
+  // users with the option "all_users". The call's `arguments` are this option
+  // alone.
   template <typename T>
   Result<Decoded<T>> DecodeListing(
       const Dict& options,
@@ -83,8 +83,7 @@ class ManagerAdaptor final
                    const Dict& options,
                    Result<std::vector<Grant>> (GrantVerbs::*list)(
                        const CallContext&, const GrantsOf&) const);
-  // Decodes a call of one of MountVerbs' functions that take a
-  // BindMountRequest.
+  // Decodes a call of a function of MountVerbs that takes a BindMountRequest.
   template <typename T>
   Result<Decoded<T>> DecodeRequest(
       const MountArguments& arguments, const Dict& options,

@@ -8,7 +8,7 @@ namespace mountd::dbus {
 namespace {
 
 // Returns the id of the cgroup whose directory "cgroup" is an fd of, 0 if there
-// is none. Uses the id, because an fd does not tell a reliable path.
+// is none. Uses the id, because nobody can reliably find the path of an fd.
 Result<std::uint64_t> CgroupFrom(OptionReader& reader) {
   const auto given = reader.Get<sdbus::UnixFd>("cgroup", sdbus::UnixFd());
   if (!given.isValid()) {

@@ -302,8 +302,8 @@ void ManagerAdaptor::ListPluginVolumes(sdbus::Result<Dict>&& answer,
       std::move(answer), "ListPluginVolumes",
       [&]() -> Result<Decoded<T>> {
         OptionReader reader("options", options);
-        // Not ReadControl, because the request has no secrets (CSI spec,
-        // ListVolumesRequest).
+        // Does not call ReadControl, because this request has no secrets (CSI
+        // spec, ListVolumesRequest).
         ControlOptions control;
         MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
         control.plugin = id.str();
@@ -332,8 +332,8 @@ void ManagerAdaptor::GetCapacity(sdbus::Result<Dict>&& answer,
       std::move(answer), "GetCapacity",
       [&]() -> Result<Decoded<T>> {
         OptionReader reader("options", options);
-        // Not ReadControl, because the request has no secrets (CSI spec,
-        // GetCapacityRequest).
+        // Does not call ReadControl, because this request has no secrets (CSI
+        // spec, GetCapacityRequest).
         ControlOptions control;
         MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
         control.plugin = id.str();

@@ -107,8 +107,8 @@ void ManagerAdaptor::AcquireLease(sdbus::Result<Dict>&& answer,
         MOUNTD_TRY(kind);
         MOUNTD_TRY(lapse);
         arguments.lease.key.name = lease;
-        // One user's calls come one after the other, because a name and a
-        // subject have one lease.
+        // One user's calls come one after the other, because one name has one
+        // lease, and so has one subject.
         call.strand = "leases";
         call.strand_is_callers = true;
         call.arguments = ArgumentsText(arguments);
@@ -131,7 +131,7 @@ void ManagerAdaptor::RenewLease(sdbus::Result<Dict>&& answer, std::string lease,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name name, Name::Parse("lease", lease));
         call.arguments = Arguments::Of(lease);
-        // Each call moves the deadline, so none joins an earlier one.
+        // Each call moves the deadline, so no call joins an earlier call.
         call.joins = false;
         call.work = [name](Services& services, const CallContext& context) {
           return services.lease_verbs.RenewLease(context, name);

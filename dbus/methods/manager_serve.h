@@ -136,9 +136,9 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
   parts_.operations.Run<T>(std::move(call));
 }
 
-// Sets up `call` so that a refusal which an administrator could lift goes to
-// the Authority. If that agrees, makes the call again from its beginning, so
-// that all checks run again with the caller's new authority.
+// Sets up `call` so that the Authority decides about a refusal that an
+// administrator could lift. If the Authority agrees, makes the call again from
+// its beginning, so that all checks run again with the caller's new authority.
 template <typename T>
 void ManagerAdaptor::AskIfRefused(Operations::Call<T>& call) {
   const std::shared_ptr<Authority> authority = callers_.authority();
@@ -149,8 +149,8 @@ void ManagerAdaptor::AskIfRefused(Operations::Call<T>& call) {
   }
   const char* const sender =
       getObject().getCurrentlyProcessedMessage().getSender();
-  // Joins a call that this connection began with the same authority, and does
-  // not ask polkit a second time.
+  // If this connection has already begun the same call with this authority,
+  // joins that call, and does not ask polkit a second time.
   auto allowed = std::make_shared<Operations::Call<T>>(call);
   allowed->caller.authority = action->id;
   allowed->caller.authority_subject = sender == nullptr ? "" : sender;

@@ -139,8 +139,9 @@ const sd_bus_vtable* Vtable() {
 }
 #pragma GCC diagnostic pop
 
-// Returns the member if the message asks sd-bus for what objects are there or
-// have; null for other messages, which sd-bus also looks the object up for.
+// Returns the member if the message asks sd-bus for the list of objects, or for
+// their interfaces or properties. Null for other messages, because sd-bus looks
+// the object up for each message.
 const char* ReadOf(sd_bus_message* message) {
   for (const auto& [interface, member] :
        {std::pair("org.freedesktop.DBus.Properties", "Get"),

@@ -14,8 +14,8 @@ namespace mountd::dbus {
 // secrets. InvalidArgument if the fd is not such a memfd.
 Result<std::shared_ptr<UniqueFd>> SecretsFrom(OptionReader& reader);
 
-// Returns a text that identifies a memfd, so that a call with other secrets
-// does not join one that is under way.
+// Returns a text that identifies a memfd, so that a call does not join a call
+// with other secrets.
 std::string IdentityOf(const UniqueFd& secrets);
 
 }  // namespace mountd::dbus

@@ -145,7 +145,7 @@ void EventLoop::RunPosted() {
     const std::lock_guard lock(mutex_);
     closures.swap(posted_);
   }
-  // Without the lock, because a closure may call Post.
+  // Does not hold the lock, because a closure may call Post.
   for (const auto& closure : closures) {
     closure();
   }

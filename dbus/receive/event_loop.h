@@ -18,8 +18,8 @@
 namespace mountd::dbus {
 
 // Owns the daemon's one event loop, over sd-event(3). Enters every callback
-// through one noexcept trampoline, because an exception thrown into libsystemd
-// would leave the loop dead for good.
+// through one noexcept trampoline, because an exception that passes through
+// libsystemd would break the loop.
 class EventLoop final : public Loop {
  public:
   static Result<std::unique_ptr<EventLoop>> Create();

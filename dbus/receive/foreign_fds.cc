@@ -77,7 +77,7 @@ ForeignFds::Connector ForeignFds::ConnectToCloser() {
     if (!socket.valid()) {
       return ErrnoError(errno, "socket", paths::kCloserSocket);
     }
-    // A full backlog must not block longer than an answer may.
+    // A connect to a full backlog must block no longer than an answer may take.
     SetPatience(socket.get(), Bounds().patience);
     if (const int error = ConnectUnix(socket.get(), paths::kCloserSocket);
         error != 0) {
@@ -130,8 +130,8 @@ bool ForeignFds::Connect() {
                  connection.error().Message());
   } else {
     SetPatience(connection->get(), bounds_.patience);
-    // Only a mountd-closer that holds everything may be used, because otherwise
-    // mountd's close(2) could be the last one.
+    // Uses a mountd-closer only if it has a reference to every fd here, because
+    // otherwise mountd's close(2) could be the last one.
     if (Begin(connection->get()) && HoldAll(connection->get())) {
       connection_ = *std::move(connection);
       Watch();
@@ -184,8 +184,8 @@ void ForeignFds::CloseLeft() {
 }
 
 void ForeignFds::Watch() {
-  // mountd-closer only answers, and Ask reads each answer at once. So an event
-  // here is mountd-closer's end.
+  // mountd-closer sends nothing but answers, and Ask reads each answer at once.
+  // So an event here means that mountd-closer has ended.
   watch_ = loop_.WatchFd(connection_.get(), EPOLLIN | EPOLLRDHUP,
                          [this](std::uint32_t) { LookAtCloser(); });
 }
@@ -205,14 +205,14 @@ void ForeignFds::LookAtCloser() {
 }
 
 // Replaces a mountd-closer that works but has no thread left. The old
-// mountd-closer goes on with the fds that are stuck in close(2).
+// mountd-closer keeps the fds that are stuck in close(2).
 void ForeignFds::Replace() {
   UniqueFd old = std::move(connection_);
   watch_.reset();
   ++replaced_;
   spdlog::warn("mountd-closer has no thread left, so mountd uses a new one");
-  // Connect first. Until the next mountd-closer holds everything, the old one
-  // must not retire.
+  // Connects first, because the old mountd-closer must not retire until the
+  // next mountd-closer has a reference to every fd.
   if (Connect()) {
     SendRequest(old.get(), RequestFor(Kind::kRetire, 0));
   } else {
@@ -232,7 +232,7 @@ Result<closer::Incoming, int> ForeignFds::Ask(const Request& request,
   }
   Result<closer::Incoming, int> incoming = closer::Receive(
       connection_.get(), std::as_writable_bytes(std::span(reply, 1)), bytes, 0);
-  // SO_RCVTIMEO is over (SetPatience).
+  // EAGAIN: the receive took longer than SO_RCVTIMEO allows (SetPatience).
   if (!incoming && incoming.error() == EAGAIN) {
     spdlog::warn("mountd-closer does not answer, so mountd uses a new one");
     ++replaced_;
@@ -267,8 +267,8 @@ bool ForeignFds::TakeLate(int connection) {
 void ForeignFds::AwaitLate(std::uint64_t serial) {
   const std::lock_guard lock(mutex_);
   const auto late = late_.find(serial);
-  // Retire it only then, because it must not close the fds of its answer before
-  // this process has closed them.
+  // Retires the late mountd-closer only now, because it must not close the fds
+  // of its answer before this process has closed them.
   if (TakeLate(late->second.connection.get())) {
     SendRequest(late->second.connection.get(), RequestFor(Kind::kRetire, 0));
     late_.erase(late);
@@ -283,7 +283,7 @@ Result<ForeignFds::Accepted, int> ForeignFds::Accept() {
   Result<closer::Incoming, int> incoming =
       Ask(RequestFor(Kind::kAccept, accepted.id), &reply, {});
   if (!incoming) {
-    // At each ENOTCONN PeerServer pauses.
+    // PeerServer pauses after each ENOTCONN.
     return ENOTCONN;
   }
   if (reply.error != 0 || incoming->fds.size() != 1) {
@@ -382,8 +382,8 @@ Result<ForeignFds::Received, int> ForeignFds::Receive(
       static_cast<std::uint32_t>(std::min(into.size(), closer::kMostBytes));
   // mountd-closer gives the received fds the ids from `first` on.
   request.first = last_id_ + 1;
-  // As many ids as one message can have fds, because their number is known only
-  // afterwards.
+  // Takes as many ids as one message can have fds, because mountd learns the
+  // number of fds only afterwards.
   last_id_ += closer::kMostFds;
   Reply reply;
   Result<closer::Incoming, int> incoming =

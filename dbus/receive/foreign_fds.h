@@ -18,16 +18,15 @@
 
 namespace mountd::dbus {
 
-// Owns mountd's end of mountd-closer (mountd/closer/closer.h). Everything that
-// others made comes into mountd through it: peers' connections, and the fds
-// that peers send. mountd's close(2) of such an fd is never the last one,
-// because mountd-closer has had the fd before mountd, and closes it after
-// mountd.
+// Owns mountd's end of mountd-closer (mountd/closer/closer.h). Peers'
+// connections and the fds that peers send come into mountd only through
+// mountd-closer. mountd's close(2) of such an fd is never the last one, because
+// mountd-closer has had the fd before mountd, and closes it after mountd.
 //
 // Uses one mountd-closer at a time. Replaces a mountd-closer that has ended,
-// does not answer within `patience`, or has no thread left; the next
-// mountd-closer gets a reference to everything held here first. Without a
-// mountd-closer nothing is accepted, received or closed.
+// does not answer within `patience`, or has no thread left. The next
+// mountd-closer first gets a reference to every fd that this object holds.
+// Without a mountd-closer this object accepts, receives and closes nothing.
 //
 // Runs on the loop's thread. Any thread may release an fd that Receive
 // returned.
@@ -84,7 +83,8 @@ class ForeignFds {
 
   struct Received {
     std::size_t size = 0;  // 0: the peer has closed
-    // A null pointer stands for an fd that nobody here may have.
+    // A null pointer stands for an fd that mountd-closer does not pass on, or
+    // for which this process has no room.
     std::vector<std::shared_ptr<UniqueFd>> fds;
   };
   // Receives from the socket `id` of `owner` as recvmsg(2) does, without
@@ -119,7 +119,7 @@ class ForeignFds {
   void SendDrop(std::uint64_t id);
   // Returns whether the owner has fewer fds here than it may have.
   bool HasRoom(std::uint64_t owner) const;
-  // Holds the fd until the returned pointer lets it go.
+  // Holds the fd until the returned pointer is destroyed.
   std::shared_ptr<UniqueFd> Hold(std::uint64_t id, std::uint64_t owner,
                                  UniqueFd fd);
   Result<closer::Incoming, int> Ask(const closer::Request& request,

@@ -21,9 +21,9 @@ std::uint64_t NumberAt(std::span<const std::byte> bytes, std::size_t at,
   return value;
 }
 
-// Byte 0 tells the byte order, a 32-bit number at 4 the body's length, and one
-// at 12 the length of the header's fields, which are padded to 8 bytes (D-Bus
-// Specification, "Message Format").
+// Byte 0 says the byte order. The 32-bit number at offset 4 is the body's
+// length. The number at offset 12 is the length of the header's fields, which
+// are padded to 8 bytes (D-Bus Specification, "Message Format").
 std::uint64_t SizeOfMessage(std::span<const std::byte> header) {
   const bool is_big = header[0] == std::byte{'B'};
   const std::uint64_t body = NumberAt(header, 4, is_big);
@@ -40,12 +40,11 @@ void Framing::Add(std::span<const std::byte> bytes) {
   }
 }
 
-// Looks for the line BEGIN by itself, because that ends the handshake.
+// Looks for a line that is BEGIN alone, because such a line ends the handshake.
 std::size_t Framing::AddToHandshake(std::span<const std::byte> bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const char next = static_cast<char>(bytes[i]);
-    // Keeps one byte more than BEGIN has, because that is enough to know
-    // another line.
+    // Keeps one byte more than BEGIN has, because a longer line is not BEGIN.
     if (line_.size() <= kBegin.size()) {
       line_.push_back(next);
     }

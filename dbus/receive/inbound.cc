@@ -105,8 +105,8 @@ void NoteArray(void* array, std::size_t count, std::size_t size) {
 }
 
 // Keeps the fd until this call is decoded, because its message may name one fd
-// twice. The posted closure drops it then, because the owner of the file must
-// not find the file in use here afterwards.
+// twice. A posted closure then drops this reference, because the file's owner
+// must not find the file in use by mountd afterwards.
 std::shared_ptr<UniqueFd> TakePassed(int fd) {
   if (t_state != nullptr && !t_state->passed.empty()) {
     const auto found = t_state->passed.find(InodeOf(fd));
@@ -122,7 +122,7 @@ std::shared_ptr<UniqueFd> TakePassed(int fd) {
       return found->second;
     }
   }
-  // Not below 3, so that the fd cannot become a standard stream.
+  // Takes a number from 3 up, so that the fd cannot become a standard stream.
   return std::make_shared<UniqueFd>(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
@@ -193,8 +193,8 @@ bool Inbound::LookAtLost() {
 }
 
 ssize_t Inbound::Receive(msghdr* message, int flags) {
-  // sd-bus reads into one buffer and never peeks; anything else is not its
-  // call.
+  // sd-bus reads into one buffer and never peeks. So another kind of read is
+  // not sd-bus's.
   if (message->msg_iovlen != 1 || (flags & MSG_PEEK) != 0) {
     errno = EINVAL;
     return -1;
@@ -293,8 +293,8 @@ ssize_t Inbound::ReadAhead(std::byte* into, std::size_t size) {
   const std::size_t count = std::min(size, ahead_ - given_);
   std::memcpy(into, peeked_.data() + given_, count);
   given_ += count;
-  // The socket stays readable until all are given, so sd-bus comes back for the
-  // rest.
+  // The socket stays readable until sd-bus has all of the bytes, so sd-bus
+  // reads again.
   if (given_ == ahead_) {
     Consume(ahead_);
     ahead_ = 0;

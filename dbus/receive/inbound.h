@@ -20,7 +20,7 @@
 namespace mountd::dbus {
 
 // Does all reads of sd-bus from one connection whose other end is not trusted.
-// recvmsg(2) (received_fds.h) calls it for that connection's socket.
+// recvmsg(2) (received_fds.h) calls the Inbound for that connection's socket.
 //
 // A read first looks whether an fd comes with the next bytes, by a MSG_PEEK
 // without room for fds; MSG_CTRUNC then says that there are some. The Inbound
@@ -75,9 +75,9 @@ class Inbound {
   // Returns how many calls of this function in a row have found the same
   // unfinished message.
   int LookAtUnfinished();
-  // True if this call and the last one have found the same malformed message.
-  // sd-bus reads on after it has dropped a message, and that ends the
-  // connection; this is for a libsystemd that does not.
+  // True if this call and the last call have found the same malformed message.
+  // sd-bus normally reads on after it has dropped a message, and that read ends
+  // the connection. This function is for a libsystemd that does not read on.
   bool LookAtLost();
 
   // Returns why this object has ended the connection, "" if it has not.

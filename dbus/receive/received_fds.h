@@ -10,7 +10,7 @@
 // mountd-closer alone receives fds.
 //
 // Defines reallocarray(3), too, because sd-bus loses the array of a malformed
-// message's fds (Inbound), and has no way to ask for it.
+// message's fds (Inbound), and gives no other way to find that array.
 namespace mountd::dbus {
 
 // Internal if other libraries find another recvmsg(2) than this one. Call at

@@ -24,7 +24,8 @@ namespace {
 constexpr std::uint64_t kMaxQueuedAnswers = 1024;
 constexpr std::uint64_t kFewQueuedAnswers = 8;
 
-// More than fit into the bytes that the handshake reads ahead.
+// This bound is above the number of calls in the bytes that the handshake reads
+// ahead.
 constexpr int kMaxBufferedCalls = 1024;
 
 // Answers Hello with a name, because ordinary clients and busctl --address=
@@ -64,8 +65,8 @@ UniqueFd PeerProcess(int socket, pid_t pid) {
   if (getsockopt(socket, SOL_SOCKET, kSoPeerPidfd, &fd, &size) == 0) {
     return UniqueFd(fd);
   }
-  // Not pidfd_open(2)'s wrapper, because the header of glibc 2.36 lacks extern
-  // "C".
+  // Calls syscall(2) and not pidfd_open(2)'s wrapper, because the header of
+  // glibc 2.36 lacks extern "C".
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
@@ -87,7 +88,7 @@ Result<Caller> PeerCaller(int socket) {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
   // The credentials are those at connect(2) (unix(7)), so a later change of the
-  // peer's user or groups counts for nothing.
+  // peer's user or groups has no effect.
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
     return ErrnoError(errno, "SO_PEERCRED", "peer");
   }
@@ -172,8 +173,7 @@ void Peer::Start() {
     Drop();
     return;
   }
-  // sd_bus_start may have read all there is already, and then no event would
-  // come.
+  // sd_bus_start may have read all bytes already, and then no event would come.
   Step();
 }
 
@@ -266,10 +266,10 @@ void Peer::Promote() {
   ServeBuffered(kMaxBufferedCalls);
 }
 
-// Serves calls that came in the same read as the end of the handshake. They are
-// in sd-bus's buffer already, so no event of the socket would announce them.
-// Serves one call in a turn of the loop, as for every peer, because the buffer
-// may hold hundreds.
+// Serves calls that came in the same read as the end of the handshake. These
+// calls are in sd-bus's buffer already, so no event of the socket would
+// announce them. Serves one call in a turn of the loop, as for every peer,
+// because the buffer may hold hundreds.
 void Peer::ServeBuffered(int most) {
   const int processed = sd_bus_process(bus_, nullptr);
   if (processed < 0) {

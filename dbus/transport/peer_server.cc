@@ -24,18 +24,20 @@ constexpr std::uint32_t kNobody = UINT32_MAX;
 }  // namespace
 
 void PeerServer::Close() {
-  // The source first, because it watches the socket's descriptor.
+  // Destroys the source first, because the source watches the socket's
+  // descriptor.
   source_.reset();
   listening_.reset();
   peers_.clear();
 }
 
 Result<void> PeerServer::Listen(UniqueFd listening) {
-  // sdbus-c++ keeps one connection for its variants. This makes it open that
-  // now, so that every connection opened later is a peer's.
+  // sdbus-c++ keeps one connection for its variants. This variant makes
+  // sdbus-c++ open that connection now, so that each connection opened later is
+  // a peer's.
   const sdbus::Variant unused;
-  // An activated socket may come as blocking, and then accept until EAGAIN
-  // would hang.
+  // systemd may pass a blocking socket, and accept(2) would then hang where
+  // this loop expects EAGAIN.
   const int flags = fcntl(listening.get(), F_GETFL);
   if (flags < 0 || fcntl(listening.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
     return ErrnoError(errno, "fcntl", "peer socket");
@@ -51,8 +53,8 @@ Result<void> PeerServer::Listen(UniqueFd listening) {
   return Ok();
 }
 
-// Accepts one connection in a turn of the loop, because otherwise a client that
-// connects faster than this accepts would be the only one served.
+// Accepts one connection in a turn of the loop, because a client that connects
+// very fast would otherwise keep the loop from serving others.
 void PeerServer::Accept() {
   Result<ForeignFds::Accepted, int> accepted = foreign_.Accept();
   if (accepted) {
@@ -124,8 +126,8 @@ bool PeerServer::Admits(const Caller& caller, std::size_t pending) {
   return true;
 }
 
-// Hands the socket to mountd-closer, which closes it and the fds that came by
-// it after mountd.
+// Gives the socket to mountd-closer, which closes it and the fds that came
+// through it after mountd has closed them.
 void PeerServer::Refuse(ForeignFds::Accepted accepted) {
   parts_.drops.Count(PeerDrop::kRefused);
   foreign_.Close(accepted.id, std::move(accepted.socket));

@@ -22,8 +22,8 @@ struct PeerServerOptions {
 // Owns the peer-to-peer D-Bus socket and its peers. Accepts connections, and
 // counts peers per uid and in all. Drops a peer that does not finish the
 // handshake or a message in time, or does not read its answers. Refuses a user
-// with too many fds that nobody can close. Never waits for a peer, so none can
-// hold up another.
+// with too many fds that nobody can close. Never waits for a peer, so no peer
+// can delay another.
 //
 // Runs on the loop's thread.
 class PeerServer {
@@ -47,7 +47,8 @@ class PeerServer {
   void Send(const Event& event);
   // Returns whether a peer of this user is subscribed.
   bool HasSubscriber(std::uint32_t uid) const;
-  // Returns whether such a peer has taken all that was sent to it.
+  // Returns whether a subscribed peer of this user has taken all that was sent
+  // to it.
   bool HasReader(std::uint32_t uid) const;
   std::size_t peer_count() const { return peers_.size(); }
 

@@ -15,7 +15,8 @@ constexpr char kAuthority[] = "org.freedesktop.PolicyKit1.Authority";
 // A flag of CheckAuthorization (polkit's org.freedesktop.PolicyKit1.Authority).
 constexpr std::uint32_t kAllowUserInteraction = 1;
 
-// Long, because somebody may have to find the person who knows the password.
+// This time is long, because somebody may have to find the person who knows the
+// password.
 constexpr std::chrono::seconds kTimeToAuthenticate{300};
 constexpr std::chrono::seconds kTimeToAnswer{10};
 
@@ -100,8 +101,8 @@ void Polkit::Asked(std::uint32_t uid) {
   }
 }
 
-// Identifies the caller again after polkit's yes, because the caller may have
-// gone meanwhile, or be in other groups.
+// Identifies the caller again after polkit has agreed, because the caller may
+// have left the bus meanwhile, or be in other groups.
 Authority::Answer Polkit::Judge(const AuthorityQuestion& question,
                                 const std::optional<sdbus::Error>& error,
                                 const Verdict& verdict) const {

@@ -29,8 +29,9 @@ namespace mountd::dbus {
 //     |                                    sender has gone
 //     +--too slow: refused
 //
-// Takes only a clear yes as a yes. Has at most kMaxQuestionsOfUser questions of
-// one user under way, because each may wait for somebody to type.
+// Refuses unless polkit's answer says "authorized". Has at most
+// kMaxQuestionsOfUser questions of one user under way, because each question
+// may wait for somebody to type.
 //
 // Runs on the loop's thread. Never outlives the connection.
 class Polkit final : public Authority {

@@ -76,9 +76,9 @@ void SystemBus::Start() {
     Lost(BusError(status, "open"));
     return;
   }
-  // No message has come yet, because nobody can send anything by the bus before
-  // it has said Hello. SO_PEERCRED names root, who made the bus's socket, but
-  // the messages are other users'. So their owner is kBusOwner.
+  // No message has come yet, because the bus passes nothing on before Hello.
+  // SO_PEERCRED names root, who made the bus's socket, but other users send the
+  // messages. So kBusOwner owns the fds of this socket.
   const int number = sd_bus_get_fd(bus_);
   UniqueFd socket(::fcntl(number, F_DUPFD_CLOEXEC, 3));
   if (!socket.valid()) {
@@ -97,7 +97,7 @@ void SystemBus::Start() {
     return;
   }
   loop_.After(kHandshakeTime, [this, attempt = ++attempt_] {
-    // The number tells this connection from a later one.
+    // The attempt's number tells this connection from a later one.
     if (attempt == attempt_ && handshake_ != nullptr) {
       Lost(MakeError(Code::kDeadlineExceeded, "connect", "system bus"));
     }
@@ -203,7 +203,7 @@ void SystemBus::Lost(const Error& error) {
 }
 
 // Takes no fds for a while, because some sender's fds are stuck and the bus
-// does not say whose. Calls without fds go on.
+// does not say whose. Calls without fds still work.
 void SystemBus::LeaveOutFds() {
   spdlog::warn(
       "mountd takes no file descriptors from the system bus for {} s: {}",
@@ -258,7 +258,8 @@ Result<Caller> SystemBus::CallerOfSender(const char* sender) {
     return known->second;
   }
   MOUNTD_ASSIGN(Caller caller, AskBus(sender));
-  // Forgets all, because the bus can be asked about each of them again.
+  // Forgets all callers, because SystemBus can ask the bus about each of them
+  // again.
   if (callers_.size() >= kMaxRememberedCallers) {
     callers_.clear();
   }
@@ -285,14 +286,14 @@ Result<Caller> SystemBus::AskBus(const std::string& sender) {
     error.code = Code::kPermissionDenied;
     return error;
   }
-  // From the user database, because not every version of the bus daemon tells
-  // more than the uid.
+  // Reads the groups from the user database, because not every version of the
+  // bus daemon reports more than the uid.
   MOUNTD_ASSIGN(const UserGroups groups, GroupsOf(uid));
   Caller caller{uid, groups.primary, {groups.all.begin(), groups.all.end()}};
   caller.pid = static_cast<std::uint32_t>(pid);
-  // By its number, so it may be another process by now, as before Linux 6.5
-  // (peer.cc). Not pidfd_open(2)'s wrapper, because the header of glibc 2.36
-  // lacks extern "C".
+  // Opens the process by its number, so the pidfd may be another process's by
+  // now, as before Linux 6.5 (peer.cc). Calls syscall(2) and not
+  // pidfd_open(2)'s wrapper, because the header of glibc 2.36 lacks extern "C".
   caller.process = std::make_shared<const UniqueFd>(
       static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   return caller;
@@ -300,7 +301,8 @@ Result<Caller> SystemBus::AskBus(const std::string& sender) {
 
 Result<void> SystemBus::Subscribe(const sdbus::Message& message) {
   MOUNTD_ASSIGN(const Caller caller, CallerOf(message));
-  // subscribers_ drops a sender that has gone by itself.
+  // sd-bus removes a sender that has gone from subscribers_, but not from
+  // subscribed_.
   std::erase_if(subscribed_, [this](const auto& one) {
     return sd_bus_track_contains(subscribers_, one.first.c_str()) == nullptr;
   });
@@ -346,7 +348,7 @@ bool SystemBus::HasReader(std::uint32_t uid) const {
 }
 
 void SystemBus::GiveUpName() {
-  // From here on Lost does not connect again.
+  // Keeps Lost from connecting again.
   given_up_ = true;
   if (connection_ == nullptr || sd_bus_release_name(bus_, kBusName) < 0) {
     return;

@@ -45,7 +45,8 @@ class SystemBus final : public CallerSource {
   bool HasSubscribers() const;
   // Returns whether a connection of this user is subscribed.
   bool HasSubscriber(std::uint32_t uid) const;
-  // Returns whether there is one, and the bus has taken all that was sent.
+  // Returns whether there is such a connection, and the bus has taken all that
+  // mountd sent.
   bool HasReader(std::uint32_t uid) const;
   // Gives up the name before the process ends. Dispatches every message sent to
   // the name until then; later messages go to the name's next owner.
