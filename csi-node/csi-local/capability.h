@@ -8,9 +8,9 @@
 
 namespace mountd::csi_local {
 
-// Reads from a capability how a volume is to be used. INVALID_ARGUMENT if no
-// volume of csi-local can be used so, FAILED_PRECONDITION for an access mode of
-// several nodes.
+// Reads from a capability how a volume is to be used. INVALID_ARGUMENT if
+// csi-local has no volume for this use, FAILED_PRECONDITION for an access mode
+// of several nodes.
 grpc::Status CheckCapability(const ::csi::v1::VolumeCapability& capability,
                              MountOptions* options);
 

@@ -70,7 +70,7 @@ Result<void> CopyDirectory(const UniqueFd& from, const std::string& from_name,
   MOUNTD_ASSIGN(const UniqueFd source, OpenDirectoryAt(from.get(), from_name));
   MOUNTD_ASSIGN(const UniqueFd target, MakeVolumeDirectory(to, name));
   MOUNTD_TRY(CopyTree(source, target));
-  // One syncfs for all that was copied.
+  // One syncfs writes all copied files to the disk.
   return ::syncfs(to.get()) == 0
              ? Ok()
              : Result<void>(ErrnoError(errno, "syncfs", name));

@@ -112,8 +112,8 @@ grpc::Status ControllerService::ControllerUnpublishVolume(
   if (request->volume_id().empty()) {
     return Missing("volume_id");
   }
-  // Without a node id the volume is unpublished from every node. From any other
-  // node it is unpublished already.
+  // Without a node id, this request is for every node. On another node the
+  // volume is not published, so nothing is left to do.
   if (!request->node_id().empty() && request->node_id() != node_id_) {
     return grpc::Status::OK;
   }

@@ -101,7 +101,8 @@ class TreeCopy {
     for (const std::string& name : names) {
       MOUNTD_TRY(CopyEntry(from, to, name, Below(path, name), depth));
     }
-    // Last, because making entries in the directory changes its times.
+    // Copies the status last, because making entries changes the directory's
+    // times.
     return CopyStatus(status, from, to, path);
   }
 
@@ -170,8 +171,8 @@ class TreeCopy {
     }
     const UniqueFd source(
         ::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(),
-               // O_NONBLOCK, because a lease of a task would hold the open for
-               // 45 s (fcntl(2)).
+               // O_NONBLOCK, because otherwise a lease of a task could block
+               // the open for 45 s (fcntl(2)).
                O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!source.valid()) {
       return ErrnoError(errno, "open", path);
@@ -230,14 +231,16 @@ class TreeCopy {
   const UniqueFd& from_;
   const UniqueFd& to_;
   const dev_t device_;
-  // By inode: the path in `to_` of the first name of a file with several names.
+  // For each inode with several names, the path in `to_` of the name that was
+  // copied first.
   std::map<ino_t, std::string> linked_;
 };
 
 }  // namespace
 
 Result<void> CopyTree(const UniqueFd& from, const UniqueFd& to) {
-  // Nothing can be listed by a descriptor with O_PATH (open(2)).
+  // Opens the directories again, because nobody can list a directory by a
+  // descriptor with O_PATH (open(2)).
   const UniqueFd source(
       ::openat(from.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const UniqueFd target(

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kReleaseTries = 100;
 constexpr std::chrono::milliseconds kReleasePause(20);
-// Several tries, because another program may have devices of these numbers.
+// AddAnyLoop tries several numbers, because another program may have devices of
+// these numbers.
 constexpr int kNumberTries = 32;
 
 Result<int> AddAnyLoop(Store* store) {
@@ -52,8 +53,8 @@ Result<LoopDevice> TakeDevice(Store* store, VolumeRecord* record, LoopUse use) {
   MOUNTD_ASSIGN(const UniqueFd image,
                 OpenImage(store->data().volumes(), record->id()));
   MOUNTD_ASSIGN(const int number, AddAnyLoop(store));
-  // Noted before it is bound, so that a kill in between leaves no bound device
-  // without a record.
+  // Writes the number into the record before it binds the device, so that a
+  // kill in between leaves no bound device without a record.
   if (Result<void> noted = SetNumber(store, record, number); !noted) {
     // No record names the device, so nothing else would remove it.
     record->set_loop_number(0);
@@ -74,7 +75,8 @@ Result<void> ReleaseDevice(Store* store, VolumeRecord* record) {
     return Ok();
   }
   if (!record->releasing()) {
-    // Written first, so that a restart does not hold the device again.
+    // Writes this first, so that csi-local does not hold the device again after
+    // a restart.
     record->set_releasing(true);
     MOUNTD_TRY(store->PutVolume(*record));
   }

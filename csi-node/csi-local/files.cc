@@ -144,7 +144,7 @@ Result<void> CopyData(int from, int to, const std::string& object) {
     const off_t end =
         hole < 0 ? status.st_size : std::min(hole, status.st_size);
     MOUNTD_TRY(CopyRange(from, to, start, end, object));
-    // Always goes on, even if the file changes between the two lseeks.
+    // Always moves forward, even if the file changes between the two lseeks.
     at = std::max(end, start + 1);
   }
   return Ok();

@@ -19,8 +19,8 @@
 namespace mountd::csi_local {
 namespace {
 
-// Copied here, because ext4's header (fs/ext4/ext4.h) is not public and XFS's
-// belong to xfsprogs.
+// These definitions are copies, because ext4's header (fs/ext4/ext4.h) is not
+// public and XFS's belong to xfsprogs.
 constexpr unsigned long kExt4ResizeFs = _IOW('f', 16, __u64);
 struct XfsGrowData {
   __u64 new_blocks;
@@ -51,8 +51,8 @@ std::optional<Superblock> ParseExt4(const std::array<char, 512>& block) {
   // INCOMPAT_64BIT: the upper half of the number of blocks is valid.
   const bool large = (le32toh(At<std::uint32_t>(block, 0x60)) & 0x80) != 0;
   Superblock found;
-  // Bounded, because the image may hold any number. 64 KiB is the largest
-  // block.
+  // Bounds the shift, because the image may hold any number. 64 KiB is the
+  // largest block.
   found.block_bytes = 1024ULL << std::min(log, 6U);
   found.blocks = le32toh(At<std::uint32_t>(block, 0x4));
   if (large) {

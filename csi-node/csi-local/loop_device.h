@@ -53,7 +53,8 @@ Result<std::optional<LoopDevice>> OpenLoop(int number);
 // Opens the device without asking about its file; nothing if that fails.
 std::optional<UniqueFd> HoldLoop(int number);
 
-// Returns the device with that label, because an older version kept no numbers.
+// Returns the device with that label, for volumes of an older version, which
+// recorded no numbers.
 Result<std::optional<LoopDevice>> FindLabelledLoop(const std::string& label);
 
 // Makes the device as large as its image is now.
@@ -64,7 +65,7 @@ Result<void> UpdateLoopSize(const LoopDevice& loop);
 // somebody has the device.
 Result<bool> RemoveIdleLoop(int number);
 
-// Asks the kernel to unbind the device, then does the same.
+// Asks the kernel to unbind the device, and then works as RemoveIdleLoop.
 Result<bool> RemoveLoop(int number);
 
 }  // namespace mountd::csi_local

@@ -60,8 +60,8 @@ Result<void> LoopNumbers::WriteNext(int next) const {
     return ErrnoError(errno, "openat", kNewNumbersFile);
   }
   MOUNTD_TRY(WriteAll(file.get(), std::to_string(next), kNewNumbersFile));
-  // On the disk before any of the numbers is used, so that a power cut never
-  // hands one out twice.
+  // Writes the file to the disk before anybody uses the numbers, so that no
+  // number is used twice after a power cut.
   if (::fsync(file.get()) != 0 ||
       ::renameat(directory_.get(), kNewNumbersFile, directory_.get(),
                  kNumbersFile) != 0 ||

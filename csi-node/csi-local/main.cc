@@ -118,8 +118,8 @@ int main(int argc, char** argv) try {
   if (argc > 2 && std::strcmp(argv[1], csi_local::kRunToolOption) == 0) {
     return Fail(csi_local::BecomeTool(argv + 2).Message());
   }
-  // Ends the process when memory runs out, because gRPC would catch the
-  // exception and go on.
+  // Ends the process when memory runs out, because gRPC would otherwise catch
+  // the exception.
   mountd::EndWhenOutOfMemory("csi-local");
   CLI::App app{
       "csi-local: a CSI plugin whose volumes are this node's own: directories, "

@@ -150,7 +150,8 @@ Result<DirectoryState> Inspect(const UniqueFd& directory) {
 }
 
 Result<UniqueFd> CloneTree(const UniqueFd& source) {
-  // Not AT_RECURSIVE, because mounts below the source are none of the volume.
+  // Not AT_RECURSIVE, because mounts below the source do not belong to the
+  // volume.
   UniqueFd tree(::open_tree(
       source.get(), "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
   if (!tree.valid()) {
@@ -181,7 +182,7 @@ Result<void> AttachTree(const UniqueFd& tree, const UniqueFd& point,
                       sizeof(attr)) != 0) {
     return ErrnoError(errno, "mount_setattr", "");
   }
-  // Both ends by descriptor, so that no path is looked up once more.
+  // Names both ends by descriptor, so that the kernel looks up no path again.
   if (::move_mount(tree.get(), "", point.get(), "",
                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0) {
     return ErrnoError(errno, "move_mount", "");

@@ -46,9 +46,9 @@ Result<UniqueFd> OpenDirectoryAt(int parent, const std::string& name);
 // Returns an O_PATH fd of a file of any type, but no link.
 Result<UniqueFd> OpenNode(const Target& target);
 
-// Returns the same, and makes the file or directory first if it is missing;
-// `made` says whether it did. A new file is empty. An existing file may be of
-// any type except a directory.
+// Returns the same, and makes the file or directory first if it is missing.
+// `made` says whether this call made it. A new file is empty. An existing file
+// may be of any type except a directory.
 Result<UniqueFd> MakeFileAt(const Target& target, bool* made);
 Result<UniqueFd> MakeDirectoryAt(int parent, const std::string& name,
                                  mode_t mode, bool* made);

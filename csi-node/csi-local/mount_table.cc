@@ -14,7 +14,7 @@
 namespace mountd::csi_local {
 namespace {
 
-// Enough for 10,000 mounts of long paths.
+// This bound is enough for 10,000 mounts with long paths.
 constexpr std::size_t kMaxTable = 64 << 20;
 
 Error Malformed() {

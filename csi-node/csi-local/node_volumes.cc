@@ -69,8 +69,8 @@ Result<void> AttachTarget(const Target& target, const UniqueFd& source,
   return attached;
 }
 
-// True for the node of a loop device that is gone; the mount of such a node
-// stays. No volume has that number now, and none gets it again soon.
+// True for the node of a removed loop device. The mount of such a node stays.
+// No volume has that number now, and none gets it again soon.
 bool IsNodeOfNothing(const UniqueFd& node) {
   struct stat status {};
   if (::fstat(node.get(), &status) != 0 || !S_ISBLK(status.st_mode)) {
@@ -327,8 +327,8 @@ Result<void> NodeVolumes::Publish(const std::string& volume,
     }
   }
   MOUNTD_TRY(CheckElsewhere(record, publication));
-  // Recorded before the mount, because the volume could be published twice if a
-  // mount had no record.
+  // Writes the record before it makes the mount, because the volume could be
+  // published twice if a mount had no record.
   Publications& publications = store_->data().publications();
   MOUNTD_TRY(publications.Put(volume, publication));
   Result<void> attached = AttachTarget(target, staged, options);

@@ -88,8 +88,8 @@ class NodeVolumes {
   Result<void> CheckPublished(const UniqueFd& there, const VolumeRecord& record,
                               const Publication& wanted,
                               std::uint64_t attributes);
-  // FailedPrecondition if another target has the volume and the mode forbids
-  // two.
+  // FailedPrecondition if the volume is published at another target and its
+  // access mode allows only one.
   Result<void> CheckElsewhere(const VolumeRecord& record,
                               const Publication& wanted);
   Result<bool> IsPublishedAt(const VolumeRecord& record,

@@ -15,7 +15,7 @@
 namespace mountd::csi_local {
 namespace {
 
-// More than a path of PATH_MAX and the two fields before it.
+// This bound is above PATH_MAX and the two fields before the path.
 constexpr std::size_t kMaxPublication = 8192;
 constexpr char kNewPublication[] = ".new";
 

@@ -45,8 +45,8 @@ Result<void> RecordFiles::Put(const std::string& id,
       return ErrnoError(errno, "openat", id);
     }
     MOUNTD_TRY(WriteAll(file.get(), text, id));
-    // Synced before the rename, so that a power cut never leaves an empty
-    // record.
+    // Syncs the file before the rename, so that a power cut never leaves an
+    // empty record.
     if (::fsync(file.get()) != 0) {
       return ErrnoError(errno, "fsync", id);
     }

@@ -103,11 +103,11 @@ Result<void> Store::RecoverDevice(VolumeRecord* record) {
   return Ok();
 }
 
-// Decides between block and mount for a record of an older version, which let
-// an image with a file system be a device as well and recorded neither. Block,
-// if the image has no file system, is published as a device, or has a loop
-// device without autoclear. Mount otherwise; such a volume never becomes a
-// device again.
+// Decides between block and mount for a record of an older version. That
+// version recorded neither, because an image with a file system could be a
+// device as well. Block if the image has no file system, is published as a
+// device, or has a loop device without autoclear. Otherwise mount, and then the
+// volume never becomes a device again.
 Result<void> Store::DecideAccess(VolumeRecord* record) {
   MOUNTD_ASSIGN(const auto loop,
                 FindLabelledLoop(data_->LabelOf(record->id())));

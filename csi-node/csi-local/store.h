@@ -91,7 +91,7 @@ class Store {
   Result<void> RecoverSnapshots();
   Result<void> RecoverImage(VolumeRecord* record);
   Result<void> RecoverDevice(VolumeRecord* record);
-  // Decides the access of a record whose version did not write it.
+  // Decides the access of a record in which an older version wrote no access.
   Result<void> DecideAccess(VolumeRecord* record);
   Result<void> DecideAccess(SnapshotRecord* record);
 

@@ -134,7 +134,8 @@ Result<void> Store::DeleteSnapshot(const std::string& id) {
 }
 
 Result<void> Store::RemoveSnapshot(SnapshotRecord record) {
-  // Written first, so that the next start goes on with the removal.
+  // Writes the state first, so that after a kill the next start continues the
+  // removal.
   record.set_state(DELETING);
   MOUNTD_TRY(data_->snapshot_records().Put(record.id(), record));
   MOUNTD_TRY(RemoveContent(data_->snapshots(), record.id()));

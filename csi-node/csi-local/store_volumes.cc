@@ -171,7 +171,8 @@ Result<void> Store::DeleteVolume(const std::string& id) {
 }
 
 Result<void> Store::RemoveVolume(VolumeRecord record) {
-  // Written first, so that the next start goes on with the removal.
+  // Writes the state first, so that after a kill the next start continues the
+  // removal.
   record.set_state(DELETING);
   MOUNTD_TRY(data_->volume_records().Put(record.id(), record));
   MOUNTD_TRY(RemoveContent(data_->volumes(), record.id()));

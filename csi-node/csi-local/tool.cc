@@ -34,8 +34,8 @@ Result<std::string> Locate(const std::string& name) {
 }
 
 // Lets everybody open the image while a tool works, because the tool opens it
-// by kToolFile as a user that owns no file. Only root can reach the image all
-// the same, because only root may enter its directory.
+// by kToolFile as a user that owns no file. Still only root can reach the
+// image, because only root may enter its directory.
 class Lent {
  public:
   explicit Lent(const UniqueFd& image) : image_(image.get()) {

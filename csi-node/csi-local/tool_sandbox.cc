@@ -53,7 +53,7 @@ Result<void> LimitResources() {
     return ErrnoError(errno, "fstat", "image");
   }
   // Ignores SIGXFSZ, because a log on stderr may be larger than the image. The
-  // write fails with EFBIG then, and the tool goes on.
+  // write then fails with EFBIG, and the tool continues.
   ::signal(SIGXFSZ, SIG_IGN);
   MOUNTD_TRY(Limit(RLIMIT_CORE, 0));
   MOUNTD_TRY(Limit(RLIMIT_FSIZE, static_cast<rlim_t>(image.st_size)));
@@ -88,8 +88,8 @@ uid_t ToolUser() { return kFirstToolUser + static_cast<uid_t>(::getpid()); }
 
 Result<void> DropPrivileges() {
   const uid_t user = ToolUser();
-  // Errors are ignored. Dropping the bounding set needs CAP_SETPCAP, and
-  // no_new_privs keeps exec from giving anything out of it anyway.
+  // Ignores errors, because dropping the bounding set needs CAP_SETPCAP.
+  // no_new_privs keeps exec from adding capabilities of that set in any case.
   for (unsigned long capability = 0; capability <= CAP_LAST_CAP; ++capability) {
     ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }
@@ -109,8 +109,8 @@ Result<void> DropPrivileges() {
 }
 
 // Ends the tool with csi-local. A tool that outlives csi-local would keep its
-// image's lock, and so the next csi-local from the volume. Called after the
-// change of the user, because that change clears the signal. Compares the
+// image's lock, and the next csi-local could not use the volume. Called after
+// the change of the user, because that change clears the signal. Compares the
 // parent with the starter's pid in the environment, because a starter that
 // ended before prctl sends no signal.
 Result<void> EndWithStarter() {

@@ -50,8 +50,8 @@ Result<bool> VolumeMounts::IsAt(const UniqueFd& fd) const {
     return ErrnoError(errno, "fstat", id_);
   }
   if (S_ISBLK(status.st_mode)) {
-    // Compares the number only, because the number is the volume's, whatever
-    // file a task has bound to the device.
+    // Compares the number only, because the number belongs to the volume, and a
+    // task may bind any file to the device.
     return IsLoop(status.st_rdev);
   }
   MOUNTD_ASSIGN(const DirectoryState there, Inspect(fd));

@@ -51,7 +51,7 @@ std::int64_t LeastSize(const Content& content);
 // True if the same request could have made the existing volume.
 bool IsCompatible(const VolumeRecord& record, const VolumeRequest& spec);
 
-// True if the content can be used so. A non-empty `fs_type` has to be the
+// True if the content allows this access. A non-empty `fs_type` has to be the
 // content's own.
 bool FitsAccess(const Content& content, bool block, const std::string& fs_type);
 

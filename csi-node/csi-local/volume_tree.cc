@@ -25,7 +25,8 @@ constexpr mode_t kGroupBits = S_ISGID | 0070;
 // Call only if nobody uses the image. The lock shows whether a tool of an
 // earlier process still works on it, because such a tool holds the lock as long
 // as it lives. The lock is on another open file description than the loop
-// device's, because the device would keep that one, and with it the lock.
+// device's, because the device keeps its description, and would keep the lock
+// with it.
 Result<void> GrowIfSmaller(const UniqueFd& image, const VolumeRecord& record) {
   if (::flock(image.get(), LOCK_EX | LOCK_NB) != 0) {
     return MakeError(Code::kAborted, "flock", record.id(),
@@ -47,8 +48,8 @@ Result<LoopDevice> DeviceForMount(Store* store, VolumeRecord* record) {
   if (found && !mounted.empty()) {
     return std::move(*found);
   }
-  // A device that is bound but not mounted is left over from something else. It
-  // is closed here, so that ReleaseDevice can remove it.
+  // A device that is bound but not mounted is left from an earlier use. Closes
+  // it here, so that ReleaseDevice can remove it.
   found.reset();
   MOUNTD_TRY(ReleaseDevice(store, record));
   MOUNTD_ASSIGN(const UniqueFd locked,
@@ -121,7 +122,8 @@ Result<void> PrepareRoot(Store* store, VolumeRecord* record,
   if (!record->fresh()) {
     return Ok();
   }
-  // Written last, so that a kill in between prepares the root again.
+  // Writes the record last, so that after a kill the next call prepares the
+  // root again.
   record->set_fresh(false);
   return store->PutVolume(*record);
 }
@@ -138,7 +140,7 @@ Result<void> MakeDevice(Store* store, VolumeRecord* record, bool read_only) {
     store->holds().Keep(id, std::move(found->fd));
     return Ok();
   }
-  // Closed, so that ReleaseDevice can remove the device.
+  // Closes the device, so that ReleaseDevice can remove it.
   found.reset();
   MOUNTD_TRY(ReleaseDevice(store, record));
   MOUNTD_ASSIGN(
