@@ -80,14 +80,15 @@ void Call::Cancel() {
 bool Call::Prepare(const std::shared_ptr<grpc::ClientContext>& context) {
   const std::int64_t remaining = RemainingMs(request_.deadline_ms);
   if (cancelled_ || remaining <= 0) {
-    // This call has sent nothing, but an earlier try of the caller may have.
+    // Neither code is final. This call has sent nothing, but an earlier try of
+    // the caller may have.
     Fail({cancelled_ ? RpcCode::kCancelled : RpcCode::kDeadlineExceeded,
           cancelled_ ? "cancelled"
                      : "the plugin did not answer before the deadline"});
     return false;
   }
-  // On the monotonic clock, because the request's deadline is on it and the
-  // wall clock jumps.
+  // Uses the monotonic clock, because the request's deadline is on this clock
+  // and the wall clock may jump.
   context->set_deadline(
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                    gpr_time_from_millis(remaining, GPR_TIMESPAN)));
@@ -242,8 +243,8 @@ void Call::StartControllerCapabilities() {
         pb::ControllerGetCapabilitiesRequest(), then);
 }
 
-// A plugin with only a controller has no Node service, and says so only by
-// UNIMPLEMENTED.
+// A plugin with only a controller has no Node service, and only UNIMPLEMENTED
+// shows that.
 void Call::StartNodeCapabilities() {
   const auto then = [this](const pb::NodeGetCapabilitiesResponse& response) {
     RpcResult<std::vector<int>> rpcs = FromProto(response);

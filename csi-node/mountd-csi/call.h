@@ -52,7 +52,7 @@ class Call : public std::enable_shared_from_this<Call> {
   template <typename Stub, typename Message, typename Response, typename Then>
   void Unary(Stub* stub, AsyncMethod<Stub, Message, Response> method,
              Message message, Then then, bool unimplemented_is_empty = false);
-  // For an RPC whose response is empty.
+  // Makes an RPC whose response is empty.
   template <typename Stub, typename Message, typename Response>
   void UnaryForNothing(Stub* stub, AsyncMethod<Stub, Message, Response> method,
                        Message message);

@@ -110,7 +110,8 @@ int Fail(const char* why) {
   return EXIT_FAILURE;
 }
 
-// One line, because gRPC quotes texts of plugins.
+// Prints one line, because gRPC quotes texts of plugins, which may have line
+// ends.
 void LogOfGrpc(gpr_log_func_args* args) {
   std::fprintf(stderr, "mountd-csi: gRPC: %s\n",
                OnOneLine(args->message).c_str());

@@ -36,8 +36,8 @@ Result<void> GiveUpPrivileges() {
   if (::setenv("GRPC_VERBOSITY", "NONE", 1) != 0) {
     return ErrnoError(errno, "setenv", "mountd-csi");
   }
-  // Not dumpable, so that no other process of this user reads the secrets in
-  // memory (ptrace(2), "Ptrace access mode checking").
+  // Makes the process not dumpable, so that no other process of this user reads
+  // the secrets in memory (ptrace(2), "Ptrace access mode checking").
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
     return ErrnoError(errno, "prctl", "mountd-csi");

@@ -9,8 +9,8 @@
 // Defines recvmsg(2) for all that this program links, so that a read that would
 // bring fds fails. gRPC reads a plugin's socket without room for fds, and the
 // kernel then closes the plugin's fds on the thread that reads. One file of a
-// FUSE server that does not answer would hold up the calls of all plugins, and
-// mountd-csi could not be ended. No plugin has a reason to send fds.
+// FUSE server that does not answer would block the calls of all plugins, and
+// nobody could end mountd-csi. No plugin has a reason to send fds.
 namespace mountd::csi {
 
 // Reads as recvmsg(2) does without control data, but only bytes that come

@@ -32,9 +32,9 @@ std::vector<bool> Mark(std::string_view text,
       continue;
     }
     std::size_t marked_to = 0;
-    // Overlapping places count, too, because the rest of one would stay
-    // readable. No place is marked twice, because that takes long for a secret
-    // that repeats itself.
+    // Overlapping occurrences count, too, because a part of a secret would
+    // otherwise stay readable. No place is marked twice, because that takes
+    // long for a secret that repeats itself.
     for (std::size_t at = text.find(secret); at != std::string_view::npos;
          at = text.find(secret, at + 1)) {
       for (std::size_t i = std::max(at, marked_to); i < at + secret.size();

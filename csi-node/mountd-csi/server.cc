@@ -34,7 +34,8 @@ Server::Server(UniqueFd listener, uid_t peer, Steps* steps)
       peer_(peer),
       steps_(steps),
       queue_(&poster_) {
-  // Non-blocking, because accept must not block if a connection is gone again.
+  // Sets O_NONBLOCK, because accept must not block if a client has closed its
+  // connection again.
   const int flags = ::fcntl(listener_.get(), F_GETFL);
   if (flags >= 0) {
     ::fcntl(listener_.get(), F_SETFL, flags | O_NONBLOCK);
@@ -247,7 +248,7 @@ void Server::StartCall(std::uint64_t serial, Connection* connection,
   const std::shared_ptr<Call> call = Call::Make(
       found->second.channel, std::move(request), std::move(secrets), &queue_,
       [this, serial](const ipc::Reply& reply) { OnDone(serial, reply); });
-  // Noted before Begin, because Begin may already finish the call.
+  // Adds the call before Begin, because Begin may already finish the call.
   connection->calls[id] = call;
   EndStep();
   call->Begin();

@@ -75,7 +75,8 @@ class Server {
   Steps* const steps_;  // may be null
   Poster poster_;
   std::uint64_t next_serial_ = 0;
-  // By serial, so that a late answer to a lost connection finds no connection.
+  // The connections by their serials, so that a late answer to a lost
+  // connection finds no connection.
   std::map<std::uint64_t, std::unique_ptr<Connection>> connections_;
   std::size_t calls_in_flight_ = 0;
   // Destroyed first, so that no RPC is in flight while the others are

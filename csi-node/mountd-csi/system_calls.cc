@@ -30,7 +30,7 @@ constexpr bool kSanitized = false;
 constexpr bool kSanitized = false;
 #endif
 
-// Enough for some twenty plugins at their worst.
+// This bound is enough for some twenty plugins that all use the most memory.
 constexpr rlim_t kMaxMemory = rlim_t{1} << 30U;
 
 using Calls = std::initializer_list<int>;
@@ -81,8 +81,8 @@ constexpr Calls kRefused = {SCMP_SYS(open),       SCMP_SYS(openat),
                             SCMP_SYS(bind),       SCMP_SYS(listen),
                             SCMP_SYS(ioctl),      SCMP_SYS(sched_setaffinity)};
 
-// The worst of the forbidden calls. A build with sanitizers forbids only these,
-// because the sanitizer's runtime needs the others.
+// The most dangerous of the forbidden calls. A build with sanitizers forbids
+// only these, because the sanitizer's runtime needs other forbidden calls.
 constexpr Calls kDeadly = {SCMP_SYS(execve),
                            SCMP_SYS(execveat),
                            SCMP_SYS(mount),
@@ -125,7 +125,7 @@ class Filter {
       Keep(seccomp_rule_add(filter_, action, call, 0));
     }
   }
-  // Adds a rule for calls whose argument compares so.
+  // Adds a rule for calls whose argument matches `argument`.
   void AddIf(std::uint32_t action, int call, scmp_arg_cmp argument) {
     Keep(seccomp_rule_add_array(filter_, action, call, 1, &argument));
   }

@@ -7,9 +7,9 @@
 #include "csi-node/types/csi_client.h"
 #include "csi-node/types/secrets.h"
 
-// Converts between the seam's plain values and CSI's messages. Checks a
-// plugin's values against the bounds of ipc/message.h. A value beyond them is a
-// kInternal error and never cut to fit.
+// Converts between the plain values of csi-node/types/ and CSI's messages.
+// Checks a plugin's values against the bounds of ipc/message.h. A value beyond
+// its bound is a kInternal error, and is never cut to fit.
 namespace mountd::csi {
 
 namespace pb = ::csi::v1;
