@@ -77,8 +77,8 @@ RpcResult<std::shared_ptr<CsiSession>> CsiChannelClient::CurrentOrConnect(
                     true};
   }
   session_ = std::make_shared<CsiSession>(std::move(*socket), on_disconnect_);
-  // Counted before its Open, so that closing another channel does not
-  // disconnect meanwhile.
+  // Counts the channel before its Open, so that closing another channel does
+  // not disconnect meanwhile.
   channels_.emplace(ref.plugin, ref.generation);
   return session_;
 }
@@ -93,7 +93,7 @@ void CsiChannelClient::Forget(const ChannelRef& ref) {
     }
   }
   if (unused != nullptr) {
-    // Without mutex_, because Stop waits for a thread that may be in
+    // Does not hold mutex_, because Stop waits for a thread that may be in
     // on_disconnect.
     unused->Stop();
   }
@@ -189,7 +189,7 @@ RpcResult<void> CsiChannelClient::Open(const ChannelRef& ref, UniqueFd socket) {
 }
 
 void CsiChannelClient::Close(const ChannelRef& ref) {
-  // If this fails, the channel is gone already.
+  // An error means that the channel is closed already.
   IgnoreBecauseBestEffort(Call(MakeRequest(ipc::Method::kClose, ref),
                                UniqueFd(), Clock::now() + kCloseTimeout));
   Forget(ref);

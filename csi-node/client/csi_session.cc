@@ -17,7 +17,8 @@ using std::chrono::milliseconds;
 // mountd-csi answers at the deadline itself, so this only covers its answer's
 // way back.
 constexpr milliseconds kGrace{250};
-// mountd-csi takes as much of one connection (mountd-csi/server.cc).
+// mountd-csi accepts the same numbers for one connection
+// (mountd-csi/server.cc).
 constexpr std::size_t kMaxInFlight = 1024;
 constexpr std::size_t kMaxQueuedBytes = std::size_t{16} << 20U;
 

@@ -341,8 +341,8 @@ std::optional<Validation> ReadValidation(const std::string& json,
                                          const ValidateRequest& request) {
   return ReadAnswer<Validation>(json, [&](const Reader& reader) {
     Validation validation;
-    // A plugin sets it only if it supports all that was asked (CSI spec,
-    // ValidateVolumeCapabilitiesResponse).
+    // A plugin sets "confirmed" only if the plugin supports all that was asked
+    // (CSI spec, ValidateVolumeCapabilitiesResponse).
     validation.confirmed = reader.Has("confirmed");
     validation.message = reader.Text("message");
     if (const char* why =

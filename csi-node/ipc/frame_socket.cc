@@ -162,7 +162,7 @@ Result<void> FrameSocket::Flush() {
       error.code = Code::kUnavailable;
       return error;
     }
-    // The fd has gone with the first bytes, so the rest goes without it.
+    // The first bytes carried the fd, so the next write sends none.
     out.fd.reset();
     out.sent += *sent;
     if (out.sent == out.bytes.size()) {

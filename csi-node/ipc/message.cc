@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json ToJson(const std::string& bytes) {
-  // As bytes, because a text must be UTF-8.
+  // Encodes the text as bytes, because CBOR's texts must be UTF-8.
   return Json::binary({bytes.begin(), bytes.end()});
 }
 

@@ -58,8 +58,8 @@ struct Request {
   std::uint64_t id = 0;  // unique among a connection's calls in flight
   Method method = Method::kProbe;
   ChannelRef channel;
-  // On CLOCK_MONOTONIC, which both ends share, so that a request that waited in
-  // the socket of a stopped process is late, and never gets new time.
+  // The deadline on CLOCK_MONOTONIC, which both ends share. So a request that
+  // waited in the socket of a stopped process is late, and gets no new time.
   std::int64_t deadline_ms = 0;
   Arguments arguments;
   // The trace that the call is part of. The plugin gets it as the metadata

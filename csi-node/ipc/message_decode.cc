@@ -242,7 +242,7 @@ VolumeCapability ReadCapability(Fields* outer) {
   Fields fields(outer->Object("capability"));
   VolumeCapability capability;
   capability.block = fields.Flag("block");
-  // Not 0 (UNKNOWN), because a request needs a mode (CSI spec,
+  // Refuses 0 (UNKNOWN), because a request needs a mode (CSI spec,
   // VolumeCapability).
   capability.access_mode =
       static_cast<AccessMode>(fields.Number("access_mode", 1, 7));

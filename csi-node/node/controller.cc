@@ -114,8 +114,9 @@ RpcResult<std::string> Controller::Try(const std::string& plugin,
     context.progress.At(Step::kController);
     Tried tried{client_.CallController(session->channel, call, context.secrets,
                                        Clock::now() + timeouts_.rpc)};
-    // For ControllerPublishVolume the code means that no more volumes may be
-    // attached (CSI spec, "ControllerPublishVolume Errors").
+    // For ControllerPublishVolume the code means that this node can attach no
+    // more volumes (CSI spec, "ControllerPublishVolume Errors"). The NodeInfo
+    // has their number, so it may have changed.
     if (!tried.outcome &&
         tried.outcome.error().code == RpcCode::kResourceExhausted &&
         rpc.name == "ControllerPublishVolume") {
@@ -124,8 +125,8 @@ RpcResult<std::string> Controller::Try(const std::string& plugin,
     return tried;
   };
   if (!rpc.changes) {
-    // Only one try. For a list ABORTED means that its token is not valid, and
-    // nothing is uncertain.
+    // Does not retry a call that only reads. For a list ABORTED means that its
+    // token is not valid, and nothing is uncertain.
     return once().outcome;
   }
   return RetryUntilFinal(timeouts_.rpc_retries, context.cancelled, once,
@@ -143,7 +144,8 @@ Result<std::string> Controller::Make(const std::string& plugin,
   MOUNTD_TRY(CheckNotCancelled(context.cancelled, call.rpc, Described(plugin)));
   MOUNTD_ASSIGN(const Plugins::Session session, plugins_.UseController(plugin));
   MOUNTD_TRY(CheckOffers(session.status, rpc));
-  // Counted before the wait below, so that calls that wait are bounded, too.
+  // Counts the call before the wait below, so that waiting calls are bounded,
+  // too.
   const Slot slot(*this, plugin);
   MOUNTD_TRY(slot.Check(rpc));
   context.progress.At(Step::kQueue);
@@ -213,8 +215,8 @@ Result<void> Controller::Unpublish(const std::string& plugin,
   // detached below it are lost.
   std::optional<KeyedLocks::Guard> unused;
   const std::optional<PluginStatus> status = plugins_.Get(plugin);
-  // Without a node id the plugin may be on any node, so also on this one. A
-  // volume in use here may be attached to an id that the plugin said before.
+  // Without a node id the plugin may be on any node, so also on this node. A
+  // volume in use here may be attached under an earlier node id of the plugin.
   const bool here = !status || status->MayCallThisNode(request.node_id);
   if (here) {
     MOUNTD_ASSIGN(KeyedLocks::Guard guard,
@@ -264,7 +266,7 @@ Result<VolumePage> Controller::List(const std::string& plugin,
       plugin, request, "list " + plugin, context,
       [&](const std::string& answer) {
         std::optional<VolumePage> page = ReadVolumePage(answer);
-        // More entries than asked for break the CSI specification.
+        // A page with more entries than asked for breaks the CSI specification.
         if (page && page->volumes.size() >
                         static_cast<std::size_t>(request.max_entries)) {
           page.reset();

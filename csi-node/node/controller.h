@@ -26,9 +26,9 @@ struct ControllerRpcTraits;  // a row of the table of RPCs
 // plugin's answers on.
 //
 // Serializes the calls on one volume, the CreateVolume calls for one name, and
-// the handed-on calls of one plugin. Repeats a call that changes something
-// until its answer is final, within a budget. If there is no final answer, the
-// error says that the outcome is not known, and the same call again is right.
+// the HandOn calls of one plugin. Repeats a call that changes something until
+// its answer is final, within a budget. If there is no final answer, the error
+// says that the outcome is not known, and the caller may repeat the call.
 // NotSupported, without a try, if the plugin does not offer the call.
 //
 // Thread-safe; methods block.

@@ -18,7 +18,8 @@ std::vector<std::string> DeclaredPlugins::Names() const {
   return names;
 }
 
-// Unregisters by force, because nobody would try again.
+// Unregisters by force, because nobody would repeat a removal that answers
+// Busy.
 Result<void> DeclaredPlugins::LetGo(const std::string& name) {
   MOUNTD_TRY(executor_.StopPlugin({exec::ToWire(name)}));
   return plugins_.Unregister(name, {.force = true});

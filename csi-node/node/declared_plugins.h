@@ -24,11 +24,12 @@ class DeclaredPlugins {
                   exec::PluginExecutor& executor, Plugins& plugins)
       : declared_(declared), executor_(executor), plugins_(plugins) {}
 
-  // Returns the plugins that are declared, and those that were.
+  // Returns the plugins that are declared, and those that were declared before.
   std::vector<std::string> Names() const;
   // Registers and starts the plugin if it is declared; otherwise stops and
-  // unregisters it. Unavailable and DeadlineExceeded may pass. Also makes the
-  // reason why the plugin does not run the plugin's own reason.
+  // unregisters it. The caller may repeat the call after Unavailable and
+  // DeadlineExceeded. If the plugin cannot start, its status shows the reason
+  // (Plugins::SetObstacle).
   Result<void> Settle(const std::string& name);
 
  private:

@@ -57,9 +57,9 @@ struct PluginStatus : PluginInstance {
   // most kMostFormerNodeIds. The store keeps them as long as the plugin.
   std::vector<std::string> removed_node_ids{};
 
-  // True if an instance calls this node so, if a present or removed instance
-  // has called this node so, or if an instance that serves the node, or each
-  // present instance, has said no id.
+  // True if `node_id` may be this node: a present or removed instance has used
+  // this id for it, or an instance that serves the node has said no id, or no
+  // present instance has said an id.
   bool MayCallThisNode(const std::string& node_id) const;
 };
 

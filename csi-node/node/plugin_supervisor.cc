@@ -19,8 +19,8 @@ namespace mountd::csi {
 namespace {
 
 constexpr std::chrono::milliseconds kLookPause{200};
-// The least pause between two questions for the NodeInfo. A caller can make
-// mountd doubt it with each call that fails.
+// The least pause between two questions for the NodeInfo. Without it a caller
+// could cause a question by each call that fails.
 constexpr std::chrono::milliseconds kNodeInfoPause{1000};
 // So many pauses between probes of a healthy plugin are one pause between two
 // questions for the NodeInfo: five minutes by default.
@@ -62,7 +62,8 @@ PluginSupervisor::PluginSupervisor(Parts parts, PluginRecord record,
   try {
     thread_ = std::jthread([this] { Run(); });
   } catch (const std::system_error&) {
-    // A caller must not end mountd by a plugin too many.
+    // A missing thread does not end mountd, because a caller could otherwise
+    // end mountd by registering too many plugins.
     status_.state = PluginState::kUnhealthy;
     status_.reason =
         "mountd can have no thread for it; raise TasksMax= or pids.max, then "
@@ -145,7 +146,8 @@ void PluginSupervisor::SetRemoving(bool removing) {
   removing_ = removing;
 }
 
-// Reports a change of the state, and a new fingerprint without one.
+// Reports a change of the state, and a new fingerprint even if the state is as
+// before.
 void PluginSupervisor::SetState(PluginState state, const std::string& reason) {
   PluginInstance before;
   PluginInstance changed;
@@ -201,7 +203,8 @@ PluginSupervisor::Wake PluginSupervisor::Wait(std::chrono::milliseconds timeout,
       if (std::exchange(reconnect_, false)) {
         return Wake::kReconnect;
       }
-      // Without a connection the next one brings the NodeInfo.
+      // Without a connection there is nothing to ask. The next connection
+      // brings the NodeInfo.
       if (std::exchange(doubts_node_info_, false) && hang_up_fd >= 0) {
         return Wake::kNodeInfo;
       }
@@ -291,9 +294,9 @@ Result<exec::PluginExecutor::PluginConnection> PluginSupervisor::Connect() {
     return MakeError(Code::kUnavailable, "connect",
                      "plugin " + channel().plugin, "is being unregistered");
   }
-  // Also needed after a restart of mountd, when no Register prepares the
-  // directory, and because the plugin may have made the directory unusable
-  // since.
+  // Prepares the directory again after a restart of mountd, because no Register
+  // does so then, and after a failure, because the plugin may have made the
+  // directory unusable.
   if (!prepared_) {
     MOUNTD_TRY(parts_.executor.PreparePlugin({plan.plugin}));
     prepared_ = true;
@@ -357,8 +360,8 @@ PluginSupervisor::Attempt PluginSupervisor::LearnReady(const ChannelRef& ref) {
   }
   const PluginInstance now = status();
   if (now.serves_node() && now.node.node_id.empty()) {
-    // Unhealthy at once instead of starting, because waiting gives the plugin
-    // no node id.
+    // The instance is unhealthy at once and not "starting", because waiting
+    // would not give the plugin a node id.
     SetState(PluginState::kUnhealthy, "it has no node id");
     return Attempt::kFailed;
   }
@@ -398,8 +401,8 @@ Clock::time_point PluginSupervisor::NextNodeInfo() const {
   return Clock::now() + kProbesPerNodeInfo * parts_.timeouts.probe_ready;
 }
 
-// Keeps what is known after a failure, because the probes find out whether the
-// plugin has gone. An answer without a node id is one, too.
+// Keeps the known NodeInfo after a failure, because the probes find out whether
+// the plugin has gone. An answer without a node id is a failure, too.
 void PluginSupervisor::AskNodeInfo() {
   node_info_asked_ = Clock::now();
   RpcResult<NodeInfo> node =
@@ -451,8 +454,8 @@ void PluginSupervisor::Learn(Fingerprint fingerprint) {
     if (HasOtherNodeId(status_.node, fingerprint.node)) {
       concern_ = ConcernOf(status_.node, fingerprint.node);
       auto& former = status_.former_node_ids;
-      // Each id once, because an id that comes and goes must not push out the
-      // others.
+      // Keeps each id once, because an id that comes and goes must not push out
+      // the other ids.
       std::erase(former, status_.node.node_id);
       std::erase(former, fingerprint.node.node_id);
       former.insert(former.begin(), status_.node.node_id);

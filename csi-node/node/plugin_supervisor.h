@@ -63,8 +63,8 @@ class PluginSupervisor {
   void SetObstacle(const std::string& why);
   // Closes the channel and connects again.
   void Reconnect();
-  // Asks the plugin for its NodeInfo soon, because an answer of the plugin lets
-  // doubt what mountd knows. At most once a second.
+  // Asks the plugin for its NodeInfo soon, because an answer of the plugin
+  // suggests that mountd's NodeInfo is old. Asks at most once a second.
   void DoubtNodeInfo();
   // Ends the thread: at once, or when its current RPC ends (bounded by
   // timeouts.probe_timeout). Only one thread may call this.

@@ -30,7 +30,7 @@ PluginRegistration RegistrationOf(const PluginRecord& record) {
   if (!base.empty() && base != made.mount_dir) {
     made.mounts.push_back({made.host_path, base, false, "bidirectional"});
   }
-  // The devices that the plugin attaches appear there.
+  // The devices that the plugin attaches appear in /dev.
   if (record.type != "controller") {
     made.mounts.push_back({"/dev", "/dev", false, "host-to-task"});
   }
@@ -244,7 +244,8 @@ Result<void> Plugins::Add(PluginRecord record) {
   }
   PluginInstance added;
   added.record = record;
-  // Nothing of the instance may be reported before kAdded.
+  // Holds the lock until kAdded is reported, because no other change of the
+  // instance may be reported before.
   const std::lock_guard telling(telling_);
   Supervise(record);
   TellLocked({PluginChange::Kind::kAdded, added});

@@ -36,7 +36,8 @@ struct PluginRegistration {
 struct PluginSelection {
   std::optional<std::string> type{};
   std::optional<std::string> allocation{};
-  // Even if volumes of the plugin are left; they then wait for the plugin.
+  // Unregisters even if volumes of the plugin are left. These volumes then wait
+  // until the plugin is registered again.
   bool force = false;
 };
 
@@ -65,7 +66,7 @@ class Plugins {
   Result<void> Recover();
 
   // Idempotent. AlreadyExists if the instance is registered differently.
-  // Supervises a gone plugin again.
+  // Supervises a plugin in the state "gone" again.
   Result<PluginRegistration> Register(PluginRecord record);
   // Removes the instances that `which` selects, and the plugin with its last
   // instance. Busy if a volume of the plugin is recorded and no remaining
@@ -77,7 +78,8 @@ class Plugins {
   // uses a volume of the plugin or waits for the plugin to unstage one. Changes
   // nothing.
   Result<void> CheckUnused(const std::string& allocation) const;
-  // Unregisters those instances. Busy while any volume needs one of them.
+  // Unregisters the instances of the allocation. Busy while any volume needs
+  // one of them.
   Result<void> UnregisterOf(const std::string& allocation);
 
   std::optional<PluginStatus> Get(const std::string& id) const;
@@ -91,9 +93,9 @@ class Plugins {
     PluginInstance status;
   };
   Result<Session> Use(const std::string& id) const;  // for the node
-  // Waits until each of the plugin's instances has been asked once, with any
-  // outcome, at most as long as one probe may take. Right after mountd's start
-  // nothing is known about a plugin before that.
+  // Waits until mountd has asked each of the plugin's instances once, with any
+  // outcome, at most as long as one probe may take. Right after its start
+  // mountd knows nothing about a plugin before that.
   void AwaitFirstAttempt(const std::string& id) const;
   Result<Session> UseController(const std::string& id) const;
 
@@ -102,7 +104,7 @@ class Plugins {
   void SetObstacle(const std::string& id, const std::string& why);
 
   // Asks the plugin's instances for their NodeInfo soon, because the plugin has
-  // refused a volume for want of room.
+  // refused a volume, as its limit is reached.
   void DoubtNodeInfo(const std::string& id) const;
 
   // Reconnects all instances, because mountd-csi died and every channel is
@@ -112,7 +114,7 @@ class Plugins {
  private:
   using Supervisors = std::vector<std::shared_ptr<PluginSupervisor>>;
 
-  // The instances that a selection names, and all there are.
+  // The instances that a selection names, and all instances of the plugin.
   struct Selected {
     Supervisors all;
     Supervisors victims;
@@ -137,8 +139,8 @@ class Plugins {
 
   Result<void> CheckRegistration(const PluginRecord& record,
                                  const PluginRegistration& made) const;
-  // Returns the instance that `record` describes, if it is registered exactly
-  // so.
+  // Returns the instance that `record` describes, if it is registered with the
+  // same values.
   Result<std::shared_ptr<PluginSupervisor>> FindSame(
       const PluginRecord& record) const;
   Result<void> Add(PluginRecord record);
@@ -147,7 +149,8 @@ class Plugins {
   Result<void> RemoveAll(const std::string& id, const Supervisors& victims);
   Result<void> RemoveSome(const std::string& id, const Supervisors& victims);
   void Forget(const std::string& id, const Supervisors& victims);
-  // Remembers the node ids that the instance has said, for the time after it.
+  // Remembers the node ids that the instance has said, because they are needed
+  // after the instance is removed.
   Result<void> KeepNodeIds(const std::string& id,
                            const PluginInstance& instance);
   Supervisors InstancesOf(const std::string& id) const;

@@ -118,7 +118,7 @@ Result<void> Plugins::RemoveAll(const std::string& id,
   MOUNTD_TRY(store_.plugins.RemovePlugin(id));
   {
     const std::lock_guard lock(mutex_);
-    // Before Forget, because its signals give this reason.
+    // Sets the reason before Forget, because Forget's signals give it.
     plugins_[id].why_gone = "unregistered";
   }
   Forget(id, victims);
@@ -131,7 +131,8 @@ Result<void> Plugins::RemoveSome(const std::string& id,
                                  const Supervisors& victims) {
   for (const auto& instance : victims) {
     const PluginInstance status = instance->status();
-    // Before the removal, because a kill between them must lose no id.
+    // Keeps the ids before the removal, because a kill between both must lose
+    // no id.
     MOUNTD_TRY(KeepNodeIds(id, status));
     MOUNTD_TRY(store_.plugins.RemovePluginInstance(status.record.serial));
     Forget(id, {instance});
@@ -143,7 +144,8 @@ Result<void> Plugins::RemoveSome(const std::string& id,
     exec::PluginSocketPlan plan;
     plan.plugin = exec::ToWire(id);
     plan.instance = status.key().hex();
-    // Otherwise the socket goes with the directory.
+    // The plugin's directory stays here, so this call removes the instance's
+    // socket.
     IgnoreBecauseBestEffort(executor_.RemovePluginSocket(plan));
   }
   return Ok();
@@ -172,8 +174,8 @@ void Plugins::Forget(const std::string& id, const Supervisors& victims) {
       const std::lock_guard lock(mutex_);
       std::erase(plugins_[id].instances, instance);
     }
-    // Stopped before kRemoved, so that no change follows. Without mutex_,
-    // because the supervisor's thread may be in Tell.
+    // Stops the supervisor before kRemoved, so that no change follows. Does not
+    // hold mutex_, because the supervisor's thread may be in Tell.
     instance->Stop();
     PluginInstance last = instance->status();
     last.state = PluginState::kGone;

@@ -46,7 +46,8 @@ RpcSlots::Slot::~Slot() {
       slots_.queues_.erase(found);
     }
   }
-  // All, because only the one whose turn Serve has made may go on.
+  // Wakes all threads, because only the thread whose turn Serve has made may
+  // continue.
   slots_.changed_.notify_all();
 }
 

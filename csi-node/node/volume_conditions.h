@@ -31,8 +31,8 @@ class VolumeConditions {
                ? std::nullopt
                : std::optional<VolumeCondition>(found->second);
   }
-  // Sets the condition. True if subscribers should know: the condition differs
-  // from the earlier one, and is not a first good one.
+  // Sets the condition. True if subscribers should know it: it differs from the
+  // earlier condition, or it is the first condition and is abnormal.
   bool Set(const VolumeKey& key, const VolumeCondition& now) {
     const std::lock_guard lock(mutex_);
     const auto [known, is_first] = known_.try_emplace(key, now);

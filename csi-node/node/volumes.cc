@@ -43,7 +43,8 @@ VolumeRecord RecordOf(const VolumeKey& key, const PublishSpec& spec,
   return record;
 }
 
-// Checks that a publication of this name is the same one, and stays.
+// Checks that the publication of this name is of the same volume and access,
+// and is not being unpublished.
 Result<void> CheckKnown(const PublicationRecord& known, const VolumeKey& key,
                         const PublishSpec& spec) {
   if (known.key != key || known.read_only != spec.read_only) {
@@ -247,7 +248,7 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
   if (known) {
     call.publication = *known;
   } else {
-    // Writes the intent of both before the first RPC.
+    // Writes the intent of volume and publication before the first RPC.
     MOUNTD_TRY(store_.volumes.AddPublication(call.volume, call.publication));
   }
   if (call.volume.state != VolumeState::kStaged) {
@@ -342,8 +343,9 @@ Result<void> Volumes::PublishStaged(Call& call) {
   return CheckPublished(call, dir);
 }
 
-// Does not believe the plugin: a mount of the right kind has to be there. If
-// another thing is there, the plugin has to undo it.
+// Does not believe the plugin: the target must have a mount of the right kind.
+// If it has not, marks the publication uncertain, so that the next publish or
+// the release resolves it.
 Result<void> Volumes::CheckPublished(Call& call,
                                      const exec::VolumeDirPlan& dir) {
   const Result<exec::MountState> state = executor_.InspectVolumeDir(dir);
@@ -367,10 +369,10 @@ Result<void> Volumes::CheckPublished(Call& call,
 }
 
 // Undoes a publish after a final failure: removes the directories and the
-// user's row, and unstages if the volume has no other user. Marks the
-// publication uncertain if the undo fails, and the next publish or the release
-// goes on. Marks it uncertain as well if it was published before, because tasks
-// may still have mounts of it.
+// user's row, and unstages if the volume has no other user. If the undo fails,
+// marks the publication uncertain, and the next publish or the release
+// continues the undo. A publication that was published before becomes uncertain
+// as well, because tasks may still have mounts of it.
 Result<void> Volumes::AbandonPublication(Call& call) {
   if (call.publication.was_published) {
     return MarkUncertain(call.publication);

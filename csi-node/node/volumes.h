@@ -34,13 +34,13 @@ namespace mountd::csi {
 //   publication:  (none) -> publishing -> published -> unpublishing -> (none)
 //
 // Writes each state in "-ing" before its RPC. An answer that is not final leads
-// from either to "uncertain". Then the next publish or Settle repeats the same
-// calls with the same arguments until the answer is final, or the release
-// undoes both. NOT_FOUND on the way down means done.
+// from each "-ing" to "uncertain". Then the next publish or Settle repeats the
+// same calls with the same arguments until the answer is final, or the release
+// undoes both. NOT_FOUND for an unpublish or unstage means that it is done.
 //
-// An absent plugin does not hold up an allocation. Volumes detaches what the
-// plugin published, and NodeUnpublishVolume and NodeUnstageVolume stay pending
-// ("departed") until FinishDeparted.
+// An absent plugin does not delay the release of an allocation. Volumes
+// detaches what the plugin published, and NodeUnpublishVolume and
+// NodeUnstageVolume stay pending ("departed") until FinishDeparted.
 //
 // Methods block. Calls for one allocation come one at a time (its strand). This
 // class orders the calls for one volume.
@@ -55,7 +55,8 @@ class Volumes {
   Result<void> Recover();
 
   // Idempotent. Errors:
-  // - FailedPrecondition if its users have other mount options or access.
+  // - FailedPrecondition if the volume's users have other mount options or
+  //   access.
   // - PermissionDenied if the volume is staged for another user, because that
   //   user's secrets opened it.
   // - AlreadyExists if the alias is another volume's.
@@ -75,13 +76,15 @@ class Volumes {
                          const Progress& progress = Progress(),
                          const Leaving& leaving = {});
   // Makes the pending calls for users who left while the plugin was away, or
-  // while tasks had copies. Unavailable or Busy while that is still so.
+  // while tasks had copies. Unavailable while the plugin is still away, Busy
+  // while tasks still have copies.
   Result<void> FinishDeparted(const std::string& plugin,
                               const std::string& volume_id);
 
   // ---- In use ----
-  // Grows the node's part of a volume. If the plugin has a controller, its part
-  // comes before. Returns the size, 0 if the plugin does not say.
+  // Grows the node's part of a volume. If the plugin has a controller, the
+  // controller's part comes before. Returns the size, 0 if the plugin does not
+  // say.
   struct ExpandSpec {
     std::string allocation;
     std::string alias;
@@ -98,8 +101,9 @@ class Volumes {
   // Lists the volumes whose plugins report conditions, and forgets the
   // conditions of all others, except while their plugin is away.
   Result<std::vector<ReportingVolume>> ListReporting();
-  // Asks the plugin once, and calls on_condition if the answer is news; not
-  // during a call for the volume. False if no answer came in time.
+  // Asks the plugin once, and calls on_condition if subscribers should know the
+  // answer. Does not ask while a call works on the volume. False if no answer
+  // came in time.
   bool AskCondition(const VolumeKey& key);
   std::optional<VolumeCondition> ConditionOf(const VolumeKey& key) const {
     return conditions_.Of(key);
@@ -123,8 +127,9 @@ class Volumes {
     std::vector<PublicationRecord> restored;
     bool complete = true;  // false: some failed; the log has them
   };
-  // Probes all that the plugin has published, takes away what is dead or lost,
-  // and publishes it again unless may_restore refuses its allocation.
+  // Probes all that the plugin has published. Unmounts dead or lost
+  // publications, and publishes them again unless may_restore refuses their
+  // allocation.
   Result<Restoration> RestoreDead(const std::string& plugin);
   // Takes the publication from its allocation and leaves it uncertain, for a
   // publish that ended after its lease had lapsed.
@@ -179,7 +184,7 @@ class Volumes {
   RpcResult<std::optional<VolumeCondition>> CallForCondition(
       const InUse& use, const Plugins::Session& session);
 
-  // ---- The way up ----
+  // ---- Publish ----
   Result<PublishedVolume> PublishLocked(const PublishSpec& spec,
                                         const UniqueFd& secrets,
                                         const CancelToken& cancelled,
@@ -196,7 +201,7 @@ class Volumes {
   bool IsKept(const std::string& allocation, const std::string& alias) const;
   void Drop(const std::string& allocation, const std::string& alias);
 
-  // ---- The way down ----
+  // ---- Unpublish ----
   Result<void> UnpublishOne(const PublicationRecord& publication,
                             const VolumeRecord& volume,
                             const Progress& progress);

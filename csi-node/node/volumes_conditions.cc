@@ -17,8 +17,8 @@ bool ReportsConditions(const PluginInstance& plugin) {
           Offers(plugin.capabilities, NodeRpc::kVolumeCondition));
 }
 
-// Whether a plugin reports conditions. Nobody knows while the plugin is away,
-// because another instance of it may offer something else.
+// Whether a plugin reports conditions. Unknown while the plugin is away,
+// because another instance may offer something else.
 enum class Reporting { kUnknown, kNo, kYes };
 
 Reporting ReportingOf(const std::optional<PluginStatus>& plugin) {
@@ -118,7 +118,7 @@ bool Volumes::AskCondition(const VolumeKey& key) {
   }
   const std::optional<VolumeCondition>& condition = *answer;
   // Another call may have changed the volume meanwhile. Then the answer may be
-  // about a volume that is gone, and the next question gets a better answer.
+  // about a removed volume, so mountd waits for the next answer.
   if (condition && !volumes_.IsHeld(key.str()) && FindReporting(key) &&
       conditions_.Set(key, *condition)) {
     events_.on_condition(use->volume, *condition);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes and the copies that tasks have of them. A volume does not go while
-// there are copies, and is reported as detached only after a second search.
+// Volumes and the copies that tasks have of them. mountd does not unpublish a
+// volume while tasks have copies, and reports the volume as detached only after
+// a second search.
 #include "csi-node/node/volume_paths.h"
 #include "csi-node/node/volumes.h"
 #include "mountd/executors/task_copies.h"
@@ -22,8 +23,8 @@ exec::CopiesPlan Volumes::CopiesOf(const VolumeRecord& volume,
   return plan;
 }
 
-// Asks only the allocation's own processes if others use the volume too,
-// because nothing tells a copy of theirs from a copy of the allocation's.
+// Looks only at the allocation's own processes if others use the volume, too,
+// because a copy of another user's looks like a copy of the allocation's.
 Result<void> Volumes::CheckBefore(const VolumeRecord& volume,
                                   const Leaving& leaving,
                                   PublicationRecord* publication) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes' way down: unpublish, unstage, and the calls that are pending because
-// a plugin was away.
+// Unpublishes and unstages volumes, and makes the calls that are pending
+// because a plugin was away.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -13,7 +13,7 @@
 namespace mountd::csi {
 namespace {
 
-// NOT_FOUND on the way down means that there is nothing left.
+// NOT_FOUND for an unpublish or unstage means that there is nothing to undo.
 bool IsDone(const RpcResult<void>& outcome) {
   return outcome || outcome.error().code == RpcCode::kNotFound;
 }
@@ -34,8 +34,8 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
     return Ok();
   }
   const KeyedLocks::Guard guard = LockVolume(seen->key, progress);
-  // Read again, because the volume may have been restored, with another mount,
-  // while this call waited for the lock.
+  // Reads the record again, because the volume may have been restored, with
+  // another mount, while this call waited for the lock.
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> found,
                 store_.volumes.GetPublication(allocation, alias));
   if (!found || found->key != seen->key) {
@@ -56,8 +56,8 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
   if (!unused && !goes_on(unused)) {
     return unused;
   }
-  // Settle must not publish the volume again. The state is written before the
-  // RPC, so that a restart goes on with the unpublish.
+  // Settle must not publish the volume again. Writes the state before the RPC,
+  // so that a restart continues the unpublish.
   Drop(allocation, alias);
   publication.state = PublicationState::kUnpublishing;
   MOUNTD_TRY(store_.volumes.SetPublicationState(publication));
@@ -95,7 +95,8 @@ Result<void> Volumes::UnpublishOne(const PublicationRecord& publication,
 Result<void> Volumes::CallUnpublish(const VolumeRecord& volume,
                                     const std::string& allocation,
                                     const Progress& progress) {
-  // Fails at once, because CallNode would try until its budget is over.
+  // Fails at once if the plugin is away, because CallNode would try until its
+  // budget is over.
   if (IsAway(volume.plugin)) {
     return plugins_.Use(volume.plugin).error();
   }
@@ -114,8 +115,8 @@ Result<void> Volumes::CallUnpublish(const VolumeRecord& volume,
                                     "volume of " + allocation));
 }
 
-// Unstages with the last user, then removes the user's row. The row goes last,
-// because until then the release is not over and no receipt is given.
+// Unstages if this user is the last one, then removes the user's row. The row
+// is removed last, because mountd gives no receipt while the row exists.
 Result<void> Volumes::DropUser(const PublicationRecord& publication,
                                const VolumeRecord& volume,
                                const Progress& progress, std::uint64_t cgroup) {
@@ -137,8 +138,8 @@ Result<void> Volumes::DropUser(const PublicationRecord& publication,
 Result<void> Volumes::Unstage(const VolumeRecord& volume,
                               const Progress& progress) {
   MOUNTD_ASSIGN(const Plugins::Session session, plugins_.Use(volume.plugin));
-  // Also after a stage that failed finally, because the plugin may have
-  // attached something before it failed. An unstage of nothing is OK (CSI
+  // Unstages also after a stage that failed finally, because the plugin may
+  // have attached something before it failed. An unstage of nothing is OK (CSI
   // spec).
   if (session.status.stages()) {
     MOUNTD_TRY(
@@ -167,8 +168,8 @@ Result<void> Volumes::CallUnstage(const VolumeRecord& volume,
 // ---- While the plugin is away, or tasks have copies ----
 
 // Detaches the plugin's mount for this allocation without the plugin, so that
-// the allocation can go; FinishDeparted calls the plugin when it is back.
-// Leaves the mount while tasks have copies, because the mount identifies their
+// mountd can release the allocation. FinishDeparted calls the plugin later.
+// Keeps the mount while tasks have copies, because the mount identifies their
 // file system, and because the plugin must not detach a volume that tasks write
 // to.
 Result<void> Volumes::Depart(const PublicationRecord& publication,
@@ -224,7 +225,7 @@ Result<void> Volumes::FinishDeparted(const std::string& plugin,
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                 store_.volumes.GetVolume(key));
   if (!volume) {
-    // The volume has gone in another way, so nothing is pending.
+    // Another call has removed the volume, so nothing is pending.
     return store_.owed.RemoveOwed(OwedKind::kUnstage, plugin + "/" + volume_id);
   }
   const Progress unseen;  // no caller waits for this

@@ -20,8 +20,8 @@ bool IsAsRecorded(const exec::MountState& state,
          state.block_device == publication.device;
 }
 
-// True if the error says nothing about the volume. Then the volume stays as it
-// is, because tasks would miss a healthy volume that is removed.
+// True if the error says nothing about the volume. mountd then keeps the
+// volume, because tasks would miss a healthy volume.
 bool HasNobodyLooked(const Error& error) {
   return error.code == Code::kUnavailable ||
          error.code == Code::kResourceExhausted;
@@ -48,7 +48,7 @@ Result<void> Volumes::Recover() {
 }
 
 Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
-  // An unpublish that was under way simply goes on with the release or a retry.
+  // The release or a retry continues an unpublish that was under way.
   bool certain = publication.state == PublicationState::kUnpublishing;
   if (publication.state == PublicationState::kPublished) {
     MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
@@ -67,8 +67,8 @@ Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
 
 // ---- Volumes that died with their plugin ----
 
-// Tries again if the executor dies with the plan, because that says nothing
-// about the volume.
+// Tries again if the executor dies during the plan, because its death says
+// nothing about the volume.
 Result<exec::ProbeReply> Volumes::Probe(const exec::VolumeProbePlan& plan) {
   constexpr int kTries = 3;
   Result<exec::ProbeReply> probe = executor_.ProbeVolume(plan);
@@ -148,7 +148,7 @@ Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
   if (!look.reason.empty()) {
     events_.on_health(*volume, exec::MountHealth::kDead, look.reason);
   }
-  // Written first, so that a restart in between publishes the volume again.
+  // Writes this first, so that a restart in between publishes the volume again.
   for (const PublicationRecord& user : look.broken) {
     MOUNTD_TRY(MarkUncertain(user));
   }
@@ -179,9 +179,9 @@ Result<void> Volumes::TakeAway(const VolumeRecord& volume,
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> all,
                 store_.volumes.UsersOf(volume.key));
-  // The other users' mounts are alive, or Settle works on them, so they use
-  // this staging. An uncertain user has none, because mountd has taken it away
-  // or has still to publish it.
+  // Another user needs this staging if the user's mount is alive, or if Settle
+  // works on it. Any other uncertain user has no mount: mountd has removed the
+  // mount or has still to publish it.
   const auto uses_staging = [&](const PublicationRecord& one) {
     return std::none_of(users.begin(), users.end(),
                         [&](const PublicationRecord& gone) {

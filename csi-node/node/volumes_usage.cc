@@ -88,8 +88,8 @@ Result<VolumeStats> Volumes::Stats(const std::string& allocation,
                      "the plugin does not offer GET_VOLUME_STATS");
   }
   const VolumePaths paths = PathsOf(use.volume, use.publication, session);
-  // Only one try, because the call changes nothing and its caller can ask
-  // again.
+  // Makes only one try, because the call changes nothing and its caller can
+  // repeat it.
   const RpcSlots::Slot slot(slots_, use.volume.plugin);
   RpcResult<VolumeStats> stats = client_.NodeGetVolumeStats(
       session.channel, use.volume.volume_id, paths.target, paths.staging,

@@ -22,11 +22,11 @@ struct ChannelRef {
   std::uint64_t generation = 0;
 };
 
-// The seam for RPCs. Methods block until the answer, the deadline, or the death
-// of mountd-csi or of the channel (kUnavailable). Several workers call them at
-// once. `secrets` is a sealed memfd whose encoding needs no protobuf
+// The interface for RPCs. Methods block until the answer, the deadline, or the
+// death of mountd-csi or of the channel (kUnavailable). Several workers call
+// them at once. `secrets` is a sealed memfd whose encoding needs no protobuf
 // (csi-node/types/secrets.h) and that mountd never reads; an invalid fd means
-// none.
+// no secrets.
 class CsiClient {
  public:
   virtual ~CsiClient() = default;

@@ -69,8 +69,8 @@ struct NodeInfo {
   friend bool operator==(const NodeInfo&, const NodeInfo&) = default;
 };
 
-// The plugin's description of itself. It is untrusted; only its size and UTF-8
-// are checked.
+// The plugin's description of itself. mountd checks only its size and UTF-8,
+// and does not trust it.
 struct Fingerprint {
   PluginInfo info;
   PluginCapabilities capabilities;

@@ -118,7 +118,7 @@ Error ToError(const RpcError& error, std::string op, std::string object) {
   }
   Error made = MakeError(ToCode(error.code), std::move(op), std::move(object),
                          std::move(detail));
-  // CANCELLED is Unavailable, too, and says nothing of the plugin.
+  // CANCELLED becomes Unavailable, too, but says nothing about the plugin.
   if (error.code == RpcCode::kUnavailable) {
     made.away = error.csi_is_away ? Away::kRestarting : Away::kPlugin;
   }
