@@ -11,9 +11,7 @@
 // The directories of one volume in DHV_VOLUMES_DIR, with the rights of the
 // client's user:
 //
-//   <id>/                 mode 0700, because the root of a volume may be open
-//   to
-//                         all users
+//   <id>/                 mode 0700: the root of a volume may be open to all
 //   <id>/volume/          the mount point
 //   <id>/volume/making/   the tree below until it is whole
 //   <id>/volume/nomad/    mode 0700

@@ -26,6 +26,10 @@ client {
   # mountd-cni under the names of the plugins that Nomad runs for mode "bridge".
   cni_path = "/usr/libexec/mountd/nomad/cni"
 
+  # Nomad 1.10 or later: "nomad volume create" makes host volumes by mountd. docs/nomad.md says
+  # which rule they need.
+  # host_volume_plugin_dir = "/usr/libexec/mountd/nomad/host_volumes"
+
   # The host volume "data" of mountd.toml has the same path, so mountd mounts it.
   host_volume "data" {
     path      = "/srv/data"
