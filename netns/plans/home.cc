@@ -36,10 +36,6 @@ Result<Home> Enter(Kernel& kernel, int fd, const std::string& object) {
   return Home{UniqueFd(), Channel(kernel, std::move(socket)), fd};
 }
 
-// Says that `fd` refers to something that has no type, such as O_PATH's file.
-// Another errno says nothing about what the caller has given.
-bool HasNoType(int error) { return error == EBADF || error == ENOTTY; }
-
 // Returns the inode of the network namespace that `fd` refers to.
 // InvalidArgument if it refers to something else.
 Result<std::uint64_t> InodeOf(Kernel& kernel, const exec::NetworkPlan& plan,
@@ -51,7 +47,8 @@ Result<std::uint64_t> InodeOf(Kernel& kernel, const exec::NetworkPlan& plan,
   const exec::Sys<std::uint64_t> type =
       facts.device == nsfs ? kernel.NamespaceTypeOf(fd)
                            : exec::Sys<std::uint64_t>(std::uint64_t{0});
-  if (!type && !HasNoType(type.error())) {
+  // EBADF and ENOTTY: the caller has given a file that has no type.
+  if (!type && type.error() != EBADF && type.error() != ENOTTY) {
     return ErrnoError(type.error(), "ioctl", NameOfPlan(plan));
   }
   if (!type || *type != CLONE_NEWNET) {
