@@ -34,8 +34,8 @@ client_is_ready() {
   local node
   get http://127.0.0.1:4656/v1/agent/health >/dev/null || return 1
   node=$(api nodes | json 'd[0]["ID"]')
-  equals "$(api "node/$node" | json '[d["Status"], d["Drivers"]["mountd"]["Healthy"], "plugins.cni.version.bridge" in d["Attributes"]]')" \
-    "['ready', True, True]"
+  equals "$(api "node/$node" | json '[d["Status"], d["Drivers"]["mountd"]["Healthy"],
+    "plugins.cni.version.bridge" in d["Attributes"]]')" "['ready', True, True]"
 }
 
 # api PATH: prints the server's answer.

@@ -28,8 +28,9 @@ exec_has_terminal() {
   local alloc output
   alloc=$(alloc_of web)
   output=$(as nomad-server NOMAD_ADDR="$SERVER_URL" TERM=xterm script -qefc \
-    "stty rows 33 cols 77; '$NOMAD' alloc exec -i -t -task server $alloc sh -c 'test -t 0 && test -t 1 && stty size; exit 3'" \
-    /dev/null </dev/null)
+    "stty rows 33 cols 77
+     '$NOMAD' alloc exec -i -t -task server $alloc \
+       sh -c 'test -t 0 && test -t 1 && stty size; exit 3'" /dev/null </dev/null)
   # script types an end of input, which the terminal echoes.
   equals "$? $(grep -o '33 77' <<<"$output")" "3 33 77"
 }
@@ -65,11 +66,13 @@ logs_have_rotated() {
 
 step_logs() {
   step "" "nomad alloc logs"
-  check "the job runs" job_of talk service 'echo first; echo trouble >&2; while ! test -e /local/go; do sleep 0.1; done
+  check "the job runs" job_of talk service 'echo first; echo trouble >&2
+    while ! test -e /local/go; do sleep 0.1; done
     perl -e "print q(x) x 99, qq(\\n) for 1 .. 42000"; echo last; exec sleep 1000' || return
   check "stdout is there" eventually 30 logs_have first
   check "stderr is there" eventually 10 logs_have trouble -stderr
-  check "the task writes 4 MB" nomad alloc exec -i=false -t=false "$(alloc_of talk)" touch /local/go
+  check "the task writes 4 MB" \
+    nomad alloc exec -i=false -t=false "$(alloc_of talk)" touch /local/go
   check "the end of it is there" eventually 30 logs_have last -tail -n 1
   check "Nomad has rotated the files, and kept three" eventually 10 logs_have_rotated
   check "the job ends" job_ends talk
@@ -119,7 +122,8 @@ step_drain() {
 # and gives up if that process has ended. The namespace, which has no interface of the host
 # any more, then stays for the operator.
 release_what_nomad_leaves() {
-  grep -q "postrun failed: alloc_id=$1 .*network.* plugin is shut down" "$WORLD/client.log" || return
+  grep -q "postrun failed: alloc_id=$1 .*network.* plugin is shut down" \
+    "$WORLD/client.log" || return
   note "Nomad has left $1, because its driver's plugin had been killed"
   check "mountctl stop releases it" ctl stop "cni-$1"
 }

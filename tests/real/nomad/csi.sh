@@ -33,7 +33,8 @@ csi_mount() {
 }
 
 nomad_has_plugin() {
-  equals "$(api plugin/csi/csi-local | json '[d["ControllersHealthy"], d["NodesHealthy"]]')" "[1, 1]"
+  equals "$(api plugin/csi/csi-local |
+    json '[d["ControllersHealthy"], d["NodesHealthy"]]')" "[1, 1]"
 }
 
 exec_files() {
@@ -51,7 +52,8 @@ proxy_is_another() { local pid; pid=$(proxy_pid) && not equals "$pid" "$1"; }
 no_target() { ! grep " $TARGETS" /proc/self/mountinfo; }
 
 volume_is_free() {
-  equals "$(api volume/csi/files | json '[len(d["ReadAllocs"] or {}), len(d["WriteAllocs"] or {})]')" "[0, 0]"
+  equals "$(api volume/csi/files |
+    json '[len(d["ReadAllocs"] or {}), len(d["WriteAllocs"] or {})]')" "[0, 0]"
 }
 
 step_csi() {

@@ -32,7 +32,8 @@ step_rights() {
 
 # Prints the milliseconds from the allocation's creation to its task's start.
 start_took() {
-  newest "$1" 'max(e["Time"] for e in next(iter(a["TaskStates"].values()))["Events"] if e["Type"] == "Started") // 10**6 - a["CreateTime"] // 10**6'
+  newest "$1" '(max(e["Time"] for e in next(iter(a["TaskStates"].values()))["Events"]
+    if e["Type"] == "Started") - a["CreateTime"]) // 10**6'
 }
 
 # time_starts NAME [GROUP]: prints the median of seven starts.

@@ -7,7 +7,8 @@ readonly PORT_URL=http://$HOST_ADDRESS:28080
 web_answers() { equals "$(get "$PORT_URL")" "hello from the volume"; }
 
 web_answers_outside() {
-  equals "$(from_outside curl --silent --noproxy '*' --max-time 5 "$PORT_URL")" "hello from the volume"
+  equals "$(from_outside curl --silent --noproxy '*' --max-time 5 "$PORT_URL")" \
+    "hello from the volume"
 }
 
 # identity_of_web: prints the pid of the job's task, and when it has started.
@@ -44,13 +45,17 @@ same_kernel() {
   diff -u "$WORLD/before" "$WORLD/after"
 }
 
-no_allocations() { equals "$(ctl status --json | json '[d["allocations"], d["volumes"], d["owed"]]')" "[[], [], []]"; }
+no_allocations() {
+  equals "$(ctl status --json | json '[d["allocations"], d["volumes"], d["owed"]]')" \
+    "[[], [], []]"
+}
 
 no_process_of() { ! pgrep -u "$1" -a; }
 
 # The subordinate ids of the user are those of its tasks.
 no_process_of_tasks() {
-  ! ps -eo uid=,pid=,args= | awk '$1 >= 200000 && $1 < 265536 { print; found = 1 } END { exit !found }'
+  ! ps -eo uid=,pid=,args= |
+    awk '$1 >= 200000 && $1 < 265536 { print; found = 1 } END { exit !found }'
 }
 
 # The driver keeps a cgroup for itself, and one for the shims.
