@@ -143,19 +143,15 @@ Result<void> HostVolumeCalls::Mount() {
   return Ok();
 }
 
-Result<void> HostVolumeCalls::Give(int directory) {
-  MOUNTD_ASSIGN(const agent::TreeResult given,
-                client_.ChownTree(directory, request_.uid.value_or(::geteuid()),
-                                  request_.gid.value_or(::getegid())));
-  return given.left == 0 ? Ok()
-                         : Result<void>(MakeError(Code::kFailedPrecondition,
-                                                  "chown", place_.data_path(),
-                                                  "has another owner already"));
-}
-
 Result<CreatedVolume> HostVolumeCalls::Create() {
   if (!request_.host_volume.empty()) {
     return FindDeclared();
+  }
+  if (request_.uid && *request_.uid != ::geteuid()) {
+    return MakeError(Code::kNotSupported, "create", "volume " + request_.id,
+                     "the parameter uid must be the client's own user, " +
+                         std::to_string(::geteuid()) +
+                         "; a mode such as 1777 admits others");
   }
   Result<agent::PluginVolume> volume = MakeVolume();
   const bool differs = !volume && volume.error().code == Code::kAlreadyExists;
@@ -169,8 +165,7 @@ Result<CreatedVolume> HostVolumeCalls::Create() {
   MOUNTD_TRY(volume ? Ok() : Result<void>(volume.error()));
   MOUNTD_TRY(CheckSize(*volume));
   MOUNTD_TRY(differs ? Mount() : Publish(*volume));
-  MOUNTD_TRY(place_.MakeData(
-      request_, [this](int directory) { return Give(directory); }));
+  MOUNTD_TRY(place_.MakeData(request_));
   return CreatedVolume{place_.data_path(), volume->capacity_bytes};
 }
 

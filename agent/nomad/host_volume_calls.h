@@ -33,8 +33,10 @@ class HostVolumeCalls {
         place_(request.volumes_dir, request.id),
         allocation_("dhv-" + request.id) {}
 
-  // FailedPrecondition if mountd.toml has no host volume of that name for this
-  // user. A larger size than at first expands the volume.
+  // NotSupported for another owner than this user, because mountd gives no
+  // files of a volume away. FailedPrecondition if mountd.toml has no host
+  // volume of that name for this user. A larger size than at first expands the
+  // volume.
   Result<CreatedVolume> Create();
   // Busy while a process uses the volume; nothing has changed then, unless the
   // process has come at this moment. Unavailable
@@ -52,7 +54,6 @@ class HostVolumeCalls {
   Result<void> Mount();
   Result<void> CheckUnused();
   Result<void> Release();
-  Result<void> Give(int directory);
 
   agent::Client& client_;
   const HostVolumeRequest& request_;

@@ -80,9 +80,7 @@ Result<UniqueFd> VolumePlace::MakeMountPoint() const {
   return OpenMade(own.get(), kMountPoint, mount_path());
 }
 
-Result<void> VolumePlace::MakeData(
-    const HostVolumeRequest& request,
-    const std::function<Result<void>(int)>& give) const {
+Result<void> VolumePlace::MakeData(const HostVolumeRequest& request) const {
   MOUNTD_ASSIGN(const UniqueFd root, MakeMountPoint());
   MOUNTD_TRY(CheckMounted(root.get(), mount_path()));
   struct stat seen {};
@@ -99,14 +97,13 @@ Result<void> VolumePlace::MakeData(
   if (::mkdirat(making.get(), kData, 0700) != 0 && errno != EEXIST) {
     return Failed(errno, "mkdirat", data_path());
   }
-  // A killed call may have given it away already, with its mode.
-  if (request.mode && ::fstatat(making.get(), kData, &seen, 0) == 0 &&
-      seen.st_uid == ::geteuid() &&
-      ::fchmodat(making.get(), kData, *request.mode, 0) != 0) {
-    return Failed(errno, "chmod", data_path());
+  // The group first, because chown(2) clears bits of the mode.
+  if (request.gid && ::fchownat(making.get(), kData, static_cast<uid_t>(-1),
+                                *request.gid, AT_SYMLINK_NOFOLLOW) != 0) {
+    return Failed(errno, "chown", data_path());
   }
-  if (request.uid || request.gid) {
-    MOUNTD_TRY(give(making.get()));
+  if (request.mode && ::fchmodat(making.get(), kData, *request.mode, 0) != 0) {
+    return Failed(errno, "chmod", data_path());
   }
   // The name says that all is done, so a later call changes no owner of a
   // task's files.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "agent/nomad/volume_request.h"
@@ -34,11 +33,9 @@ class VolumePlace {
   Result<UniqueFd> MakeMountPoint() const;
 
   // Makes "nomad/data" in the volume that is mounted, unless it is there.
-  // `give` gives all that is in a directory to the request's owner; it is
-  // called only if the request names one. FailedPrecondition if nothing is
-  // mounted.
-  Result<void> MakeData(const HostVolumeRequest& request,
-                        const std::function<Result<void>(int)>& give) const;
+  // FailedPrecondition if nothing is mounted. PermissionDenied for a group that
+  // this user is not in.
+  Result<void> MakeData(const HostVolumeRequest& request) const;
 
   // Removes the directories after the unmount. Ok if they are gone.
   Result<void> Remove() const;
