@@ -1,4 +1,4 @@
-# A Nomad client, and a server for trying it, without root. Nomad 1.6 to 2.x read it.
+# A Nomad client, and a server for trying it, without root.
 
 # Nomad makes a directory alloc_mounts beside this one. The parent is the user nomad's.
 data_dir  = "/var/lib/nomad/data"
