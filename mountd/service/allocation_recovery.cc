@@ -8,6 +8,7 @@
 #include <string>
 
 #include "mountd/plan/wire.h"
+#include "mountd/service/unchecked_mounts.h"
 
 namespace mountd {
 
@@ -92,11 +93,23 @@ Result<void> AllocationRecovery::RecordGroups(
   return Ok();
 }
 
+// Records that tasks may have a copy of a mount whose making was cut off,
+// because Mounts::Recover removes such a mount without looking for its copies.
+Result<void> AllocationRecovery::NoteCutOff(const AllocationRecord& record) {
+  MOUNTD_ASSIGN(std::vector<MountRecord> mounts,
+                parts_.boot.mounts.MountsOf(record.id));
+  std::erase_if(mounts, [](const MountRecord& mount) {
+    return mount.state != MountRecordState::kAttaching;
+  });
+  return NoteUnchecked(parts_, record, mounts);
+}
+
 Result<void> AllocationRecovery::Recover() {
   MOUNTD_TRY(RecordFound());
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> allocations,
                 parts_.state.allocations.ListAllocations());
   for (const AllocationRecord& record : allocations) {
+    MOUNTD_TRY(NoteCutOff(record));
     if (record.state != AllocationState::kPrepared) {
       continue;
     }

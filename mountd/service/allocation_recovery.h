@@ -26,6 +26,7 @@ class AllocationRecovery {
 
  private:
   Result<void> RecordFound();
+  Result<void> NoteCutOff(const AllocationRecord& record);
   Result<void> RecordGroups(const std::vector<exec::FoundTarget>& all);
   Result<std::uint32_t> OwnerOf(const exec::FoundTarget& found);
 

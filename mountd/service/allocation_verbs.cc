@@ -201,14 +201,12 @@ Result<ReceiptRecord> AllocationVerbs::ReleaseAllocation(
 
 Result<ReceiptRecord> AllocationVerbs::GetReceipt(const CallContext& call,
                                                   const Name& allocation) {
-  // The receipt is read first, because a release notes the unchecked mounts
-  // before it writes the receipt, and may do both between two reads.
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> before,
+                parts_.state.unchecked.UncheckedOf(allocation.str()));
   MOUNTD_ASSIGN(ReceiptRecord receipt,
                 access_.FindReceipt(call, allocation.str()));
-  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
-                parts_.state.unchecked.UncheckedOf(allocation.str()));
   MOUNTD_ASSIGN(const std::optional<std::string> users,
-                UsersOfUnchecked(parts_, unchecked, receipt.uid));
+                UsersOfReleased(parts_, allocation.str(), before, receipt.uid));
   receipt.has_users = users.has_value();
   return receipt;
 }

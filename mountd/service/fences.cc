@@ -146,18 +146,16 @@ Result<void> Fences::Search(const AllocationRecord& record,
 
 Result<bool> IsDetachedByRelease(const ServiceParts& parts,
                                  const std::string& allocation) {
-  // The receipt is read first, because a release notes the unchecked mounts
-  // before it writes the receipt, and may do both between two reads.
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> before,
+                parts.state.unchecked.UncheckedOf(allocation));
   MOUNTD_ASSIGN(const std::optional<ReceiptRecord> receipt,
                 parts.state.allocations.GetReceipt(allocation));
-  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> unchecked,
-                parts.state.unchecked.UncheckedOf(allocation));
   if (!receipt || std::any_of(receipt->volumes.begin(), receipt->volumes.end(),
                               [](const auto& volume) { return volume.owed; })) {
     return false;
   }
   MOUNTD_ASSIGN(const std::optional<std::string> users,
-                UsersOfUnchecked(parts, unchecked, receipt->uid));
+                UsersOfReleased(parts, allocation, before, receipt->uid));
   return !users;
 }
 

@@ -100,4 +100,31 @@ Result<std::optional<std::string>> UsersOfUnchecked(
   return users;
 }
 
+Result<std::optional<std::string>> UsersOfReleased(
+    const ServiceParts& parts, const std::string& allocation,
+    const std::vector<UncheckedRecord>& before, std::uint32_t uid) {
+  MOUNTD_ASSIGN(std::optional<std::string> users,
+                UsersOfUnchecked(parts, before, uid));
+  if (users) {
+    return users;
+  }
+  const auto is_known = [&](const UncheckedRecord& record) {
+    return std::any_of(before.begin(), before.end(),
+                       [&](const UncheckedRecord& known) {
+                         return known.serial == record.serial;
+                       });
+  };
+  MOUNTD_ASSIGN(const std::vector<UncheckedRecord> records,
+                parts.state.unchecked.UncheckedOf(allocation));
+  for (const UncheckedRecord& record : records) {
+    if (record.uid == uid && !is_known(record)) {
+      users = MembersAsText(parts, record.cgroup);
+    }
+    if (users) {
+      return users;
+    }
+  }
+  return std::optional<std::string>();
+}
+
 }  // namespace mountd

@@ -40,4 +40,13 @@ Result<std::optional<std::string>> UsersOfUnchecked(
     const ServiceParts& parts, const std::vector<UncheckedRecord>& records,
     std::uint32_t uid);
 
+// Returns the same for an allocation whose receipt the caller has read. The
+// caller has read `before` from the store before the receipt. Also looks at
+// records that came between the two reads, because the release may have made
+// them, and forgets none of these, because a release that removes mounts now
+// may have made them.
+Result<std::optional<std::string>> UsersOfReleased(
+    const ServiceParts& parts, const std::string& allocation,
+    const std::vector<UncheckedRecord>& before, std::uint32_t uid);
+
 }  // namespace mountd

@@ -501,6 +501,22 @@ TEST_F(IgnoredCopies, AReleaseThatIgnoresTasksFreesNoClaim) {
   EXPECT_TRUE(Told().volumes_detached);
 }
 
+// mountd was killed after the mount was attached and before it was recorded, so
+// a task may have copied it. The next start removes it.
+TEST_F(IgnoredCopies, AMountWhoseMakingWasCutOffFreesNoClaim) {
+  Mount();
+  const MountRecord mount = core_.boot->mounts.ListMounts()->front();
+  ASSERT_THAT(
+      core_.boot->mounts.SetMountState(mount, MountRecordState::kAttaching),
+      IsOk());
+  Again();
+  ASSERT_EQ(core_.boot->mounts.ListMounts()->size(), 0U);
+  ASSERT_THAT(Release(OnTasks::kRefuse), IsOk());
+  EXPECT_TRUE(HasUsers());
+  executor().EndProcesses();
+  EXPECT_FALSE(HasUsers());
+}
+
 TEST_F(IgnoredCopies, ADetachBeforeTheLapseFreesNoClaim) {
   Mount();
   ASSERT_THAT(Acquire(Heartbeat()), IsOk());
