@@ -54,7 +54,7 @@ Result<std::vector<ReportingVolume>> Volumes::ListReporting() {
   return all;
 }
 
-// Returns the volume and one user who has it published.
+// Returns the volume and one of its publications; nothing if it has none.
 std::optional<Volumes::InUse> Volumes::FindReporting(const VolumeKey& key) {
   const Result<std::optional<VolumeRecord>> volume =
       store_.volumes.GetVolume(key);
@@ -97,8 +97,8 @@ RpcResult<std::optional<VolumeCondition>> Volumes::CallForCondition(
 
 bool Volumes::AskCondition(const VolumeKey& key) {
   const std::optional<InUse> use = FindReporting(key);
-  // Publish, expand, unpublish and the restoration hold the volume's lock
-  // during their RPCs.
+  // Somebody who holds the volume's lock calls the plugin about this volume
+  // now. The next round asks for the condition again.
   if (!use || volumes_.IsHeld(key.str())) {
     return true;
   }

@@ -23,7 +23,8 @@ constexpr char kJournalSocket[] = "/run/systemd/journal/stdout";
 constexpr milliseconds kMostJournalWait = std::chrono::hours(24);
 // WriterHasEnded does not wake a waiting Read, so each wait is short.
 constexpr milliseconds kJournalLook{100};
-// systemd-journald cuts lines at 48 KiB unless its LineMax= says otherwise.
+// Reads so many bytes of an entry at most. By default systemd-journald cuts
+// lines at 48 KiB (journald.conf(5), LineMax=), so such entries are whole.
 constexpr std::size_t kMostEntryBytes = LogReader::kMostBytes;
 
 Error JournalError(int negative_errno, const char* call) {
