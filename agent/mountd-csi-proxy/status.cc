@@ -39,8 +39,8 @@ grpc::StatusCode StatusCodeOf(Code code) {
   return grpc::StatusCode::INTERNAL;
 }
 
-// mountd has no code for OUT_OF_RANGE, and writes the plugin's code before the
-// plugin's text.
+// mountd has no code for OUT_OF_RANGE and answers InvalidArgument instead. The
+// detail of the error begins with the plugin's own code.
 bool IsOutOfRange(const Error& error) {
   return error.code == Code::kInvalidArgument &&
          error.detail.find(": OUT_OF_RANGE") != std::string::npos;

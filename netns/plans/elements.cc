@@ -135,8 +135,8 @@ Message BatchMarker(int type) {
   return Message(type, 0, header);
 }
 
-// Returns whether the answer's element has these data. A set's element has
-// none.
+// Returns whether the answer's element has these data. Empty `data` match the
+// data of any element.
 bool HasData(const Answer& answer, const ElementBytes& data) {
   const std::span<const std::byte> found =
       AttributesAfter<nfgenmsg>(answer.payload)
@@ -191,8 +191,8 @@ std::string TextOf(std::string_view set, const ElementBytes& bytes) {
   return text;
 }
 
-// Returns the first host port that the table has already, with any data; 0 if
-// there is none.
+// Returns the first host port of `elements` that the table already maps, to
+// whatever address; 0 if the table maps none of them.
 Result<std::uint16_t> FindTakenPort(Channel* nft, std::vector<Element> elements,
                                     const std::string& object) {
   for (Element& element : elements) {

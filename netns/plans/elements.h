@@ -70,7 +70,8 @@ class ElementKeys {
 };
 
 // Returns for each of `elements` whether the table has it with exactly these
-// data. A missing table has no elements.
+// data. An element without data matches any data. A missing table has no
+// elements.
 Result<std::vector<bool>> FindElements(Channel* nft,
                                        const std::vector<Element>& elements,
                                        const std::string& object);
