@@ -70,12 +70,16 @@ class OciDriver final : public TaskDriver, public StreamingExec {
   // start.cc
   Result<bool> Resume(const TaskPlace& place);
   Result<bool> ResumeLost(const TaskPlace& place);
+  void LetGo(const TaskPlace& place) const;
   Result<void> KillLost(const TaskPlace& place) const;
   Result<void> Finish(const TaskPlace& place, shim::ShimConnection& shim);
+  Result<bool> HasRunDespite(const Error& error, const TaskPlace& place);
   Result<void> Launch(const TaskConfig& config, const std::string& digest);
   Result<shim::ShimConnection> LaunchShimOf(const TaskPlace& place,
                                             const ContainerPlan& plan,
                                             const TaskConfig& config);
+  void GiveUpStart(const TaskPlace& place, const Error& error,
+                   std::optional<shim::ShimConnection> shim);
   void Abandon(const std::string& task_id,
                std::optional<shim::ShimConnection> shim);
   Result<void> Verify(const TaskPlace& place, int pidfd);

@@ -3,6 +3,7 @@
 // Starts each task once, even if somebody kills the driver or the shim
 // meanwhile.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "agent/driver/oci/files.h"
 #include "agent/driver/oci/task_processes.h"
 #include "agent/driver/protocol/launch.h"
+#include "agent/driver/protocol/task_files.h"
 
 namespace mountd::driver {
 namespace {
@@ -132,7 +134,7 @@ Result<bool> OciDriver::Resume(const TaskPlace& place) {
   }
   const auto finished = Finish(place, *sight.shim);
   if (!finished) {
-    Abandon(place.record.id, std::move(sight.shim));
+    GiveUpStart(place, finished.error(), std::move(sight.shim));
     return finished.error();
   }
   return true;
@@ -142,10 +144,27 @@ Result<bool> OciDriver::Resume(const TaskPlace& place) {
 // have ended while the container still waited for its start.
 Result<bool> OciDriver::ResumeLost(const TaskPlace& place) {
   if (MayHaveStarted(place) && !WaitsForStart(*host_, place)) {
+    LetGo(place);
     return true;
   }
   MOUNTD_TRY(KillLost(place));
   return MayHaveStarted(place) && !WaitsForStart(*host_, place);
+}
+
+// Completes what a shim did that was killed between the two steps of its start.
+// A second byte does nothing, because crun's first process reads one byte.
+void OciDriver::LetGo(const TaskPlace& place) const {
+  const std::string path = host_->RuntimeRoot() + "/" + place.key +
+                           "/exec.fifo" + shim::kLetGoSuffix;
+  // O_RDWR, because a writer without a reader gets SIGPIPE.
+  const UniqueFd fifo(
+      ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  struct stat file = {};
+  if (!fifo.valid() || ::fstat(fifo.get(), &file) != 0 ||
+      !S_ISFIFO(file.st_mode) || ::write(fifo.get(), "0", 1) != 1) {
+    return;
+  }
+  ::unlink(path.c_str());
 }
 
 Result<void> OciDriver::KillLost(const TaskPlace& place) const {
@@ -186,7 +205,7 @@ Result<void> OciDriver::Launch(const TaskConfig& config,
     return Ok();
   }();
   if (!launched) {
-    Abandon(config.id, std::move(shim));
+    GiveUpStart(place, launched.error(), std::move(shim));
   }
   return launched;
 }
@@ -253,12 +272,32 @@ Result<void> OciDriver::Finish(const TaskPlace& place, ShimConnection& shim) {
   if (started) {
     return Ok();
   }
-  // The start succeeded if the task's program has run. The program may have
-  // ended before this call, and the shim then answers an error.
-  const auto sight = LookAt(place);
-  const bool has_run =
-      sight && sight->phase == Phase::kExited && !WaitsForStart(*host_, place);
+  MOUNTD_ASSIGN(const bool has_run, HasRunDespite(started.error(), place));
   return has_run ? Ok() : Result<void>(started.error());
+}
+
+// Finds out whether the task's program has begun although the shim has not said
+// so. The program may have ended before the call, and the shim then answers an
+// error. Somebody may also have killed the shim before its answer.
+Result<bool> OciDriver::HasRunDespite(const Error& error,
+                                      const TaskPlace& place) {
+  if (error.code == Code::kUnavailable) {
+    return ResumeLost(place);
+  }
+  const auto sight = LookAt(place);
+  return sight && sight->phase == Phase::kExited &&
+         !WaitsForStart(*host_, place);
+}
+
+// Ends a start that has failed. Keeps a task whose program may have begun,
+// because the next StartTask must not begin it a second time.
+void OciDriver::GiveUpStart(const TaskPlace& place, const Error& error,
+                            std::optional<ShimConnection> shim) {
+  const bool may_run = error.code == Code::kUnavailable &&
+                       MayHaveStarted(place) && !WaitsForStart(*host_, place);
+  if (!may_run) {
+    Abandon(place.record.id, std::move(shim));
+  }
 }
 
 void OciDriver::Abandon(const std::string& task_id,

@@ -13,4 +13,9 @@ inline constexpr char kExitFile[] = "exit";
 inline constexpr char kNewExitFile[] = "exit.new";
 inline constexpr char kPidFile[] = "init.pid";
 
+// The end of the name of the runtime's exec.fifo while a shim lets the
+// container go. A FIFO of this name is left if somebody has killed the shim
+// meanwhile.
+inline constexpr char kLetGoSuffix[] = ".let-go";
+
 }  // namespace mountd::shim

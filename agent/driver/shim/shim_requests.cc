@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <utility>
 
+#include "agent/driver/protocol/task_files.h"
 #include "agent/driver/shim/shim.h"
 #include "mountd/base/write_all.h"
 
@@ -174,13 +176,17 @@ void Shim::HandleStart(Connection& connection) {
 }
 
 // Does all that `crun start` does for a container without hooks, and saves the
-// time of a program's start. Removes the FIFO before it writes the byte,
-// because a driver takes a task with a FIFO for a task that has not begun.
+// time of a program's start. Renames the FIFO before it writes the byte,
+// because a driver takes a task with exec.fifo for a task that has not begun.
+// If somebody kills the shim in between, the driver writes the byte.
 Result<void> Shim::LetGo(int fifo) {
-  if (::unlink(ExecFifoPath().c_str()) != 0) {
-    return ErrnoError(errno, "unlink", "exec.fifo");
+  const std::string path = ExecFifoPath();
+  const std::string let_go = path + kLetGoSuffix;
+  if (::rename(path.c_str(), let_go.c_str()) != 0) {
+    return ErrnoError(errno, "rename", "exec.fifo");
   }
   MOUNTD_TRY(WriteAll(fifo, "0", "exec.fifo"));
+  ::unlink(let_go.c_str());
   state_ = State::kRunning;
   return Ok();
 }

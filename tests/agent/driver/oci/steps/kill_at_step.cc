@@ -12,6 +12,7 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 
 #include "mountd/base/number.h"
@@ -45,6 +46,20 @@ int ArmedStep() {
   return ParseNumber<int>(number).value_or(0);
 }
 
+// Gives up after a while, because the file may never come.
+void AwaitFile() {
+  constexpr int kTries = 2000;
+  constexpr long kPauseNs = 5'000'000;
+  const char* path = std::getenv(kAwaitVariable);
+  for (int tries = 0; path != nullptr && tries < kTries; ++tries) {
+    if (::syscall(SYS_faccessat, AT_FDCWD, path, 0) == 0) {
+      return;
+    }
+    const timespec pause{0, kPauseNs};
+    ::syscall(SYS_nanosleep, &pause, nullptr);
+  }
+}
+
 void Step(const char* name) {
   if (owner == 0 || owner != ::syscall(SYS_getpid)) {
     return;
@@ -55,6 +70,9 @@ void Step(const char* name) {
     const long mark =
         Open(std::getenv(kMarkVariable), O_WRONLY | O_CREAT | O_EXCL);
     if (mark >= 0) {
+      if (std::strcmp(name, "sendmsg") == 0) {
+        AwaitFile();
+      }
       ::syscall(SYS_write, mark, name, std::strlen(name));
       ::syscall(SYS_kill, owner.load(), SIGKILL);
     }

@@ -16,6 +16,10 @@ inline constexpr char kArmVariable[] = "MOUNTD_KILL_ARM";
 // process that finds the file there goes on.
 inline constexpr char kMarkVariable[] = "MOUNTD_KILL_MARK";
 
+// The path of a file; a kill before a sendmsg waits until the file is there.
+// So a test kills a shim that has begun a program and has not said so yet.
+inline constexpr char kAwaitVariable[] = "MOUNTD_KILL_AWAIT";
+
 // Makes the steps of this process count. A child of fork(2) counts none.
 void CountStepsHere();
 

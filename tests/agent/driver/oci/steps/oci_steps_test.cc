@@ -132,7 +132,10 @@ class OciSteps : public KillFixture {
     const auto status = driver.InspectTask(config.id);
     ASSERT_THAT(status, IsOk());
     if (status->state == TaskState::kRunning) {
-      EXPECT_TRUE(BeginsOnce(config));
+      // The shell has counted itself before it becomes this program.
+      const std::string program = std::string("marked-task") + '\0';
+      EXPECT_TRUE(Eventually([&] { return !ProcessesWith(program).empty(); }));
+      EXPECT_EQ(Begun(config), 1);
     } else {
       EXPECT_LE(Begun(config), 1);
       EXPECT_FALSE(driver.WaitTask(config.id)->IsSuccess());
@@ -188,7 +191,13 @@ TEST_F(OciSteps, TheDriverDuringStart) {
 
 TEST_F(OciSteps, TheShimDuringStart) {
   AsUser([this] {
-    const auto steps = AtEachStep(kShim, Unborn(), Start,
+    const auto unborn = [this](int step) {
+      TaskConfig config = Unborn()(step);
+      ::setenv(kAwaitVariable, (config.directories.local + "/begun").c_str(),
+               1);
+      return config;
+    };
+    const auto steps = AtEachStep(kShim, unborn, Start,
                                   [&](TaskDriver& driver, const auto& config) {
                                     ExpectStarted(driver, config);
                                   });
