@@ -48,8 +48,27 @@ bool IsMountedAt(const TaskConfig& config, std::string_view path) {
       [&](const Mount& mount) { return mount.task_path == path; });
 }
 
-void AddDirectories(const TaskDirectories& directories,
-                    std::vector<TaskMount>* mounts) {
+// Shows the directory of an orchestrator's logs read-only in the task. The
+// orchestrator writes there with the rights of its user, and may follow a link
+// that a task has placed (CVE-2026-6959). A mount point cannot be renamed.
+Result<void> AddLogs(const std::string& alloc, std::vector<TaskMount>* mounts) {
+  const std::string logs = alloc + "/logs";
+  struct stat found = {};
+  if (::lstat(logs.c_str(), &found) != 0) {
+    return errno == ENOENT ? Ok()
+                           : Result<void>(ErrnoError(errno, "lstat", logs));
+  }
+  if (!S_ISDIR(found.st_mode)) {
+    return MakeError(Code::kInvalidArgument, "mount", logs,
+                     "is no directory; a task may have replaced it");
+  }
+  mounts->push_back(
+      {logs, "/alloc/logs", true, false, TaskPropagation::kPrivate});
+  return Ok();
+}
+
+Result<void> AddDirectories(const TaskDirectories& directories,
+                            std::vector<TaskMount>* mounts) {
   for (const auto& [host_path, task_path] :
        {std::pair(directories.alloc, "/alloc"),
         std::pair(directories.local, "/local"),
@@ -59,6 +78,7 @@ void AddDirectories(const TaskDirectories& directories,
           {host_path, task_path, false, false, TaskPropagation::kPrivate});
     }
   }
+  return directories.alloc.empty() ? Ok() : AddLogs(directories.alloc, mounts);
 }
 
 // A mount covers a link beneath it, so the task would not see the link.
@@ -331,7 +351,7 @@ Result<void> AddOwnFiles(const TaskConfig& config, const TaskPlace& place,
 
 Result<void> AddTaskMounts(Host& host, const TaskConfig& config, int rootfs,
                            const TaskPlace& place, ContainerConfig* container) {
-  AddDirectories(config.directories, &container->mounts);
+  MOUNTD_TRY(AddDirectories(config.directories, &container->mounts));
   MOUNTD_ASSIGN(container->inbox.source, InboxOf(host, config));
   PlaceMounts(config.mounts, container);
   MOUNTD_ASSIGN(FromMountd given, AskMountd(host, config));

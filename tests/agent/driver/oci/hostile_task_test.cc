@@ -192,6 +192,28 @@ TEST_F(HostileTask, ALogWhereTheTaskWritesIsRefused) {
   });
 }
 
+// An orchestrator writes there with its user's rights (CVE-2026-6959).
+TEST_F(HostileTask, ALinkInTheDirectoryOfLogsCannotBePlaced) {
+  AsUser([this] {
+    const auto driver = MakeDriver();
+    TaskConfig config = Shell(
+        "links",
+        "ln -s /etc/passwd /alloc/logs/web.stdout.1 && exit 1; "
+        "mv /alloc/logs /alloc/other && exit 2; rm -r /alloc/logs && exit 3; "
+        "touch /alloc/data && exit 0; exit 4");
+    config.directories.alloc = path("alloc");
+    fs::create_directories(path("alloc/logs"));
+    ASSERT_THAT(driver->StartTask(config), IsOk());
+    EXPECT_EQ(TextOf(driver->WaitTask(config.id)), "code 0");
+    EXPECT_THAT(driver->DestroyTask(config.id, false), IsOk());
+    EXPECT_TRUE(fs::is_empty(path("alloc/logs")));
+    fs::remove(path("alloc/logs"));
+    fs::create_directory_symlink("/etc", path("alloc/logs"));
+    EXPECT_THAT(driver->StartTask(config), IsErr(Code::kInvalidArgument));
+    EXPECT_EQ(Leftovers(), "");
+  });
+}
+
 TEST_F(HostileTask, AnExecIntoATaskThatHasEndedIsRefused) {
   AsUser([this] {
     const auto driver = MakeDriver();
