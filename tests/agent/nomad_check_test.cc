@@ -16,15 +16,16 @@
 #include "agent/mountctl/doctor/nomad_checks.h"
 #include "agent/mountctl/doctor/nomad_facts.h"
 #include "agent/mountctl/doctor/nomad_report.h"
+#include "tests/support/matchers.h"
 #include "tests/support/temp_directory.h"
 
 namespace mountd::agent::test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(CheckNomadUser, RefusesRoot) {
   EXPECT_EQ(CheckNomadUser("nomad", false).verdict, Verdict::kOk);
@@ -204,6 +205,14 @@ TEST(ValueInHcl, ReadsOneKeyOfALine) {
             "");
   EXPECT_EQ(ValueInHcl("key = \"7\"\nkey = \"8\"\n", "key"), "8");
   EXPECT_EQ(ValueInHcl("key\nkey =\nkey = \"\nkey = 9\n", "key"), "");
+}
+
+TEST(ReadNomadConfig, WaitsForNoFifoAndReadsNoDevice) {
+  const TempDirectory directory;
+  ASSERT_EQ(::mkfifo(directory.File("x.hcl").c_str(), 0600), 0);
+  EXPECT_THAT(ReadNomadConfig(directory.File("")),
+              IsErr(Code::kInvalidArgument));
+  EXPECT_THAT(ReadNomadConfig("/dev/zero"), IsErr(Code::kInvalidArgument));
 }
 
 TEST(CheckNomadConfig, EachKeyHasItsCheck) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/mountctl/doctor/host_facts.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sdbus-c++/sdbus-c++.h>
@@ -8,11 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 
 #include "mountd/base/paths.h"
+#include "mountd/base/unique_fd.h"
 
 namespace mountd::agent {
 namespace {
@@ -80,17 +81,33 @@ SocketFacts LookAtSocket(const ClientOptions& options) {
   return facts;
 }
 
+// A FIFO would make the reader wait, and a device has no end.
 Result<std::string> ReadWhole(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
+  constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+  const UniqueFd file(
+      ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat facts = {};
+  if (!file.valid() || ::fstat(file.get(), &facts) != 0) {
     return ErrnoError(errno, "open", path);
   }
-  std::string text{std::istreambuf_iterator<char>(file),
-                   std::istreambuf_iterator<char>()};
-  if (file.bad()) {
-    return ErrnoError(errno, "read", path);
+  if (!S_ISREG(facts.st_mode)) {
+    return MakeError(Code::kInvalidArgument, "read", path, "is no plain file");
   }
-  return text;
+  std::string text;
+  std::array<char, 65536> piece{};
+  for (;;) {
+    const ssize_t got = ::read(file.get(), piece.data(), piece.size());
+    if (got < 0) {
+      return ErrnoError(errno, "read", path);
+    }
+    if (got == 0) {
+      return text;
+    }
+    text.append(piece.data(), static_cast<std::size_t>(got));
+    if (text.size() > kMostBytes) {
+      return MakeError(Code::kInvalidArgument, "read", path, "is too large");
+    }
+  }
 }
 
 Result<std::string> ReadHostMountinfo() {

@@ -121,10 +121,9 @@ std::vector<Check> CheckNomadClient(const NomadPlaces& places,
       places.cgroups + (known.cgroup.empty() ? kUsualCgroup : known.cgroup))));
   LookAtInstalled(installed, path, checks);
   LookAtConfig(places, installed, checks);
-  checks.push_back(CheckOwnDirectory(
-      "CNI cache", LookAtDirectory(places.cache),
-      "if no CNI runtime of root's runs here: rm -r /var/lib/cni, then "
-      "systemd-tmpfiles --create mountd-nomad.conf"));
+  checks.push_back(CheckOwnDirectory("CNI cache", LookAtDirectory(places.cache),
+                                     "if no CNI runtime of root's runs here: "
+                                     "chown nomad: /var/lib/cni/results"));
   LookAtRules(places, known, client, checks);
   return checks;
 }
