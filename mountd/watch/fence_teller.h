@@ -54,9 +54,9 @@ class FenceTeller {
     // Sends the signal to the subscribers of the lease's user alone.
     std::function<void(const FenceRecord&)> tell_user;
     std::function<bool(std::uint32_t uid)> has_subscriber;
-    // Returns whether some subscriber of the user has read all that was sent.
-    // Here and in has_subscriber, a subscriber whose connection has ended does
-    // not count.
+    // Returns whether mountd has nothing left to send to some subscriber of the
+    // user, because the kernel has taken all of it. Here and in has_subscriber,
+    // a subscriber whose connection has ended does not count.
     std::function<bool(std::uint32_t uid)> has_reader;
   };
   FenceTeller(const Parts& parts, Ways ways)
@@ -67,7 +67,8 @@ class FenceTeller {
   Result<void> Recover();
   // Reports a fence that is done according to the store.
   void Done(const FenceRecord& fence);
-  // Reports the new subscriber's user's unreported fences.
+  // Reports the user's unreported fences. Called when the user has a new
+  // subscriber.
   void Subscribed(std::uint32_t uid);
   // Returns how many users have unreported fences.
   std::size_t untold_count() const { return untold_.size(); }

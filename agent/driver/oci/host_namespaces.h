@@ -23,7 +23,8 @@ class HostNamespaces {
       : maps_(std::move(maps)), keeps_spare_(keeps_spare) {}
   HostNamespaces(const HostNamespaces&) = delete;
   HostNamespaces& operator=(const HostNamespaces&) = delete;
-  // Waits for the thread, as long as MakeNamespaces waits.
+  // Waits for the end of PrepareNext's thread, at most for the patience of
+  // MakeNamespaces.
   ~HostNamespaces();
 
   // Returns a user namespace that no task uses. The driver acts as its root to
@@ -38,8 +39,8 @@ class HostNamespaces {
   // MakeNamespaces.
   Result<NewNamespaces> Take();
   // Starts a thread that makes the spare namespaces, unless there are some.
-  // Returns at once. If the thread fails, Take makes the namespaces and returns
-  // the error.
+  // Returns at once. If the thread fails, its error is dropped, and the next
+  // Take makes the namespaces itself.
   void PrepareNext();
 
  private:
