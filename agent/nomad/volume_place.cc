@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 namespace mountd::nomad {
@@ -61,6 +62,71 @@ Result<void> CheckMounted(int fd, const std::string& path) {
                    "delete the volume, or give the directory its name back"));
 }
 
+// The mount, and its file system, that a directory is on.
+struct MountOfFile {
+  bool operator==(const MountOfFile&) const = default;
+
+  std::uint64_t id = 0;
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+};
+
+Result<MountOfFile> MountOf(int fd, const std::string& path) {
+  struct statx seen {};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &seen) != 0) {
+    return Failed(errno, "statx", path);
+  }
+  if ((seen.stx_mask & STATX_MNT_ID) == 0) {
+    return Failed(ENOSYS, "statx", path);
+  }
+  return MountOfFile{seen.stx_mnt_id, seen.stx_dev_major, seen.stx_dev_minor};
+}
+
+Result<void> CheckMount(int fd, const MountOfFile& mount,
+                        const std::string& path) {
+  MOUNTD_ASSIGN(const MountOfFile found, MountOf(fd, path));
+  return found == mount
+             ? Ok()
+             : Result<void>(MakeError(Code::kFailedPrecondition, "open", path,
+                                      "is on another mount than the volume"));
+}
+
+// Refuses the volume's tree if a name in it leads out of the volume. A file
+// server and a snapshot may have put a link there, which the bind into a task
+// would follow. The owner of "data" is free, because tasks change it.
+Result<void> CheckData(int root, const MountOfFile& mount,
+                       const std::string& path) {
+  const auto open = [](int parent, const char* name, const std::string& full) {
+    UniqueFd fd(
+        ::openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    return fd.valid() ? Result<UniqueFd>(std::move(fd))
+                      : MakeError(Code::kFailedPrecondition, "open", full,
+                                  "the volume has no directory of that name");
+  };
+  MOUNTD_ASSIGN(const UniqueFd whole, open(root, kWhole, path));
+  MOUNTD_TRY(CheckOwner(whole.get(), path));
+  MOUNTD_TRY(CheckMount(whole.get(), mount, path));
+  const std::string data_path = path + "/" + kData;
+  MOUNTD_ASSIGN(const UniqueFd data, open(whole.get(), kData, data_path));
+  return CheckMount(data.get(), mount, data_path);
+}
+
+// Sets the rights of the directory itself, whatever its name now leads to.
+Result<void> SetRights(int data, const HostVolumeRequest& request,
+                       const std::string& path) {
+  // The group first, because chown(2) clears bits of the mode.
+  if (request.gid && ::fchownat(data, "", static_cast<uid_t>(-1), *request.gid,
+                                AT_EMPTY_PATH) != 0) {
+    return Failed(errno, "chown", path);
+  }
+  // fchmod(2) takes no O_PATH descriptor, and the mode may forbid another.
+  const std::string self = "/proc/self/fd/" + std::to_string(data);
+  if (request.mode && ::chmod(self.c_str(), *request.mode) != 0) {
+    return Failed(errno, "chmod", path);
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Result<UniqueFd> VolumePlace::OpenOwn() const {
@@ -83,34 +149,34 @@ Result<UniqueFd> VolumePlace::MakeMountPoint() const {
 Result<void> VolumePlace::MakeData(const HostVolumeRequest& request) const {
   MOUNTD_ASSIGN(const UniqueFd root, MakeMountPoint());
   MOUNTD_TRY(CheckMounted(root.get(), mount_path()));
+  return MakeDataIn(root.get(), request, mount_path());
+}
+
+Result<void> VolumePlace::MakeDataIn(int root, const HostVolumeRequest& request,
+                                     const std::string& path) {
+  MOUNTD_ASSIGN(const MountOfFile mount, MountOf(root, path));
   struct stat seen {};
-  if (::fstatat(root.get(), kWhole, &seen, AT_SYMLINK_NOFOLLOW) == 0) {
-    return S_ISDIR(seen.st_mode) && seen.st_uid == ::geteuid()
-               ? Ok()
-               : Result<void>(
-                     MakeError(Code::kFailedPrecondition, "open", data_path(),
-                               "the volume has a file of another user there"));
+  if (::fstatat(root, kWhole, &seen, AT_SYMLINK_NOFOLLOW) == 0) {
+    return CheckData(root, mount, path + "/" + kWhole);
   }
-  MOUNTD_ASSIGN(const UniqueFd making,
-                OpenMade(root.get(), kMaking, mount_path()));
-  MOUNTD_TRY(CheckOwner(making.get(), mount_path()));
-  if (::mkdirat(making.get(), kData, 0700) != 0 && errno != EEXIST) {
-    return Failed(errno, "mkdirat", data_path());
+  if (errno != ENOENT) {
+    return Failed(errno, "fstatat", path + "/" + kWhole);
   }
-  // The group first, because chown(2) clears bits of the mode.
-  if (request.gid && ::fchownat(making.get(), kData, static_cast<uid_t>(-1),
-                                *request.gid, AT_SYMLINK_NOFOLLOW) != 0) {
-    return Failed(errno, "chown", data_path());
-  }
-  if (request.mode && ::fchmodat(making.get(), kData, *request.mode, 0) != 0) {
-    return Failed(errno, "chmod", data_path());
-  }
+  const std::string making_path = path + "/" + kMaking;
+  MOUNTD_ASSIGN(const UniqueFd making, OpenMade(root, kMaking, making_path));
+  MOUNTD_TRY(CheckOwner(making.get(), making_path));
+  MOUNTD_TRY(CheckMount(making.get(), mount, making_path));
+  const std::string data_path = making_path + "/" + kData;
+  MOUNTD_ASSIGN(const UniqueFd data, OpenMade(making.get(), kData, data_path));
+  MOUNTD_TRY(CheckOwner(data.get(), data_path));
+  MOUNTD_TRY(CheckMount(data.get(), mount, data_path));
+  MOUNTD_TRY(SetRights(data.get(), request, data_path));
   // The name says that all is done, so a later call changes no owner of a
   // task's files.
-  if (::renameat(root.get(), kMaking, root.get(), kWhole) != 0) {
-    return Failed(errno, "rename", data_path());
+  if (::renameat(root, kMaking, root, kWhole) != 0) {
+    return Failed(errno, "rename", making_path);
   }
-  return Ok();
+  return CheckData(root, mount, path + "/" + kWhole);
 }
 
 Result<void> VolumePlace::Remove() const {

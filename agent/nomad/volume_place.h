@@ -33,9 +33,15 @@ class VolumePlace {
   Result<UniqueFd> MakeMountPoint() const;
 
   // Makes "nomad/data" in the volume that is mounted, unless it is there.
-  // FailedPrecondition if nothing is mounted. PermissionDenied for a group that
-  // this user is not in.
+  // FailedPrecondition if nothing is mounted. Other errors as MakeDataIn.
   Result<void> MakeData(const HostVolumeRequest& request) const;
+
+  // The same in the directory `root`, whose path is for messages only.
+  // FailedPrecondition if a link or another mount has one of the names, or
+  // "nomad" is another user's. PermissionDenied for a group that this user is
+  // not in. A hostile file server can put a link there after the check.
+  static Result<void> MakeDataIn(int root, const HostVolumeRequest& request,
+                                 const std::string& path);
 
   // Removes the directories after the unmount. Ok if they are gone.
   Result<void> Remove() const;

@@ -2,6 +2,7 @@
 //
 // mountd-nomad-volume: requests as Nomad's client and as hostile jobs make
 // them, and the calls of a fake mountd.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -265,6 +266,63 @@ TEST_F(HostVolumePlugin, AVolumeThatWasNeverPublishedIsFoundByItsName) {
   EXPECT_EQ(script().count("CreateVolume"), 1U);
   EXPECT_THAT(script().last_call(),
               StartsWith("DeleteVolume csi-local id-of-" + Allocation()));
+}
+
+// The tree of a volume, which a hostile file server or a snapshot may have
+// made.
+class HostVolumeData : public ::testing::Test {
+ protected:
+  Result<void> Make() {
+    const UniqueFd root(::open(tree_.File("").c_str(), O_PATH | O_DIRECTORY));
+    HostVolumeRequest request;
+    request.mode = 0751;
+    return VolumePlace::MakeDataIn(root.get(), request, "volume");
+  }
+  void MakeDirectory(const std::string& name) {
+    ASSERT_EQ(::mkdir(tree_.File(name).c_str(), 0700), 0);
+  }
+  void LinkOut(const std::string& name) {
+    ASSERT_EQ(::chmod(outside_.File("").c_str(), 0700), 0);
+    ASSERT_EQ(::symlink(outside_.File("").c_str(), tree_.File(name).c_str()),
+              0);
+  }
+  static mode_t ModeOf(const std::string& path) {
+    struct stat seen {};
+    return ::stat(path.c_str(), &seen) == 0 ? seen.st_mode & 07777U : 0;
+  }
+
+  TempDirectory tree_;
+  TempDirectory outside_;
+};
+
+TEST_F(HostVolumeData, IsMadeOnceWithItsMode) {
+  ASSERT_THAT(Make(), IsOk());
+  EXPECT_EQ(ModeOf(tree_.File("nomad")), 0700U);
+  EXPECT_EQ(ModeOf(tree_.File("nomad/data")), 0751U);
+  ASSERT_EQ(::chmod(tree_.File("nomad/data").c_str(), 0), 0);
+  EXPECT_THAT(Make(), IsOk());
+  EXPECT_EQ(ModeOf(tree_.File("nomad/data")), 0U) << "is the task's";
+}
+
+TEST_F(HostVolumeData, ThatLeadsElsewhereIsRefusedAtEachCreate) {
+  ASSERT_THAT(Make(), IsOk());
+  ASSERT_EQ(::rmdir(tree_.File("nomad/data").c_str()), 0);
+  EXPECT_THAT(Make(), IsErrOf(Code::kFailedPrecondition, "nomad/data"));
+  LinkOut("nomad/data");
+  EXPECT_THAT(Make(), IsErrOf(Code::kFailedPrecondition, "nomad/data"));
+}
+
+TEST_F(HostVolumeData, OfATreeThatIsALinkIsRefused) {
+  LinkOut("nomad");
+  EXPECT_THAT(Make(), IsErr(Code::kFailedPrecondition));
+}
+
+TEST_F(HostVolumeData, ALinkInAHalfMadeTreeIsNotFollowed) {
+  MakeDirectory("making");
+  LinkOut("making/data");
+  EXPECT_FALSE(Make());
+  EXPECT_EQ(ModeOf(outside_.File("")), 0700U);
+  EXPECT_NE(::access(tree_.File("nomad").c_str(), F_OK), 0);
 }
 
 // The program itself, as Nomad starts it.
