@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "mountd/service/handed_out.h"
+
 namespace mountd {
 namespace {
 
@@ -20,6 +22,25 @@ std::string Summary(const std::vector<std::string>& objects) {
              ? text
              : text + " and " + std::to_string(objects.size() - kMostNamed) +
                    " more";
+}
+
+// Adds the inboxes that a process has open. Such a process may bind the inbox
+// into a task, and no mount reaches that task after a release. An inbox that
+// nobody has open is no use, because drivers leave it to the release.
+Result<void> AddOpenInboxes(const ServiceParts& parts,
+                            const AllocationRecord& record,
+                            std::vector<std::string>* used) {
+  MOUNTD_ASSIGN(std::vector<HandedOutRecord> inboxes,
+                parts.boot.handed_out.HandedOutOf(record.id));
+  // Another user may have had an allocation of this name before.
+  std::erase_if(inboxes, [&](const HandedOutRecord& one) {
+    return one.kind != HandedOutKind::kInbox || one.uid != record.uid;
+  });
+  MOUNTD_ASSIGN(const HandedOutReport report, FindHandedOut(parts, inboxes));
+  for (const HandedOutReport::Descriptor& one : report.descriptors) {
+    used->push_back("inbox " + one.record.name);
+  }
+  return Ok();
 }
 
 }  // namespace
@@ -67,6 +88,9 @@ Result<void> CheckOnlyIf(const ServiceParts& parts,
     for (const NetworkRecord& network : networks) {
       used.push_back("network " + network.interface);
     }
+  }
+  if (used.empty()) {
+    MOUNTD_TRY(AddOpenInboxes(parts, record, &used));
   }
   return used.empty() ? Ok()
                       : Result<void>(MakeError(Code::kBusy, "release",

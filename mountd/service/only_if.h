@@ -12,7 +12,7 @@ namespace mountd {
 // can look and release without a gap.
 enum class OnlyIf {
   kAny,
-  kUnused,  // without volumes, mounts and plugins of its own
+  kUnused,  // without volumes, mounts, open inboxes and plugins of its own
   kEmpty,   // as kUnused, and without networks
 };
 

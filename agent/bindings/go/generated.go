@@ -2403,9 +2403,12 @@ func (c *Client) VerifyTask(ctx context.Context, allocation string, task string,
 // mounts as Unmount's "detach" does. A volume of which a process has a copy stays
 // published and staged, and pending ("unstage"), until the last copy is gone. "only_if"
 // (s): "unused": Busy, with some of the objects named, if the allocation has a volume,
-// a mount or a plugin of its own, also while one of them is pending; "empty": Busy also
-// if it has a network. mountd has then changed nothing. mountd looks and releases in
-// one turn of the allocation, so no call of another agent comes between.
+// a mount or a plugin of its own, also while one of them is pending, or if a process
+// has the descriptor of an inbox that PrepareInbox's "open" gave; "empty": Busy also if
+// it has a network. mountd has then changed nothing. mountd looks and releases in one
+// turn of the allocation, so no volume, mount, inbox or network that a call makes for
+// the allocation comes between. RegisterPlugin takes the plugin's turn, so it may come
+// between.
 //
 // receipt: the facts that an agent needs before it frees a claim: "allocation" (s),
 // "released_at" (t: microseconds since the epoch), "node_detached" (b), "volumes"

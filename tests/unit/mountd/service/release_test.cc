@@ -130,6 +130,31 @@ TEST_F(ReleaseTest, MayBeForBareAllocationsAlone) {
   EXPECT_EQ(executor().Existing(), only_the_plugin_);
 }
 
+// A process may bind an inbox that it has open into a task at any moment.
+TEST_F(ReleaseTest, OpenInboxesAreAUse) {
+  const auto release = [this](OnlyIf only_if) {
+    return services().allocations.ReleaseAllocation(agent_, NameOf("web"),
+                                                    OnTasks::kRefuse, only_if);
+  };
+  for (const OnlyIf only_if : {OnlyIf::kUnused, OnlyIf::kEmpty}) {
+    Prepare("web");
+    ASSERT_THAT(services().inboxes.PrepareInbox(agent_, {"web", "task"}, true),
+                IsOk());
+    exec::Holder holder;
+    holder.pid = 7;
+    holder.uid = Core::kAgent;
+    holder.kind = exec::HolderKind::kFd;
+    const std::uint64_t opened = executor().last_handed_out();
+    executor().AddHolder(opened, holder, 0);
+    EXPECT_THAT(release(only_if),
+                IsErrOf(Code::kBusy, "allocation web: has inbox task"));
+    EXPECT_THAT(services().allocations.GetAllocation(agent_, NameOf("web")),
+                IsOk());
+    executor().EndProcesses();
+    EXPECT_THAT(release(only_if), IsOk()) << "the inbox is closed";
+  }
+}
+
 // The call that released it names the receipt. A later call only reads it.
 TEST_F(ReleaseTest, TheReceiptHasTheNamesOfTheCall) {
   constexpr char kParent[] =
