@@ -174,13 +174,17 @@ Result<void> MountdAllocations::ReleaseLocked(const std::string& allocation,
 }
 
 void MountdAllocations::ReleaseAbandoned(
-    const std::set<driver::TaskName>& recorded) {
+    const std::set<driver::TaskName>& recorded,
+    LentClients::Clock::time_point end) {
   const auto all = clients_.CallOnce(
       [](agent::Client& client) { return client.ListAllocations(); });
   if (!all) {
     return;
   }
   for (const agent::AllocationEntry& one : *all) {
+    if (LentClients::Clock::now() >= end) {
+      return;
+    }
     if (one.scope == kScope && one.uid == ::geteuid()) {
       IgnoreBecauseBestEffort(ReleaseAbandonedOf(one.id, recorded));
     }
@@ -190,22 +194,33 @@ void MountdAllocations::ReleaseAbandoned(
 Result<void> MountdAllocations::ReleaseAbandonedOf(
     const std::string& allocation, const std::set<driver::TaskName>& recorded) {
   const KeyedLocks::Guard guard = locks_.Lock(allocation);
-  MOUNTD_ASSIGN(const agent::AllocationStatus found, Find(allocation));
-  MOUNTD_ASSIGN(const std::set<std::string> running, find_tasks_(allocation));
-  if (!found.networks.empty() || !running.empty()) {
+  MOUNTD_ASSIGN(const agent::AllocationStatus found,
+                clients_.CallOnce([&](agent::Client& client) {
+                  return client.GetAllocation(allocation);
+                }));
+  std::vector<agent::MountStatus> abandoned;
+  for (const agent::MountStatus& mount : found.mounts) {
+    if (IsHostVolume(mount) && !recorded.contains({allocation, mount.task})) {
+      abandoned.push_back(mount);
+    }
+  }
+  // An empty one may be of a task that has a record and no mount.
+  const auto first = recorded.lower_bound({allocation, ""});
+  const bool has_record = first != recorded.end() && first->first == allocation;
+  if (!found.networks.empty() || (has_record && abandoned.empty())) {
     return Ok();
   }
-  for (const agent::MountStatus& mount : found.mounts) {
-    if (!IsHostVolume(mount) || recorded.contains({allocation, mount.task})) {
-      continue;
-    }
+  // The last check, because it reads the mounts of all processes.
+  MOUNTD_ASSIGN(const std::set<std::string> running, find_tasks_(allocation));
+  if (!running.empty()) {
+    return Ok();
+  }
+  for (const agent::MountStatus& mount : abandoned) {
     MOUNTD_TRY(clients_.CallOnce([&](agent::Client& client) {
       return client.Unmount(allocation, mount.task, mount.name);
     }));
   }
-  // An empty one may be of a task that has a record and no mount.
-  const auto first = recorded.lower_bound({allocation, ""});
-  if (first != recorded.end() && first->first == allocation) {
+  if (has_record) {
     return Ok();
   }
   return WithoutValue(clients_.CallOnce([&](agent::Client& client) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <set>
 #include <string>
@@ -26,6 +27,9 @@ class MountdAllocations final : public Allocations {
   using FindTasks =
       std::function<Result<std::set<std::string>>(const std::string&)>;
 
+  // Nomad's client waits for a plugin that starts.
+  static constexpr std::chrono::seconds kSweep{20};
+
   MountdAllocations(LentClients::Connect connect, FindTasks find_tasks)
       : find_tasks_(std::move(find_tasks)), clients_(std::move(connect)) {}
 
@@ -40,8 +44,11 @@ class MountdAllocations final : public Allocations {
   // empty. Leaves allocations with a network, which Nomad ends. Waits for no
   // file server; the next start releases what is in use now. Called before the
   // first StartTask. A StartTask of an older plugin that still runs fails then,
-  // because mountd looks at the task's mounts before it starts.
-  void ReleaseAbandoned(const std::set<driver::TaskName>& recorded);
+  // because mountd looks at the task's mounts before it starts. Begins with no
+  // further allocation at `end`, and the next start goes on.
+  void ReleaseAbandoned(
+      const std::set<driver::TaskName>& recorded,
+      LentClients::Clock::time_point end = LentClients::Clock::now() + kSweep);
 
  private:
   Result<agent::AllocationStatus> Find(const std::string& allocation);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -145,6 +146,7 @@ class HostVolumes : public ApiTest {
                                          .join = false});
         },
         [this](const std::string&) -> Result<std::set<std::string>> {
+          ++scans_;
           return running_;
         });
   }
@@ -179,6 +181,7 @@ class HostVolumes : public ApiTest {
   }
 
   std::set<std::string> running_;
+  std::atomic<int> scans_{0};  // of the mounts of all processes
   std::unique_ptr<MountdAllocations> allocations_;
   std::unique_ptr<agent::Client> client_;
 };
@@ -227,6 +230,27 @@ TEST_F(HostVolumes, OfARunningTaskOrANetworkAreNotAbandoned) {
   ASSERT_THAT(client_->SetupNetwork("cni-a1", network), IsOk());
   allocations_->ReleaseAbandoned({});
   EXPECT_EQ(client_->GetAllocation("cni-a1")->mounts.size(), 1U);
+}
+
+TEST_F(HostVolumes, OfARecordOrANetworkNeedNoScanOfTheProcesses) {
+  Mounted();
+  scans_ = 0;
+  allocations_->ReleaseAbandoned({{"cni-a1", "web"}});
+  EXPECT_EQ(scans_, 0);
+  agent::NetworkSpec network;
+  network.network = "default";
+  ASSERT_THAT(client_->SetupNetwork("cni-a1", network), IsOk());
+  allocations_->ReleaseAbandoned({});
+  EXPECT_EQ(scans_, 0);
+  EXPECT_EQ(client_->GetAllocation("cni-a1")->mounts.size(), 1U);
+}
+
+TEST_F(HostVolumes, AfterTheEndOfTheSweepWaitForTheNextStart) {
+  Mounted();
+  allocations_->ReleaseAbandoned({}, LentClients::Clock::time_point::min());
+  EXPECT_TRUE(IsThere());
+  allocations_->ReleaseAbandoned({}, LentClients::Clock::time_point::max());
+  EXPECT_FALSE(IsThere());
 }
 
 TEST_F(HostVolumes, OthersAllocationsAreNotAbandoned) {
