@@ -87,12 +87,14 @@ Result<agent::PluginVolume> HostVolumeCalls::Expand(const std::string& volume) {
   return made;
 }
 
-Result<agent::PluginVolume> HostVolumeCalls::MakeVolume() {
+Result<agent::PluginVolume> HostVolumeCalls::MakeVolume(Size size) {
   agent::VolumeCreation creation;
   creation.plugin = request_.plugin;
   creation.name = allocation_;
-  creation.required_bytes = request_.least_bytes;
-  creation.limit_bytes = request_.most_bytes;
+  if (size == Size::kAsked) {
+    creation.required_bytes = request_.least_bytes;
+    creation.limit_bytes = request_.most_bytes;
+  }
   creation.usages = {Usage()};
   creation.parameters = request_.parameters;
   return client_.CreateVolume(creation);
@@ -111,6 +113,19 @@ Result<void> HostVolumeCalls::CheckSize(
                    Code::kFailedPrecondition, "create", "volume " + request_.id,
                    "the CSI plugin made it " + std::to_string(bytes) +
                        " bytes large, which is out of the range asked for"));
+}
+
+// Expands the volume, which has another size than asked for: of an expansion,
+// now or before. Publishes first, because the publication is uncertain after a
+// reboot, and the node expands what is published.
+Result<agent::PluginVolume> HostVolumeCalls::MakeLarger() {
+  // Any size is compatible with no bound, so the plugin returns the volume of
+  // that name with its context.
+  MOUNTD_ASSIGN(const agent::PluginVolume known, MakeVolume(Size::kAny));
+  MOUNTD_TRY(Publish(known));
+  MOUNTD_ASSIGN(agent::PluginVolume volume, Expand(known.volume));
+  MOUNTD_TRY(CheckSize(volume));
+  return volume;
 }
 
 Result<void> HostVolumeCalls::Publish(const agent::PluginVolume& volume) {
@@ -153,18 +168,14 @@ Result<CreatedVolume> HostVolumeCalls::Create() {
                          std::to_string(::geteuid()) +
                          "; a mode such as 1777 admits others");
   }
-  Result<agent::PluginVolume> volume = MakeVolume();
-  const bool differs = !volume && volume.error().code == Code::kAlreadyExists;
-  if (differs) {
-    // Another size than at first: of an expansion, now or before.
-    MOUNTD_ASSIGN(const auto known, KnownVolume());
-    if (known) {
-      volume = Expand(*known);
-    }
+  Result<agent::PluginVolume> volume = MakeVolume(Size::kAsked);
+  if (!volume && volume.error().code == Code::kAlreadyExists) {
+    volume = MakeLarger();
+  } else if (volume) {
+    MOUNTD_TRY(CheckSize(*volume));
+    MOUNTD_TRY(Publish(*volume));
   }
   MOUNTD_TRY(volume ? Ok() : Result<void>(volume.error()));
-  MOUNTD_TRY(CheckSize(*volume));
-  MOUNTD_TRY(differs ? Mount() : Publish(*volume));
   MOUNTD_TRY(place_.MakeData(request_));
   return CreatedVolume{place_.data_path(), volume->capacity_bytes};
 }
@@ -205,7 +216,7 @@ Result<void> HostVolumeCalls::Delete() {
   if (!volume) {
     // A call that was killed before it published the volume. The plugin knows
     // the volume by its name, and makes one if there is none.
-    MOUNTD_ASSIGN(const agent::PluginVolume made, MakeVolume());
+    MOUNTD_ASSIGN(const agent::PluginVolume made, MakeVolume(Size::kAsked));
     volume = made.volume;
   }
   MOUNTD_TRY(OkIfMissing(client_.DeleteVolume(request_.plugin, *volume)));

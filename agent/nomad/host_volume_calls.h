@@ -46,7 +46,9 @@ class HostVolumeCalls {
  private:
   agent::VolumeUsage Usage() const;
   Result<CreatedVolume> FindDeclared();
-  Result<agent::PluginVolume> MakeVolume();
+  enum class Size { kAsked, kAny };
+  Result<agent::PluginVolume> MakeVolume(Size size);
+  Result<agent::PluginVolume> MakeLarger();
   Result<std::optional<std::string>> KnownVolume();
   Result<agent::PluginVolume> Expand(const std::string& volume);
   Result<void> CheckSize(const agent::PluginVolume& volume) const;

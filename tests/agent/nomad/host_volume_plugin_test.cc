@@ -25,6 +25,7 @@
 namespace mountd::nomad {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Texts = std::map<std::string, std::string>;
@@ -200,6 +201,26 @@ TEST_F(HostVolumePlugin, ASizeThatThePluginDoesNotKeepIsRefused) {
   EXPECT_THAT(Create(Request({{"DHV_CAPACITY_MAX_BYTES", "4096"}})),
               IsErrOf(Code::kFailedPrecondition, "out of the range"));
   EXPECT_FALSE(HasCall("PublishVolume"));
+}
+
+// The publication may be uncertain, as after a reboot.
+TEST_F(HostVolumePlugin, AnotherSizeIsPublishedBeforeItGrows) {
+  script().Fail("CreateVolume", {"org.mountd1.Error.AlreadyExists", "size"});
+  script().Fail("GetReceipt", {"org.mountd1.Error.NotFound", "none"});
+  EXPECT_FALSE(Create(Request({{"DHV_CAPACITY_MIN_BYTES", "4096"}})));
+  std::vector<std::string> order;
+  for (const std::string& call : script().calls()) {
+    const std::string method = call.substr(0, call.find(' '));
+    if (method == "CreateVolume" || method == "PublishVolume" ||
+        method == "BindMount" || method == "ControllerExpandVolume") {
+      order.push_back(method);
+    }
+  }
+  EXPECT_THAT(order,
+              ElementsAre("CreateVolume", "CreateVolume", "PublishVolume",
+                          "BindMount", "ControllerExpandVolume"));
+  EXPECT_TRUE(HasCall("CreateVolume csi-local " + Allocation() +
+                      " {parameters={kind=image;};usages"));
 }
 
 TEST_F(HostVolumePlugin, ALinkInItsPlaceIsNotFollowed) {
