@@ -416,10 +416,17 @@ TEST_F(CsiProxyService, ProbeIsAnsweredWhileAllOthersHang) {
     hang.push_back(std::async(std::launch::async, [this] {
       pb::DeleteVolumeRequest request;
       request.set_volume_id("v");
-      pb::DeleteVolumeResponse response;
-      grpc::ClientContext context;
-      return static_cast<int>(
-          controller_->DeleteVolume(&context, request, &response).error_code());
+      for (;;) {
+        pb::DeleteVolumeResponse response;
+        grpc::ClientContext context;
+        const int code = static_cast<int>(
+            controller_->DeleteVolume(&context, request, &response)
+                .error_code());
+        // A call of Delete below may have had the place of this one.
+        if (code != 8) {
+          return code;
+        }
+      }
     }));
   }
   deadline_ms_ = 100;
@@ -432,8 +439,7 @@ TEST_F(CsiProxyService, ProbeIsAnsweredWhileAllOthersHang) {
       0)
       << text_;
   for (std::future<int>& one : hang) {
-    const int code = one.get();
-    EXPECT_TRUE(code == 0 || code == 8) << code;  // another RPC had its place
+    EXPECT_EQ(one.get(), 0);
   }
 }
 
