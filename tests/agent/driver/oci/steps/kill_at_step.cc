@@ -48,7 +48,7 @@ int ArmedStep() {
 
 // Gives up after a while, because the file may never come.
 void AwaitFile() {
-  constexpr int kTries = 2000;
+  constexpr int kTries = 600;
   constexpr long kPauseNs = 5'000'000;
   const char* path = std::getenv(kAwaitVariable);
   for (int tries = 0; path != nullptr && tries < kTries; ++tries) {
