@@ -70,7 +70,6 @@ class OciDriver final : public TaskDriver, public StreamingExec {
   // start.cc
   Result<bool> Resume(const TaskPlace& place);
   Result<bool> ResumeLost(const TaskPlace& place);
-  void LetGo(const TaskPlace& place) const;
   Result<void> KillLost(const TaskPlace& place) const;
   Result<void> Finish(const TaskPlace& place, shim::ShimConnection& shim);
   Result<bool> HasRunDespite(const Error& error, const TaskPlace& place);

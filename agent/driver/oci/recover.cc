@@ -62,7 +62,6 @@ Result<void> OciDriver::RecoverTask(const TaskHandle& handle) {
                      "a newer release made the handle");
   }
   MOUNTD_ASSIGN(const TaskPlace place, store_.Find(handle.config.id));
-  LetGo(place);
   return Ok();
 }
 

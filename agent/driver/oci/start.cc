@@ -3,7 +3,6 @@
 // Starts each task once, even if somebody kills the driver or the shim
 // meanwhile.
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,6 +52,14 @@ bool WaitsForStart(Host& host, const TaskPlace& place) {
   return is_crun && *is_crun &&
          ::access((host.RuntimeRoot() + "/" + place.key + "/exec.fifo").c_str(),
                   F_OK) == 0;
+}
+
+// Returns whether somebody has killed the shim while it let the container go.
+// The program may have begun, and may also wait for ever.
+bool IsHalfStarted(const Host& host, const TaskPlace& place) {
+  const std::string fifo =
+      host.RuntimeRoot() + "/" + place.key + "/exec.fifo" + shim::kLetGoSuffix;
+  return ::access(fifo.c_str(), F_OK) == 0;
 }
 
 void AddLogs(const TaskConfig& config, Message* create) {
@@ -144,27 +151,13 @@ Result<bool> OciDriver::Resume(const TaskPlace& place) {
 // have ended while the container still waited for its start.
 Result<bool> OciDriver::ResumeLost(const TaskPlace& place) {
   if (MayHaveStarted(place) && !WaitsForStart(*host_, place)) {
-    LetGo(place);
+    if (IsHalfStarted(*host_, place)) {
+      MOUNTD_TRY(KillLost(place));
+    }
     return true;
   }
   MOUNTD_TRY(KillLost(place));
   return MayHaveStarted(place) && !WaitsForStart(*host_, place);
-}
-
-// Completes what a shim did that was killed between the two steps of its start.
-// A second byte does nothing, because crun's first process reads one byte.
-void OciDriver::LetGo(const TaskPlace& place) const {
-  const std::string path = host_->RuntimeRoot() + "/" + place.key +
-                           "/exec.fifo" + shim::kLetGoSuffix;
-  // O_RDWR, because a writer without a reader gets SIGPIPE.
-  const UniqueFd fifo(
-      ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
-  struct stat file = {};
-  if (!fifo.valid() || ::fstat(fifo.get(), &file) != 0 ||
-      !S_ISFIFO(file.st_mode) || ::write(fifo.get(), "0", 1) != 1) {
-    return;
-  }
-  ::unlink(path.c_str());
 }
 
 Result<void> OciDriver::KillLost(const TaskPlace& place) const {

@@ -178,7 +178,7 @@ void Shim::HandleStart(Connection& connection) {
 // Does all that `crun start` does for a container without hooks, and saves the
 // time of a program's start. Renames the FIFO before it writes the byte,
 // because a driver takes a task with exec.fifo for a task that has not begun.
-// If somebody kills the shim in between, the driver writes the byte.
+// If somebody kills the shim in between, the driver kills the task.
 Result<void> Shim::LetGo(int fifo) {
   const std::string path = ExecFifoPath();
   const std::string let_go = path + kLetGoSuffix;

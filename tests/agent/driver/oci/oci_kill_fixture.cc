@@ -38,7 +38,11 @@ int KillFixture::Begun(const TaskConfig& config) {
 }
 
 bool KillFixture::BeginsOnce(const TaskConfig& config) {
-  return Eventually([&] { return Begun(config) >= 1; }) && Begun(config) == 1;
+  // The shell counts itself before it becomes this program.
+  const std::string program = std::string("marked-task") + '\0';
+  return Eventually([&] { return Begun(config) >= 1; }) &&
+         Eventually([&] { return !ProcessesWith(program).empty(); }) &&
+         Begun(config) == 1;
 }
 
 TaskConfig KillFixture::Begin(TaskDriver& driver,

@@ -132,10 +132,7 @@ class OciSteps : public KillFixture {
     const auto status = driver.InspectTask(config.id);
     ASSERT_THAT(status, IsOk());
     if (status->state == TaskState::kRunning) {
-      // The shell has counted itself before it becomes this program.
-      const std::string program = std::string("marked-task") + '\0';
-      EXPECT_TRUE(Eventually([&] { return !ProcessesWith(program).empty(); }));
-      EXPECT_EQ(Begun(config), 1);
+      EXPECT_TRUE(BeginsOnce(config));
     } else {
       EXPECT_LE(Begun(config), 1);
       EXPECT_FALSE(driver.WaitTask(config.id)->IsSuccess());
