@@ -10,13 +10,13 @@
 #include "bench/bench_main.h"
 #include "bench/csi_plugin.h"
 #include "bench/direct_plugin.h"
+#include "bench/host_path_pair.h"
 #include "tests/csi/host_path.h"
 
 namespace mountd::bench {
 namespace {
 
 constexpr char kDirect[] = "/run/bench/direct";
-constexpr char kHostPath[] = "hostpath";
 
 struct Rounds {
   int csi_local;
@@ -102,26 +102,13 @@ Result<void> CsiLocal(agent::Client& client, Report& report, int rounds) {
 
 Result<void> HostPath(agent::Client& client, Report& report,
                       const std::string& program, int rounds) {
-  const std::string directory = std::string(kDirect) + "/hostpath";
-  std::filesystem::create_directories(directory);
-  MOUNTD_ASSIGN(const agent::PluginRegistration made,
-                client.RegisterPlugin({.plugin = kHostPath}));
-  const std::string ours = made.host_path + "/csi.sock";
-  const std::string others = directory + "/csi.sock";
-  const testing::Process plugin =
-      testing::StartHostPath(program, ours, directory + "/data-of-mountd");
-  const testing::Process other =
-      testing::StartHostPath(program, others, directory + "/data");
-  MOUNTD_TRY(AwaitHealthy(client, kHostPath));
-  // Makes the volumes directly, because the controller's calls are not
-  // measured.
-  MOUNTD_ASSIGN(const std::string volume,
-                DirectPlugin(ours, directory + "/unused").CreateVolume("v"));
-  DirectPlugin direct(others, directory);
-  MOUNTD_ASSIGN(const std::string direct_volume, direct.CreateVolume("v"));
+  MOUNTD_ASSIGN(
+      const HostPathPair pair,
+      StartHostPathPair(client, program, std::string(kDirect) + "/hostpath"));
   MOUNTD_ASSIGN(
       const Times times,
-      InTurn(client, {kHostPath, volume, direct, direct_volume}, rounds));
+      InTurn(client, {kHostPath, pair.volume, *pair.direct, pair.direct_volume},
+             rounds));
   Show(report, "csi-driver-host-path", times);
   report.Ratio("csi.publish_vs_direct_hostpath",
                times.up.Median() / times.direct_up.Median(), 1.15, false);

@@ -17,6 +17,7 @@
 #include "bench/cni_chain.h"
 #include "bench/csi_plugin.h"
 #include "bench/direct_plugin.h"
+#include "bench/host_path_pair.h"
 #include "bench/nomad_chain.h"
 #include "bench/task_agent.h"
 #include "tests/csi/host_path.h"
@@ -31,7 +32,6 @@ constexpr int kFirstPort = 30'000;
 constexpr char kCniDirectory[] = "/run/bench/cni";
 constexpr char kProxied[] = "/run/bench/agent/proxy";
 constexpr char kLocal[] = "local";
-constexpr char kHostPath[] = "hostpath";
 constexpr char kDirect[] = "/run/bench/direct";
 // A new driver has no spare namespaces yet, so its first network is no sample.
 constexpr int kNetworksOfADriver = 5;
@@ -219,27 +219,14 @@ Result<void> OfHostPath(agent::Client& client, Report& report, int rounds) {
         "has its program");
     return Ok();
   }
-  const std::string directory = std::string(kDirect) + "/hostpath";
-  fs::create_directories(directory);
-  MOUNTD_ASSIGN(const agent::PluginRegistration made,
-                client.RegisterPlugin({.plugin = kHostPath}));
-  const std::string ours = made.host_path + "/csi.sock";
-  const std::string others = directory + "/csi.sock";
-  const testing::Process plugin =
-      testing::StartHostPath(program, ours, directory + "/data-of-mountd");
-  const testing::Process other =
-      testing::StartHostPath(program, others, directory + "/data");
-  MOUNTD_TRY(AwaitHealthy(client, kHostPath));
-  // Makes the volumes directly, because the controller's calls are not
-  // measured.
-  MOUNTD_ASSIGN(const std::string volume,
-                DirectPlugin(ours, directory + "/unused").CreateVolume("v"));
-  DirectPlugin direct(others, directory);
-  MOUNTD_ASSIGN(const std::string direct_volume, direct.CreateVolume("v"));
+  MOUNTD_ASSIGN(
+      const HostPathPair pair,
+      StartHostPathPair(client, program, std::string(kDirect) + "/hostpath"));
   DirectPlugin proxied(ProxiedSocket(kHostPath), kProxied,
                        DirectPlugin::Stages::kNo);
-  return InTurn({kHostPath, proxied, volume, direct, direct_volume}, rounds,
-                1.3, report);
+  return InTurn(
+      {kHostPath, proxied, pair.volume, *pair.direct, pair.direct_volume},
+      rounds, 1.3, report);
 }
 
 Result<void> Volumes(agent::Client& client, Report& report,
