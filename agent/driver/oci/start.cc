@@ -44,22 +44,25 @@ Error AnotherConfig(const std::string& id) {
                    "destroy it, or choose a new id");
 }
 
+bool IsInRuntimesState(const Host& host, const TaskPlace& place,
+                       const std::string& name) {
+  return ::access((host.RuntimeRoot() + "/" + place.key + "/" + name).c_str(),
+                  F_OK) == 0;
+}
+
 // Looks for the FIFO on which the first process of a created container waits.
 // crun removes the FIFO before the task's program begins. Answers false for
 // runc, because runc removes the FIFO only after that.
 bool WaitsForStart(Host& host, const TaskPlace& place) {
   const auto is_crun = host.IsCrun();
-  return is_crun && *is_crun &&
-         ::access((host.RuntimeRoot() + "/" + place.key + "/exec.fifo").c_str(),
-                  F_OK) == 0;
+  return is_crun && *is_crun && IsInRuntimesState(host, place, "exec.fifo");
 }
 
 // Returns whether somebody has killed the shim while it let the container go.
 // The program may have begun, and may also wait for ever.
 bool IsHalfStarted(const Host& host, const TaskPlace& place) {
-  const std::string fifo =
-      host.RuntimeRoot() + "/" + place.key + "/exec.fifo" + shim::kLetGoSuffix;
-  return ::access(fifo.c_str(), F_OK) == 0;
+  return IsInRuntimesState(host, place,
+                           std::string("exec.fifo") + shim::kLetGoSuffix);
 }
 
 void AddLogs(const TaskConfig& config, Message* create) {
