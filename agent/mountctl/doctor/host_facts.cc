@@ -21,14 +21,8 @@ namespace {
 constexpr char kAgents[] = "mountd-agents";
 
 bool IsInGroup(gid_t gid) {
-  // getgroups(2) need not list the effective group, so that is compared apart.
-  const int count = ::getgroups(0, nullptr);
-  std::vector<gid_t> groups(count > 0 ? static_cast<std::size_t>(count) : 0);
-  if (::getgroups(count, groups.data()) < 0) {
-    groups.clear();
-  }
-  return ::getegid() == gid ||
-         std::find(groups.begin(), groups.end(), gid) != groups.end();
+  const std::vector<gid_t> groups = CallerGroups();
+  return std::find(groups.begin(), groups.end(), gid) != groups.end();
 }
 
 bool Lists(const group& entry, const std::string& user) {
@@ -63,6 +57,17 @@ std::string PathOf(const ClientOptions& options) {
 std::string CallerName() {
   const passwd* entry = ::getpwuid(::geteuid());
   return entry == nullptr ? std::to_string(::geteuid()) : entry->pw_name;
+}
+
+std::vector<gid_t> CallerGroups() {
+  const int count = ::getgroups(0, nullptr);
+  std::vector<gid_t> groups(count > 0 ? static_cast<std::size_t>(count) : 0);
+  if (::getgroups(count, groups.data()) < 0) {
+    groups.clear();
+  }
+  // getgroups(2) need not list the effective group.
+  groups.push_back(::getegid());
+  return groups;
 }
 
 SocketFacts LookAtSocket(const ClientOptions& options) {

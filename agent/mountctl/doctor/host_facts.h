@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,11 +18,15 @@ namespace mountd::agent {
 // Returns the caller's user name, or the number if it has none.
 std::string CallerName();
 
+// Returns the caller's groups, the effective one too.
+std::vector<gid_t> CallerGroups();
+
 // Collects everything but the error and the version: who may connect to the
 // socket that the options lead to, and who the caller is.
 SocketFacts LookAtSocket(const ClientOptions& options);
 
-// Reads the whole of a file of /proc.
+// Reads the whole of a plain file, also of /proc or /sys. InvalidArgument for a
+// FIFO or a device, and for a file of more than 16 MiB.
 Result<std::string> ReadWhole(const std::string& path);
 
 // Reads the host's mounts: those of the first process, where executors make

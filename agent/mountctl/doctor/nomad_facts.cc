@@ -184,13 +184,7 @@ std::vector<std::string> MissingNames(const std::string& directory,
 
 RuleOwner WhoAsks() {
   RuleOwner owner{{CallerName(), std::to_string(::geteuid())}, {}};
-  const int count = ::getgroups(0, nullptr);
-  std::vector<gid_t> groups(count > 0 ? static_cast<std::size_t>(count) : 0);
-  if (::getgroups(count, groups.data()) < 0) {
-    groups.clear();
-  }
-  groups.push_back(::getegid());
-  for (const gid_t gid : groups) {
+  for (const gid_t gid : CallerGroups()) {
     owner.groups.push_back(std::to_string(gid));
     owner.groups.push_back(NameOfGroup(gid));
   }
